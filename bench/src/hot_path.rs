@@ -1,0 +1,161 @@
+//! One native tool with three fields, through the whole pipeline, beside the
+//! floor and beside a peer.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rig_agent::tool::ToolSet;
+use rig_core::tool::{PortableTool, ToolContext};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use windlass::{CallRequest, Engine, JsonSchema, ToolBuilder};
+
+use crate::report::{Figure, medians, timed};
+
+const CALLS: usize = 20_000;
+const ROUNDS: usize = 15;
+
+#[derive(Deserialize, JsonSchema)]
+struct Add {
+    /// The first number.
+    a: i64,
+    /// The second number.
+    b: i64,
+    /// What the numbers count.
+    unit: String,
+}
+
+fn add(input: &Add) -> i64 {
+    input.a + input.b + input.unit.len() as i64
+}
+
+fn arguments() -> Value {
+    json!({"a": 20, "b": 22, "unit": "apples"})
+}
+
+type Boxed = Pin<Box<dyn Future<Output = i64> + Send>>;
+
+/// The least that such a call costs: a boxed async call, the validation of the
+/// same arguments, a timeout and a permit.
+struct Floor {
+    tools: HashMap<&'static str, Box<dyn Fn(&Value) -> Boxed>>,
+    validator: jsonschema::Validator,
+    slots: Semaphore,
+}
+
+impl Floor {
+    fn new(schema: &Value) -> anyhow::Result<Self> {
+        let tool: Box<dyn Fn(&Value) -> Boxed> = Box::new(|arguments| {
+            let sum = arguments["a"].as_i64().unwrap_or_default()
+                + arguments["b"].as_i64().unwrap_or_default()
+                + arguments["unit"].as_str().unwrap_or_default().len() as i64;
+            Box::pin(async move { sum })
+        });
+        Ok(Self {
+            tools: HashMap::from([("add", tool)]),
+            validator: jsonschema::validator_for(schema)?,
+            slots: Semaphore::new(10),
+        })
+    }
+
+    async fn call(&self, name: &str, arguments: &Value) -> Option<i64> {
+        if !self.validator.is_valid(arguments) {
+            return None;
+        }
+        let _slot = self.slots.acquire().await.ok()?;
+        let work = (self.tools.get(name)?)(arguments);
+        tokio::time::timeout(Duration::from_secs(30), work).await.ok()
+    }
+}
+
+struct RigAdd;
+
+impl PortableTool for RigAdd {
+    const NAME: &'static str = "add";
+    type Args = Add;
+    type Output = i64;
+    type Error = Infallible;
+
+    fn description(&self) -> String {
+        "Adds two numbers.".to_owned()
+    }
+
+    fn parameters(&self) -> Value {
+        windlass::native::schema_of::<Add>()
+    }
+
+    async fn call(&self, input: Add) -> Result<i64, Infallible> {
+        Ok(add(&input))
+    }
+}
+
+/// Measures single calls on one thread.
+pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let engine = Engine::builder()
+        .tool(
+            ToolBuilder::from_fn("add", |input: Add| async move { add(&input) })
+                .description("Adds two numbers."),
+        )
+        .build()?;
+    let schema = windlass::native::schema_of::<Add>();
+    let floor = Floor::new(&schema)?;
+    let rig = ToolSet::from_tools(vec![RigAdd]);
+    let name: Arc<str> = "add".into();
+    let text = arguments().to_string();
+    let values: Vec<Value> = std::iter::repeat_with(arguments).take(CALLS).collect();
+    // Requests are made outside the measured time, as the floor's and the
+    // peer's arguments are.
+    let requests = |arguments: &dyn Fn() -> Value| -> Vec<CallRequest> {
+        (0..CALLS).map(|_| CallRequest::new(Arc::clone(&name), arguments())).collect()
+    };
+    let windlass = |requests: Vec<CallRequest>| {
+        timed(|| {
+            runtime.block_on(async {
+                for request in requests {
+                    let result = engine.call(request).await;
+                    assert!(result.is_success());
+                }
+            });
+        })
+    };
+    let [floor, by_value, by_text, rig] = medians(
+        ROUNDS,
+        [
+            &mut || {
+                timed(|| {
+                    runtime.block_on(async {
+                        for value in &values {
+                            assert_eq!(floor.call("add", value).await, Some(48));
+                        }
+                    });
+                })
+            },
+            &mut || windlass(requests(&arguments)),
+            &mut || windlass(requests(&|| Value::String(text.clone()))),
+            &mut || {
+                let texts = vec![text.clone(); CALLS];
+                timed(|| {
+                    runtime.block_on(async {
+                        let mut context = ToolContext::new();
+                        for text in texts {
+                            let result = rig.execute("add", text, &mut context).await;
+                            assert!(result.is_success());
+                        }
+                    });
+                })
+            },
+        ],
+    )
+    .map(|seconds| seconds * 1e9 / CALLS as f64);
+    Ok(vec![
+        Figure::new("call / floor", "ns", by_value, floor).at_most(4.0),
+        Figure::new("call / rig ToolSet", "ns", by_value, rig).at_most(1.0),
+        Figure::new("call with JSON text / rig ToolSet", "ns", by_text, rig).at_most(1.0),
+    ])
+}

@@ -1,0 +1,38 @@
+//! `cargo xtask bench`: what Windlass costs, as ratios within one run.
+//!
+//! Absolute times mean little on a shared machine. Every figure is measured
+//! beside its base, in alternating rounds, and reported as the ratio of the
+//! medians. Nothing here fails a build; `holds` says whether a limit is kept.
+
+mod definitions;
+mod hot_path;
+mod records;
+mod report;
+
+use report::{Figure, Table};
+
+/// Names a group of figures and the code that measures them.
+type Group = (&'static str, fn() -> anyhow::Result<Vec<Figure>>);
+
+const GROUPS: &[Group] = &[
+    ("call", hot_path::run),
+    ("burst", records::burst),
+    ("sustained", records::sustained),
+    ("definitions", definitions::run),
+];
+
+fn main() -> anyhow::Result<()> {
+    let (flags, wanted): (Vec<String>, Vec<String>) =
+        std::env::args().skip(1).partition(|argument| argument.starts_with("--"));
+    if let Some(unknown) = wanted.iter().find(|name| !GROUPS.iter().any(|(own, _)| own == name)) {
+        let known: Vec<&str> = GROUPS.iter().map(|(name, _)| *name).collect();
+        anyhow::bail!("there is no benchmark `{unknown}`; there are: {}", known.join(", "));
+    }
+    let mut table = Table::new(flags.iter().any(|flag| flag == "--json"));
+    for (name, measure) in GROUPS {
+        if wanted.is_empty() || wanted.iter().any(|own| own == name) {
+            measure()?.into_iter().for_each(|figure| table.add(&figure));
+        }
+    }
+    Ok(())
+}

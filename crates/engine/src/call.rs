@@ -1,0 +1,269 @@
+//! A call on its way through the engine: [`CallRequest`] as it comes in,
+//! [`Call`] once it has been checked, [`CallResult`] as it goes out.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::content::Output;
+use crate::context::{Agent, Caller, Context, Objects};
+use crate::error::{Error, ErrorKind};
+use crate::event::{CallInfo, Emitter, EventBus};
+use crate::name::CallId;
+use crate::secret::Secret;
+use crate::text::Lang;
+use crate::tool::Tool;
+
+/// A call, as a model, a program or a person asks for it. Nothing in it has
+/// been checked.
+#[derive(Clone)]
+pub struct CallRequest {
+    pub(crate) tool: Arc<str>,
+    pub(crate) arguments: Value,
+    pub(crate) context: Arc<Context>,
+    pub(crate) call_ref: Option<Arc<str>>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) cancel: Option<CancellationToken>,
+}
+
+impl CallRequest {
+    /// Asks for a tool by its name (or the name's wire form). The arguments
+    /// are an object, or a string that a model wrote as JSON.
+    pub fn new(tool: impl Into<Arc<str>>, arguments: impl Into<Value>) -> Self {
+        Self {
+            tool: tool.into(),
+            arguments: arguments.into(),
+            context: Arc::default(),
+            call_ref: None,
+            timeout: None,
+            cancel: None,
+        }
+    }
+
+    /// Sets who calls and what the call carries.
+    #[must_use]
+    pub fn context(mut self, context: impl Into<Arc<Context>>) -> Self {
+        self.context = context.into();
+        self
+    }
+
+    /// Sets the id that the model gave the call (`tool_use_id`).
+    #[must_use]
+    pub fn call_ref(mut self, call_ref: impl Into<Arc<str>>) -> Self {
+        self.call_ref = Some(call_ref.into());
+        self
+    }
+
+    /// Sets how long the call may take, in place of the tool's and the
+    /// engine's setting.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout.min(crate::duration::MAX));
+        self
+    }
+
+    /// Lets this token cancel the call.
+    #[must_use]
+    pub fn cancel_token(mut self, token: CancellationToken) -> Self {
+        self.cancel = Some(token);
+        self
+    }
+}
+
+/// A call whose arguments fit its tool. Only the engine makes one: no executor
+/// ever sees unchecked arguments.
+pub struct Call {
+    pub(crate) id: CallId,
+    pub(crate) tool: Arc<Tool>,
+    pub(crate) arguments: Arc<Value>,
+    pub(crate) secrets: Vec<(String, Secret)>,
+    pub(crate) context: Arc<Context>,
+    pub(crate) toolkit: Arc<Objects>,
+    pub(crate) deadline: Instant,
+    pub(crate) call_ref: Option<Arc<str>>,
+    pub(crate) bus: Arc<EventBus>,
+}
+
+impl Call {
+    /// The call's id.
+    pub fn id(&self) -> CallId {
+        self.id
+    }
+
+    /// The tool that is called.
+    pub fn tool(&self) -> &Tool {
+        &self.tool
+    }
+
+    /// The arguments: checked, with defaults and presets filled in. Always an
+    /// object.
+    pub fn arguments(&self) -> &Value {
+        &self.arguments
+    }
+
+    /// The arguments as a type.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        T::deserialize(&*self.arguments).or_else(|error| {
+            // JSON Schema takes 5.0 for an integer, Rust's integers do not.
+            T::deserialize(whole_numbers(&self.arguments)).map_err(|_| {
+                let why = format!("the arguments do not fit: {error}");
+                Error::new(ErrorKind::InvalidArguments, why)
+            })
+        })
+    }
+
+    /// One argument.
+    pub fn argument(&self, name: &str) -> Option<&Value> {
+        self.arguments.get(name)
+    }
+
+    /// A secret that the tool's definition asks for, or that the call or its
+    /// agent carries.
+    pub fn secret(&self, name: &str) -> Option<&Secret> {
+        self.secrets
+            .iter()
+            .find(|(own, _)| own == name)
+            .map(|(_, secret)| secret)
+            .or_else(|| self.context.secrets.get(name))
+            .or_else(|| self.context.agent.as_ref().and_then(|agent| agent.secrets.get(name)))
+    }
+
+    /// A context object by its type: the call's, else its agent's, else the
+    /// engine's.
+    pub fn object<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.context
+            .objects
+            .get()
+            .or_else(|| self.context.agent.as_ref().and_then(|agent| agent.objects.get()))
+            .or_else(|| self.toolkit.get())
+    }
+
+    /// Who calls.
+    pub fn caller(&self) -> &Caller {
+        &self.context.caller
+    }
+
+    /// The agent in whose name the call is made.
+    pub fn agent(&self) -> Option<&Arc<Agent>> {
+        self.context.agent.as_ref()
+    }
+
+    /// A variable of the context.
+    pub fn variable(&self, name: &str) -> Option<&Value> {
+        self.context.variables.get(name)
+    }
+
+    /// When the call is stopped.
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Reports progress while the call runs.
+    pub fn emitter(&self) -> Emitter {
+        Emitter {
+            bus: Arc::clone(&self.bus),
+            call: CallInfo {
+                call_id: self.id,
+                call_ref: self.call_ref.clone(),
+                tool_name: self.tool.name().shared(),
+                caller: Arc::clone(&self.context.caller),
+            },
+        }
+    }
+}
+
+/// The value with every float that is a whole number as an integer.
+fn whole_numbers(value: &Value) -> Value {
+    match value {
+        Value::Number(number) => match number.as_f64() {
+            Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 9e15 => {
+                Value::from(float as i64)
+            }
+            _ => value.clone(),
+        },
+        Value::Array(items) => items.iter().map(whole_numbers).collect(),
+        Value::Object(map) => {
+            map.iter().map(|(key, item)| (key.clone(), whole_numbers(item))).collect()
+        }
+        _ => value.clone(),
+    }
+}
+
+/// The one result of a call.
+#[derive(Clone, Debug)]
+pub struct CallResult {
+    /// The engine's id of the call; its record has the same.
+    pub id: CallId,
+    /// The id that the model gave the call.
+    pub call_ref: Option<Arc<str>>,
+    /// The tool's name, as asked for.
+    pub tool_name: Arc<str>,
+    /// What came of it.
+    pub outcome: Result<Arc<Output>, Error>,
+    /// How long it waited for a slot.
+    pub queue_wait: Duration,
+    /// How long it ran.
+    pub run_time: Duration,
+    /// When the call came.
+    pub created_at: Timestamp,
+}
+
+impl CallResult {
+    /// Whether the tool gave a result.
+    pub fn is_success(&self) -> bool {
+        self.outcome.is_ok()
+    }
+
+    /// The output of a successful call.
+    pub fn output(&self) -> Option<&Output> {
+        self.outcome.as_deref().ok()
+    }
+
+    /// The error of a failed call.
+    pub fn error(&self) -> Option<&Error> {
+        self.outcome.as_ref().err()
+    }
+
+    /// What the model reads: the output as text, or the error's feedback.
+    pub fn to_text(&self, lang: Lang) -> String {
+        match &self.outcome {
+            Ok(output) => output.to_text(),
+            Err(error) => error.feedback(lang),
+        }
+    }
+
+    /// The JSON form (S0.24, with our additions).
+    pub fn to_json(&self, lang: Lang) -> Value {
+        let error = self.error();
+        let mut json = json!({
+            "call_id": self.id,
+            "is_success": self.is_success(),
+            "tool_name": self.tool_name,
+            "output": self.output().map(|output| {
+                output.value().cloned().unwrap_or_else(|| Value::String(output.to_text()))
+            }),
+            "content": self.output().map(|output| &output.content),
+            "error": error.map(Error::message),
+            "error_type": error.map(|error| error.kind().info().error_type),
+            "error_kind": error.map(Error::kind),
+            "error_code": error.map(|error| error.kind().info().code),
+            "feedback": error.map(|error| error.feedback(lang)),
+            "validation_errors": error.map(Error::violations).unwrap_or_default(),
+            "execution_time": self.run_time.as_secs_f64(),
+            "queue_time": self.queue_wait.as_secs_f64(),
+            "executed_at": self.created_at,
+            "metadata": self.output().map(|output| &output.metadata),
+        });
+        if let Some(call_ref) = &self.call_ref {
+            json["call_ref"] = json!(call_ref);
+        }
+        if let Some(truncated) = self.output().and_then(|output| output.truncated.as_ref()) {
+            json["truncated"] = json!(truncated);
+        }
+        json
+    }
+}

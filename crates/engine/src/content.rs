@@ -1,0 +1,238 @@
+//! What a tool gives back: content blocks, and optionally a structured value.
+//!
+//! The wire form of a block is S3.5's `{type, message, meta, save_as}`. How a
+//! block looks to a particular model API is decided at the edge, not here.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// One block of a result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Content {
+    /// What the block holds.
+    #[serde(flatten)]
+    pub body: Body,
+    /// Facts about the block: a title, a size, a mime type.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub meta: Map<String, Value>,
+    /// The variable under which a workflow keeps this block; empty for none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub save_as: String,
+}
+
+/// The kinds of blocks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "message", rename_all = "snake_case")]
+pub enum Body {
+    /// Plain text.
+    Text(String),
+    /// A JSON value. A model reads it as JSON text.
+    Json(Value),
+    /// The address of something.
+    Link(String),
+    /// The address of an image.
+    ImageLink(String),
+    /// An image.
+    Image(Data),
+    /// The name of a file variable.
+    FileVar(String),
+    /// Bytes.
+    Blob(Data),
+    /// A sound.
+    Audio(Data),
+    /// A resource of an MCP server, as the server described it.
+    Resource(Value),
+}
+
+/// Bytes with their type. The bytes are base64 on the wire.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Data {
+    /// The bytes, in base64.
+    pub base64: String,
+    /// For instance `image/png`.
+    pub mime_type: String,
+}
+
+impl Data {
+    /// Encodes bytes.
+    pub fn new(bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
+        Self { base64: BASE64.encode(bytes), mime_type: mime_type.into() }
+    }
+
+    /// The bytes, or nothing where the base64 is broken.
+    pub fn bytes(&self) -> Option<Vec<u8>> {
+        BASE64.decode(&self.base64).ok()
+    }
+}
+
+impl Content {
+    /// A block with this body.
+    pub fn new(body: Body) -> Self {
+        Self { body, meta: Map::new(), save_as: String::new() }
+    }
+
+    /// A text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::new(Body::Text(text.into()))
+    }
+
+    /// A JSON value.
+    pub fn json(value: impl Into<Value>) -> Self {
+        Self::new(Body::Json(value.into()))
+    }
+
+    /// A link; the title goes to `meta.title`.
+    pub fn link(uri: impl Into<String>, title: &str) -> Self {
+        let block = Self::new(Body::Link(uri.into()));
+        if title.is_empty() { block } else { block.with_meta("title", title) }
+    }
+
+    /// An image: an `http(s)` address becomes an image link, a `data:` address
+    /// or bare base64 an image.
+    pub fn image(image: &str) -> Self {
+        if image.starts_with("http://") || image.starts_with("https://") {
+            return Self::new(Body::ImageLink(image.to_owned()));
+        }
+        let (mime_type, base64) = image
+            .strip_prefix("data:")
+            .and_then(|rest| rest.split_once(";base64,"))
+            .unwrap_or(("image/png", image));
+        Self::new(Body::Image(Data { base64: base64.to_owned(), mime_type: mime_type.to_owned() }))
+    }
+
+    /// Bytes.
+    pub fn blob(bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
+        Self::new(Body::Blob(Data::new(bytes, mime_type)))
+    }
+
+    /// A file variable.
+    pub fn file(variable: impl Into<String>) -> Self {
+        Self::new(Body::FileVar(variable.into()))
+    }
+
+    /// The same block with a fact about it.
+    #[must_use]
+    pub fn with_meta(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.meta.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// The same block, to be kept under this variable.
+    #[must_use]
+    pub fn saved_as(mut self, variable: impl Into<String>) -> Self {
+        self.save_as = variable.into();
+        self
+    }
+
+    /// The block as a model that takes only text reads it.
+    pub fn to_text(&self) -> String {
+        match &self.body {
+            Body::Text(text) => text.clone(),
+            Body::Json(value) | Body::Resource(value) => value.to_string(),
+            Body::Link(uri) | Body::ImageLink(uri) => uri.clone(),
+            Body::FileVar(name) => name.clone(),
+            Body::Image(data) | Body::Blob(data) | Body::Audio(data) => {
+                format!("[{}, {} bytes of base64]", data.mime_type, data.base64.len())
+            }
+        }
+    }
+}
+
+/// Everything a tool gives back.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Output {
+    /// The blocks, in order.
+    pub content: Vec<Content>,
+    /// The result as data, where it differs from the blocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structured: Option<Value>,
+    /// Facts about the run, for people and programs, not for the model.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
+    /// Set where the content is only the beginning of a larger result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub truncated: Option<Truncated>,
+}
+
+/// Says that a result was cut, and where the whole of it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Truncated {
+    /// Names the whole result; read it with the `read_output` tool or
+    /// `windlass calls ID --output`.
+    pub handle: String,
+    /// The size of the whole, in bytes.
+    pub total_bytes: u64,
+    /// How much of it the content shows.
+    pub shown_bytes: u64,
+}
+
+impl Output {
+    /// A single text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Content::text(text).into()
+    }
+
+    /// A single JSON value.
+    pub fn json(value: impl Into<Value>) -> Self {
+        Content::json(value).into()
+    }
+
+    /// The same output with a structured value beside its blocks.
+    #[must_use]
+    pub fn with_structured(mut self, value: impl Into<Value>) -> Self {
+        self.structured = Some(value.into());
+        self
+    }
+
+    /// The same output with a fact about the run.
+    #[must_use]
+    pub fn with_metadata(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.metadata.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// The result as data: the structured value, else a single JSON block.
+    pub fn value(&self) -> Option<&Value> {
+        self.structured.as_ref().or(match self.content.as_slice() {
+            [Content { body: Body::Json(value), .. }] => Some(value),
+            _ => None,
+        })
+    }
+
+    /// All blocks as one text, joined by newlines (S3.15's `plain_text`).
+    pub fn to_text(&self) -> String {
+        match self.content.as_slice() {
+            [] => self.structured.as_ref().map(Value::to_string).unwrap_or_default(),
+            [one] => one.to_text(),
+            many => many.iter().map(Content::to_text).collect::<Vec<_>>().join("\n"),
+        }
+    }
+
+    /// The blocks that are files or images (S3.15's `message_files`).
+    pub fn files(&self) -> impl Iterator<Item = &Content> {
+        self.content.iter().filter(|block| {
+            matches!(
+                block.body,
+                Body::ImageLink(_)
+                    | Body::Image(_)
+                    | Body::FileVar(_)
+                    | Body::Blob(_)
+                    | Body::Audio(_)
+            )
+        })
+    }
+}
+
+impl From<Content> for Output {
+    fn from(block: Content) -> Self {
+        Self { content: vec![block], ..Self::default() }
+    }
+}
+
+impl From<Vec<Content>> for Output {
+    fn from(content: Vec<Content>) -> Self {
+        Self { content, ..Self::default() }
+    }
+}

@@ -1,0 +1,190 @@
+//! Who calls, and what a call carries besides its arguments.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::name::{CallId, TenantId};
+use crate::secret::Secret;
+
+/// Who calls. It is recorded with the call.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Caller {
+    /// The tenant that everything of this call belongs to.
+    pub tenant: TenantId,
+    /// The person on whose behalf the call is made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<Arc<str>>,
+    /// The agent, node or program that calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caller_id: Option<Arc<str>>,
+    /// What the caller is.
+    pub caller_type: CallerType,
+    /// The conversation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conversation: Option<Arc<str>>,
+    /// The workflow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<Arc<str>>,
+    /// The call that made this call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<CallId>,
+}
+
+/// What a caller is (S0.12).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallerType {
+    /// Nobody said.
+    #[default]
+    Unknown,
+    /// An agent in a conversation.
+    ConversationAgent,
+    /// A node of a workflow.
+    WorkflowNode,
+    /// A program or a person.
+    Direct,
+}
+
+impl CallerType {
+    /// The wire name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::ConversationAgent => "conversation_agent",
+            Self::WorkflowNode => "workflow_node",
+            Self::Direct => "direct",
+        }
+    }
+
+    /// The type with this wire name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Unknown, Self::ConversationAgent, Self::WorkflowNode, Self::Direct]
+            .into_iter()
+            .find(|caller_type| caller_type.name() == name)
+    }
+}
+
+/// What a call carries besides its arguments. Shared by all calls of a turn.
+#[derive(Clone, Default)]
+pub struct Context {
+    pub(crate) caller: Arc<Caller>,
+    pub(crate) agent: Option<Arc<Agent>>,
+    pub(crate) variables: Map<String, Value>,
+    pub(crate) secrets: HashMap<String, Secret>,
+    pub(crate) objects: Objects,
+}
+
+impl Context {
+    /// A context for this caller.
+    pub fn new(caller: Caller) -> Self {
+        Self { caller: Arc::new(caller), ..Self::default() }
+    }
+
+    /// S0.12's `for_conversation`.
+    pub fn for_conversation(agent_id: &str, conversation: &str) -> Self {
+        Self::new(Caller {
+            caller_id: Some(agent_id.into()),
+            caller_type: CallerType::ConversationAgent,
+            conversation: Some(conversation.into()),
+            ..Caller::default()
+        })
+    }
+
+    /// S0.12's `for_workflow`.
+    pub fn for_workflow(workflow: &str, node: &str) -> Self {
+        Self::new(Caller {
+            caller_id: Some(node.into()),
+            caller_type: CallerType::WorkflowNode,
+            workflow: Some(workflow.into()),
+            ..Caller::default()
+        })
+    }
+
+    /// Makes the calls in the name of an agent.
+    #[must_use]
+    pub fn agent(mut self, agent: Arc<Agent>) -> Self {
+        self.agent = Some(agent);
+        self
+    }
+
+    /// Sets a variable, which presets and form parameters may name.
+    #[must_use]
+    pub fn variable(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.variables.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Gives the tools a secret.
+    #[must_use]
+    pub fn secret(mut self, name: &str, secret: impl Into<Secret>) -> Self {
+        self.secrets.insert(name.to_owned(), secret.into());
+        self
+    }
+
+    /// Gives the tools an object, which they find by its type.
+    #[must_use]
+    pub fn object<T: Send + Sync + 'static>(mut self, object: T) -> Self {
+        self.objects.insert(object);
+        self
+    }
+
+    /// Who calls.
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+}
+
+/// The agent in whose name calls are made. Tools may ask for it.
+#[derive(Clone, Default)]
+pub struct Agent {
+    /// The agent's id.
+    pub id: String,
+    /// The agent's name.
+    pub name: String,
+    /// Objects that the agent gives to its tools; a call's own come first.
+    pub objects: Objects,
+    /// Secrets that the agent gives to its tools; a call's own come first.
+    pub secrets: HashMap<String, Secret>,
+}
+
+impl Agent {
+    /// An agent with this id and name.
+    pub fn new(id: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { id: id.into(), name: name.into(), ..Self::default() }
+    }
+
+    /// Gives the agent's tools an object.
+    #[must_use]
+    pub fn object<T: Send + Sync + 'static>(mut self, object: T) -> Self {
+        self.objects.insert(object);
+        self
+    }
+}
+
+/// Objects by their type.
+#[derive(Clone, Default)]
+pub struct Objects(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
+
+impl Objects {
+    /// Puts an object in, in place of an earlier one of its type.
+    pub fn insert<T: Send + Sync + 'static>(&mut self, object: T) {
+        self.0.insert(TypeId::of::<T>(), Arc::new(object));
+    }
+
+    /// The object of a type.
+    pub fn get<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.0.get(&TypeId::of::<T>()).and_then(|object| Arc::clone(object).downcast().ok())
+    }
+}
+
+impl fmt::Debug for Objects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} objects", self.0.len())
+    }
+}

@@ -1,0 +1,103 @@
+//! Whether the keywords of a schema agree with each other and with the values
+//! beside them.
+
+use serde_json::{Map, Value};
+
+use super::located::{At, Entry, Node};
+use super::reader::{self, Report};
+use super::schema::{Dialect, long_name};
+use crate::error::Violation;
+use crate::tool::Schema;
+
+const BOUNDS: [(&str, &str); 4] = [
+    ("minimum", "maximum"),
+    ("minLength", "maxLength"),
+    ("minItems", "maxItems"),
+    ("minProperties", "maxProperties"),
+];
+
+/// Checks that the smallest allowed is not above the largest.
+pub(super) fn bounds(
+    entries: &[&Entry],
+    dialect: Dialect,
+    schema: &Map<String, Value>,
+    report: &mut Report<'_>,
+) {
+    let place = |name: &str| {
+        entries.iter().find(|entry| long_name(&entry.key, dialect) == Some(name)).map(|e| e.at)
+    };
+    for (low, high) in BOUNDS {
+        let bound = |name: &str| schema.get(name).and_then(Value::as_f64);
+        if let (Some(least), Some(most)) = (bound(low), bound(high))
+            && least > most
+            && let Some(at) = place(high).or_else(|| place(low))
+        {
+            report.add(at, format!("the smallest allowed, {least}, is above the largest, {most}"));
+        }
+    }
+}
+
+/// Checks that every required name is a property.
+pub(super) fn required(schema: &Map<String, Value>, at: At, report: &mut Report<'_>) {
+    let Some(names) = schema.get("required").and_then(Value::as_array) else { return };
+    let properties: Vec<&str> = match schema.get("properties") {
+        Some(Value::Object(properties)) => properties.keys().map(String::as_str).collect(),
+        _ => Vec::new(),
+    };
+    for name in names.iter().filter_map(Value::as_str) {
+        if !properties.contains(&name) {
+            let message = format!("`{name}` is required, but is not in `properties`");
+            match reader::nearest(name, &properties) {
+                Some(near) => report.hinted(at, message, format!("did you mean `{near}`?")),
+                None => report.add(at, message),
+            }
+        }
+    }
+}
+
+/// Why a default or preset does not fit the schema of its parameter: what it
+/// is, and what was expected.
+pub(super) fn misfit(schema: &Value, value: &Value) -> Option<(String, String)> {
+    // A reference may point outside this part; the whole is compiled later.
+    let violations = Schema::compile(schema).ok()?.violations(value);
+    let Violation { path, expected, got } = violations.into_iter().next()?;
+    let place = if path.is_empty() { String::new() } else { format!(" at {path}") };
+    Some((format!("does not fit{place}: got {got}"), format!("expected {expected}")))
+}
+
+/// Reports a default or preset that does not fit.
+pub(super) fn value(schema: &Value, node: &Node, what: &str, report: &mut Report<'_>) {
+    if let Some((found, expected)) = misfit(schema, &node.to_json()) {
+        report.hinted(node.at, format!("{what} {found}"), expected);
+    }
+}
+
+/// Reports limits that mean nothing for the type they stand beside.
+pub(super) fn applies(entries: &[&Entry], schema: &Map<String, Value>, report: &mut Report<'_>) {
+    let Some(Value::String(kind)) = schema.get("type") else { return };
+    for entry in entries {
+        let name = long_name(&entry.key, Dialect::Short).unwrap_or_default();
+        let (kinds, instead): (&[&str], _) = match name {
+            "minLength" | "maxLength" | "pattern" | "format" => (&["string"], "`min` and `max`"),
+            "minimum" | "maximum" | "multipleOf" => {
+                (&["number", "integer"], "`min_length` and `max_length`")
+            }
+            "items" | "minItems" | "maxItems" | "uniqueItems" => (&["array"], ""),
+            "properties" | "required" | "additionalProperties" => (&["object"], ""),
+            _ => continue,
+        };
+        if kinds.contains(&kind.as_str()) {
+            continue;
+        }
+        let message = format!("`{}` does not apply to the type {kind}", entry.key);
+        let other_way = matches!(
+            (kind.as_str(), kinds[0]),
+            ("string", "number") | ("number" | "integer", "string")
+        );
+        if other_way && !matches!(name, "pattern" | "format") {
+            report.hinted(entry.at, message, format!("use {instead}"));
+        } else {
+            report.add(entry.at, message);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Tools as model APIs and protocols want to read them.
+
+use std::str::FromStr;
+
+use serde_json::{Map, Value, json};
+
+use super::gemini;
+use crate::text::Lang;
+use crate::tool::{Behaviour, Tool, ToolSpec};
+
+/// Who reads the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// Anthropic's Messages API.
+    Anthropic,
+    /// OpenAI's Chat Completions API, and all that copy it.
+    OpenAi,
+    /// Google's Gemini API.
+    Gemini,
+    /// The Model Context Protocol's `tools/list`.
+    Mcp,
+}
+
+impl Format {
+    /// All formats.
+    pub const ALL: [Self; 4] = [Self::Anthropic, Self::OpenAi, Self::Gemini, Self::Mcp];
+
+    /// The name, as written on a command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::OpenAi => "openai",
+            Self::Gemini => "gemini",
+            Self::Mcp => "mcp",
+        }
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|format| format.name().eq_ignore_ascii_case(name))
+            .ok_or_else(|| format!("unknown format `{name}`; use anthropic, openai, gemini or mcp"))
+    }
+}
+
+/// The declarations of tools, sorted by name so that a prompt which holds them
+/// stays the same, and a cache of it stays good.
+///
+/// An array; Gemini's is its `functionDeclarations`.
+pub fn export<'t>(tools: impl IntoIterator<Item = &'t Tool>, format: Format, lang: Lang) -> Value {
+    let mut tools: Vec<&Tool> = tools.into_iter().collect();
+    tools.sort_by(|a, b| a.name().cmp(b.name()));
+    tools.into_iter().map(|tool| declare(tool.spec(), tool.model_schema(), format, lang)).collect()
+}
+
+/// The declaration of one tool. `schema` is what the model may see of its
+/// arguments: [`Tool::model_schema`], or the whole input.
+pub fn declare(spec: &ToolSpec, schema: &Value, format: Format, lang: Lang) -> Value {
+    let name = spec.name.wire();
+    let description = spec.description.get(lang);
+    match format {
+        Format::Anthropic => {
+            json!({"name": name, "description": description, "input_schema": object(schema)})
+        }
+        Format::OpenAi => json!({
+            "type": "function",
+            "function": {"name": name, "description": description, "parameters": object(schema)},
+        }),
+        Format::Gemini => {
+            let mut declared = json!({"name": name, "description": description});
+            // It refuses an object without properties.
+            let converted = gemini::convert(schema);
+            if converted["properties"].as_object().is_some_and(|all| !all.is_empty()) {
+                declared["parameters"] = converted;
+            }
+            declared
+        }
+        Format::Mcp => mcp(spec, &name, schema, lang),
+    }
+}
+
+fn mcp(spec: &ToolSpec, name: &str, schema: &Value, lang: Lang) -> Value {
+    let mut tool = Map::new();
+    tool.insert("name".to_owned(), name.into());
+    if let Some(label) = spec.label.as_ref().filter(|label| !label.is_empty()) {
+        tool.insert("title".to_owned(), label.get(lang).into());
+    }
+    tool.insert("description".to_owned(), spec.description.get(lang).into());
+    tool.insert("inputSchema".to_owned(), object(schema));
+    // The protocol takes only objects for results.
+    if let Some(output) = spec.output.as_ref().filter(|output| output["type"] == "object") {
+        tool.insert("outputSchema".to_owned(), output.clone());
+    }
+    // Where nothing was declared, nothing is promised.
+    if spec.behaviour != Behaviour::default() {
+        let annotations = json!({
+            "readOnlyHint": spec.behaviour.read_only,
+            "destructiveHint": spec.behaviour.destructive,
+            "idempotentHint": spec.behaviour.idempotent,
+        });
+        tool.insert("annotations".to_owned(), annotations);
+    }
+    Value::Object(tool)
+}
+
+/// A schema that says it is an object, as every API demands.
+fn object(schema: &Value) -> Value {
+    let Some(map) = schema.as_object() else {
+        return crate::tool::empty_object_schema();
+    };
+    let mut map = map.clone();
+    map.insert("type".to_owned(), "object".into());
+    Value::Object(map)
+}

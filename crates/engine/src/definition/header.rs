@@ -1,0 +1,219 @@
+//! What every form of definition may say beside its parameters.
+
+use std::collections::BTreeMap;
+
+use super::Definition;
+use super::located::{At, Data, Node};
+use super::preset;
+use super::reader::{self, Fields, Report};
+use super::schema::{self, Dialect};
+use crate::name::ToolName;
+use crate::tool::{Behaviour, Category, Exposure, Kind, ToolSpec};
+
+/// What runs a tool, as definitions name it. S0.3's `custom` is a function of
+/// the embedding program; its `external` is an HTTP API where the entry has an
+/// address, and a process otherwise.
+const KINDS: [(&str, Named); 11] = [
+    ("builtin", Named::Kind(Kind::Builtin)),
+    ("external", Named::External),
+    ("custom", Named::Kind(Kind::Native)),
+    ("native", Named::Kind(Kind::Native)),
+    ("rest", Named::Kind(Kind::Rest)),
+    ("mcp", Named::Kind(Kind::Mcp)),
+    ("wasm", Named::Kind(Kind::Wasm)),
+    ("process", Named::Kind(Kind::Process)),
+    ("workflow", Named::Kind(Kind::Workflow)),
+    ("agent", Named::Kind(Kind::Agent)),
+    ("retrieval", Named::Kind(Kind::Retrieval)),
+];
+
+#[derive(Clone, Copy)]
+enum Named {
+    Kind(Kind),
+    External,
+}
+
+/// A tool while it is read.
+pub(super) struct Draft {
+    pub(super) spec: ToolSpec,
+    pub(super) at: At,
+    /// Where each parameter is written.
+    pub(super) places: BTreeMap<String, At>,
+}
+
+impl Draft {
+    /// Begins a tool with its name. A bad name is reported, and reading goes
+    /// on to find what else is wrong.
+    pub(super) fn new(at: At, name: Option<&Node>, report: &mut Report<'_>) -> Option<Self> {
+        let read = name.and_then(|node| {
+            let text = reader::text(node, "name", report)?;
+            ToolName::new(&text).map_err(|error| report.add(node.at, error.message())).ok()
+        });
+        let name = read.or_else(|| ToolName::new("unnamed").ok())?;
+        Some(Self { spec: ToolSpec::new(name), at, places: BTreeMap::new() })
+    }
+
+    /// Reads the keys that every form takes, reports the ones that none takes,
+    /// and finishes the tool.
+    pub(super) fn finish(mut self, mut fields: Fields<'_>, report: &mut Report<'_>) -> Definition {
+        read_common(&mut fields, &mut self.spec, report);
+        let presets = fields
+            .get("presets")
+            .map(|node| preset::read(node, &self.spec, report))
+            .unwrap_or_default();
+        fields.finish(report);
+        let At { line, column } = self.at;
+        let notes = report.take_notes();
+        Definition { spec: self.spec, presets, line, column, places: self.places, notes }
+    }
+}
+
+/// Reads `kind`, `entry` and its settings. The entry's own settings win over
+/// `implementation_config` (S0.26) and `metadata` (S1.9).
+pub(super) fn read_kind(
+    fields: &mut Fields<'_>,
+    spec: &mut ToolSpec,
+    unsaid: Kind,
+    report: &mut Report<'_>,
+) {
+    let mut named: Option<(Named, At)> = None;
+    for key in ["implementation_config", "metadata"] {
+        if let Some(node) = fields.get(key) {
+            add_settings(node, key, spec, report);
+        }
+    }
+    if let Some(entry) = fields.get("entry") {
+        add_settings(entry, "entry", spec, report);
+        spec.entry.config.shift_remove("type");
+        spec.entry.config.shift_remove("handler");
+        named = entry
+            .get("type")
+            .and_then(|node| Some((kind_named(node, "entry type", report)?, node.at)));
+        if let Some(node) = entry.get("handler") {
+            spec.entry.handler = reader::text(node, "handler", report).unwrap_or_default();
+        }
+    }
+    let has_address =
+        ["url", "base_url", "baseUrl"].into_iter().any(|key| spec.entry.config.contains_key(key));
+    let resolve = |named: Named| match named {
+        Named::Kind(kind) => kind,
+        Named::External if has_address => Kind::Rest,
+        Named::External => Kind::Process,
+    };
+    let entry_kind = named.map(|(named, _)| resolve(named));
+    let said = fields
+        .get("kind")
+        .and_then(|node| Some((resolve(kind_named(node, "kind", report)?), node.at)));
+    spec.kind = match (said, entry_kind) {
+        (Some((said, at)), Some(entry)) if said != entry => {
+            report.add(at, format!("`kind` is {said}, but the entry's type means {entry}"));
+            said
+        }
+        (said, entry) => said.map(|(kind, _)| kind).or(entry).unwrap_or(unsaid),
+    };
+}
+
+/// S1.9's `type`: a kind in capitals.
+pub(super) fn kind_in_capitals(word: &str) -> Option<Kind> {
+    let word = word.to_ascii_lowercase();
+    KINDS.iter().find(|(name, _)| *name == word).and_then(|(_, named)| match named {
+        Named::Kind(kind) => Some(*kind),
+        Named::External => None,
+    })
+}
+
+fn kind_named(node: &Node, what: &str, report: &mut Report<'_>) -> Option<Named> {
+    reader::choice(node, what, &KINDS, report)
+}
+
+fn add_settings(node: &Node, key: &str, spec: &mut ToolSpec, report: &mut Report<'_>) {
+    match &node.data {
+        Data::Map(entries) => {
+            for entry in entries {
+                spec.entry.config.insert(entry.key.clone(), entry.value.to_json());
+            }
+        }
+        _ => report.add(node.at, format!("`{key}` is a mapping, found {}", node.kind_name())),
+    }
+}
+
+fn read_common(fields: &mut Fields<'_>, spec: &mut ToolSpec, report: &mut Report<'_>) {
+    for (key, field) in [
+        ("version", &mut spec.version),
+        ("provider", &mut spec.provider),
+        ("author", &mut spec.author),
+        ("icon", &mut spec.icon),
+        ("group", &mut spec.group),
+    ] {
+        if let Some(node) = fields.get(key) {
+            *field = reader::text(node, key, report);
+        }
+    }
+    if let Some(node) = fields.get("label") {
+        spec.label = reader::i18n(node, "label", report);
+    }
+    if let Some(node) = fields.get("category")
+        && let Some(name) = reader::text(node, "category", report)
+    {
+        spec.category = Category::new(name);
+    }
+    if let Some(node) = fields.get("tags") {
+        spec.tags = reader::texts(node, "tags", report).unwrap_or_default();
+    }
+    if let Some(node) = fields.get("output") {
+        spec.output = Some(schema::read(node, Dialect::Short, report));
+    }
+    if let Some(node) = fields.get("behaviour") {
+        read_behaviour(node, &mut spec.behaviour, report);
+    }
+    if let Some(node) = fields.get("exposure") {
+        const CHOICES: [(&str, Exposure); 3] = [
+            ("direct", Exposure::Direct),
+            ("deferred", Exposure::Deferred),
+            ("hidden", Exposure::Hidden),
+        ];
+        spec.exposure = reader::choice(node, "exposure", &CHOICES, report).unwrap_or(spec.exposure);
+    }
+    if let Some(node) = fields.get("timeout") {
+        spec.timeout = reader::span(node, "timeout", report);
+    }
+    if let Some(node) = fields.get("estimated_duration") {
+        spec.estimated_duration = reader::span(node, "estimated_duration", report);
+    }
+    if let Some(node) = fields.get("max_output_bytes") {
+        spec.max_output_bytes = reader::count(node, "max_output_bytes", report)
+            .and_then(|bytes| usize::try_from(bytes).ok());
+    }
+    if let Some(node) = fields.get("is_team_authorization") {
+        spec.team_authorization =
+            reader::flag(node, "is_team_authorization", report).unwrap_or_default();
+    }
+    // S0.26's `id` is the store's own, and S0.26's `status` is only read so
+    // that a retired tool is not loaded as a live one.
+    fields.get("id");
+    if let Some(node) = fields.get("status")
+        && reader::text(node, "status", report).is_some_and(|word| word.to_lowercase() != "active")
+    {
+        report.hinted(node.at, "a definition is `status: active`", "or move the file away");
+    }
+}
+
+fn read_behaviour(node: &Node, behaviour: &mut Behaviour, report: &mut Report<'_>) {
+    let Some(mut fields) = Fields::of(node, "`behaviour`", report) else { return };
+    for (key, field) in [
+        ("read_only", &mut behaviour.read_only),
+        ("idempotent", &mut behaviour.idempotent),
+        ("destructive", &mut behaviour.destructive),
+    ] {
+        if let Some(node) = fields.get(key) {
+            *field = reader::flag(node, key, report).unwrap_or_default();
+        }
+    }
+    if let Some(node) = fields.get("concurrency_safe") {
+        behaviour.concurrency_safe = reader::flag(node, "concurrency_safe", report);
+    }
+    fields.finish(report);
+    if behaviour.read_only && behaviour.destructive {
+        report.add(node.at, "a tool cannot be both `read_only` and `destructive`");
+    }
+}

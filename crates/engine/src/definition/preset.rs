@@ -1,0 +1,73 @@
+//! `presets`: what fills parameters in place of the model.
+
+use serde_json::Value;
+
+use super::check;
+use super::located::{Data, Entry, Node};
+use super::reader::{self, Fields, Report};
+use crate::tool::{FilledBy, Preset, ToolSpec};
+
+/// Reads `presets: {parameter: value}`. A mapping with `value` or `variable`
+/// is the long form; any other mapping is a value.
+pub(super) fn read(node: &Node, spec: &ToolSpec, report: &mut Report<'_>) -> Vec<(String, Preset)> {
+    let Data::Map(entries) = &node.data else {
+        report.add(node.at, format!("`presets` is a mapping, found {}", node.kind_name()));
+        return Vec::new();
+    };
+    let properties = spec.input.get("properties").and_then(Value::as_object);
+    let mut presets = Vec::new();
+    for Entry { key, at, value } in entries {
+        match properties.and_then(|properties| properties.get(key)) {
+            Some(schema) => {
+                let preset = read_one(key, value, schema, spec, report);
+                presets.extend(preset.map(|preset| (key.clone(), preset)));
+            }
+            None => {
+                let known: Vec<&str> =
+                    properties.into_iter().flat_map(|all| all.keys()).map(String::as_str).collect();
+                let what = format!("parameter `{key}` in `presets`");
+                if known.is_empty() {
+                    report.add(*at, format!("unknown {what}; the tool has none"));
+                } else {
+                    reader::unknown(*at, &what, key, &known, report);
+                }
+            }
+        }
+    }
+    presets
+}
+
+fn read_one(
+    name: &str,
+    node: &Node,
+    schema: &Value,
+    spec: &ToolSpec,
+    report: &mut Report<'_>,
+) -> Option<Preset> {
+    let secret = spec.parameters.get(name).is_some_and(|known| known.filled_by == FilledBy::Secret);
+    let constant = |value: &Node, report: &mut Report<'_>| {
+        check::value(schema, value, &format!("the preset of `{name}`"), report);
+        match value.to_json() {
+            Value::String(text) if secret => Preset::secret(text),
+            json => Preset::value(json),
+        }
+    };
+    if !node.has("value") && !node.has("variable") {
+        return Some(constant(node, report));
+    }
+    let mut fields = Fields::of(node, "a preset", report)?;
+    let value = fields.written("value");
+    let variable = fields.get("variable");
+    let overridable =
+        fields.get("overridable").and_then(|node| reader::flag(node, "overridable", report));
+    fields.finish(report);
+    let preset = match (value, variable) {
+        (Some(_), Some(variable)) => {
+            report.add(variable.at, "a preset has either `value` or `variable`");
+            return None;
+        }
+        (Some(value), None) => constant(value, report),
+        (None, variable) => Preset::variable(reader::text(variable?, "variable", report)?),
+    };
+    Some(if overridable == Some(true) { preset.overridable() } else { preset })
+}

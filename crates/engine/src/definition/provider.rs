@@ -1,0 +1,207 @@
+//! Providers: who offers tools, and the credentials that they want (S3.7).
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::located::{Data, Entry, Node};
+use super::reader::{self, Fields, Report};
+use crate::text::Text;
+
+/// A provider of tools, described. It holds no credentials, only what they
+/// look like.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProviderSpec {
+    /// Its unique name; tools name it as their provider.
+    pub name: String,
+    /// Who wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
+    /// A name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<Text>,
+    /// What it offers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<Text>,
+    /// An icon: an address, a file name or base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub icon: Option<String>,
+    /// Words to find it by.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// The credentials that its tools want.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub credentials: Vec<CredentialField>,
+}
+
+/// One field of a form that asks for credentials.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CredentialField {
+    /// The name that tools know it by.
+    pub name: String,
+    /// A name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<Text>,
+    /// How the form asks for it.
+    #[serde(rename = "type")]
+    pub kind: CredentialKind,
+    /// Whether the provider cannot do without it.
+    #[serde(default)]
+    pub required: bool,
+    /// What it is where nobody says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<Value>,
+    /// How to get one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub help: Option<Text>,
+    /// Where to get one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// What stands in the empty field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placeholder: Option<Text>,
+    /// The choices of a [`CredentialKind::Select`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
+}
+
+/// How a form asks for a credential.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CredentialKind {
+    /// A text that may be shown.
+    #[default]
+    TextInput,
+    /// A text that is never shown again.
+    SecretInput,
+    /// A choice.
+    Select,
+    /// Yes or no.
+    Boolean,
+}
+
+const CREDENTIALS: [&str; 2] = ["credentials_for_provider", "credentials_schema"];
+
+/// Whether a document is a provider: it asks for credentials, or has an
+/// identity and nothing that a tool has.
+pub(super) fn is_provider(node: &Node) -> bool {
+    CREDENTIALS.iter().any(|key| node.has(key))
+        || node.has("identity")
+            && !["description", "parameters", "entry", "kind"].iter().any(|key| node.has(key))
+}
+
+/// Reads a provider.
+pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<ProviderSpec> {
+    let mut fields = Fields::of(node, "a provider", report)?;
+    // The tools of a provider are the files in its folder; other engines list
+    // them again here, with their Python sources.
+    fields.ignore(&["tools", "extra", "oauth_schema"]);
+    let identity = fields.need("identity", report);
+    let mut provider = identity.and_then(|node| read_identity(node, report));
+    let credentials = fields.get_any(&CREDENTIALS, report).map(|node| read_fields(node, report));
+    if let (Some(provider), Some(credentials)) = (&mut provider, credentials) {
+        provider.credentials = credentials;
+    }
+    fields.finish(report);
+    provider
+}
+
+fn read_identity(node: &Node, report: &mut Report<'_>) -> Option<ProviderSpec> {
+    let mut fields = Fields::of(node, "`identity`", report)?;
+    let name = fields.need("name", report).and_then(|node| reader::text(node, "name", report));
+    let mut text = |key| fields.get(key).and_then(|node| reader::text(node, key, report));
+    let (author, icon) = (text("author"), text("icon"));
+    let mut i18n = |key| fields.get(key).and_then(|node| reader::i18n(node, key, report));
+    let (label, description) = (i18n("label"), i18n("description"));
+    let tags = fields.get("tags").and_then(|node| reader::texts(node, "tags", report));
+    fields.finish(report);
+    Some(ProviderSpec {
+        name: name?,
+        author,
+        label,
+        description,
+        icon,
+        tags: tags.unwrap_or_default(),
+        credentials: Vec::new(),
+    })
+}
+
+/// Reads credentials: a mapping by name, or a list of fields with names.
+fn read_fields(node: &Node, report: &mut Report<'_>) -> Vec<CredentialField> {
+    let mut read: Vec<CredentialField> = Vec::new();
+    match &node.data {
+        Data::Map(entries) => {
+            for Entry { key, value, .. } in entries {
+                read.extend(read_field(value, Some(key), report));
+            }
+        }
+        Data::List(items) => {
+            for item in items {
+                let Some(field) = read_field(item, None, report) else { continue };
+                if read.iter().any(|known| known.name == field.name) {
+                    report.add(item.at, format!("duplicate credential `{}`", field.name));
+                }
+                read.push(field);
+            }
+        }
+        _ => report.add(
+            node.at,
+            format!("credentials are a mapping or a list, found {}", node.kind_name()),
+        ),
+    }
+    read
+}
+
+fn read_field(node: &Node, name: Option<&str>, report: &mut Report<'_>) -> Option<CredentialField> {
+    const KINDS: [(&str, CredentialKind); 4] = [
+        ("text-input", CredentialKind::TextInput),
+        ("secret-input", CredentialKind::SecretInput),
+        ("select", CredentialKind::Select),
+        ("boolean", CredentialKind::Boolean),
+    ];
+    let mut fields = Fields::of(node, "a credential", report)?;
+    let name = match name {
+        Some(name) => Some(name.to_owned()),
+        None => fields.need("name", report).and_then(|node| reader::text(node, "name", report)),
+    };
+    let kind = fields
+        .need("type", report)
+        .and_then(|node| reader::choice(node, "credential type", &KINDS, report));
+    let mut i18n = |key| fields.get(key).and_then(|node| reader::i18n(node, key, report));
+    let (label, help, placeholder) = (i18n("label"), i18n("help"), i18n("placeholder"));
+    let required = fields.get("required").and_then(|node| reader::flag(node, "required", report));
+    let url = fields.get("url").and_then(|node| reader::text(node, "url", report));
+    let default = fields.get("default");
+    let options = fields.get("options").map(|node| read_choices(node, report)).unwrap_or_default();
+    fields.finish(report);
+    let kind = kind?;
+    if kind == CredentialKind::SecretInput
+        && let Some(default) = default
+    {
+        report.hinted(default.at, "a secret has no default", "store it as a credential");
+    }
+    if kind == CredentialKind::Select && options.is_empty() {
+        report.hinted(node.at, "a `select` needs `options`", "write `options: [a, b]`");
+    }
+    Some(CredentialField {
+        name: name?,
+        label,
+        kind,
+        required: required.unwrap_or_default(),
+        default: default.map(Node::to_json),
+        help,
+        url,
+        placeholder,
+        options,
+    })
+}
+
+fn read_choices(node: &Node, report: &mut Report<'_>) -> Vec<String> {
+    let Data::List(items) = &node.data else {
+        report.add(node.at, format!("`options` is a list, found {}", node.kind_name()));
+        return Vec::new();
+    };
+    let value = |item: &Node, report: &mut Report<'_>| {
+        reader::text(item.get("value").unwrap_or(item), "options", report)
+    };
+    items.iter().filter_map(|item| value(item, report)).collect()
+}

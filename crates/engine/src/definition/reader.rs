@@ -1,0 +1,276 @@
+//! Reading a tree: fields of mappings, typed values, and one report of all
+//! that is wrong.
+
+use std::time::Duration;
+
+use super::LoadError;
+use super::lint::Lint;
+use super::located::{At, Data, Entry, Node};
+use crate::duration;
+use crate::text::Text;
+
+/// After this many faults a file is broken, and more of them do not help.
+const MAX_ERRORS: usize = 100;
+
+/// What is wrong with a file, so far.
+pub(super) struct Report<'f> {
+    file: &'f str,
+    errors: Vec<LoadError>,
+    notes: Vec<Lint>,
+}
+
+impl<'f> Report<'f> {
+    pub(super) fn new(file: &'f str) -> Self {
+        Self { file, errors: Vec::new(), notes: Vec::new() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.errors.is_empty()
+    }
+
+    pub(super) fn add(&mut self, at: At, message: impl Into<String>) {
+        self.record(at, message.into(), None);
+    }
+
+    /// Reports something, and what to write instead.
+    pub(super) fn hinted(&mut self, at: At, message: impl Into<String>, hint: impl Into<String>) {
+        self.record(at, message.into(), Some(hint.into()));
+    }
+
+    /// Notes something that could be better, and does not keep the tool from
+    /// being loaded.
+    pub(super) fn note(&mut self, at: At, message: impl Into<String>, hint: impl Into<String>) {
+        if self.notes.len() < MAX_ERRORS {
+            self.notes.push(Lint::new(at, message, hint));
+        }
+    }
+
+    /// The notes since the last tool.
+    pub(super) fn take_notes(&mut self) -> Vec<Lint> {
+        std::mem::take(&mut self.notes)
+    }
+
+    fn record(&mut self, at: At, message: String, hint: Option<String>) {
+        if self.errors.len() < MAX_ERRORS {
+            let (file, At { line, column }) = (self.file.to_owned(), at);
+            self.errors.push(LoadError { file, line, column, message, hint });
+        }
+    }
+
+    /// The value, unless something is wrong; faults are in the order of the
+    /// file.
+    pub(super) fn into_result<T>(mut self, value: T) -> Result<T, Vec<LoadError>> {
+        if self.errors.is_empty() {
+            return Ok(value);
+        }
+        self.errors.sort_by_key(|error| (error.line, error.column));
+        Err(self.errors)
+    }
+}
+
+/// The fields of a mapping. What nobody asked for is unknown.
+pub(super) struct Fields<'n> {
+    pub(super) at: At,
+    what: &'static str,
+    entries: &'n [Entry],
+    known: Vec<&'static str>,
+    ignored: &'static [&'static str],
+}
+
+impl<'n> Fields<'n> {
+    /// The fields of a node that must be a mapping.
+    pub(super) fn of(node: &'n Node, what: &'static str, report: &mut Report<'_>) -> Option<Self> {
+        match &node.data {
+            Data::Map(entries) => {
+                Some(Self { at: node.at, what, entries, known: Vec::new(), ignored: &[] })
+            }
+            _ => {
+                report.add(node.at, format!("{what} is a mapping, found {}", node.kind_name()));
+                None
+            }
+        }
+    }
+
+    /// Keys of other systems that mean nothing here.
+    pub(super) fn ignore(&mut self, keys: &'static [&'static str]) {
+        self.ignored = keys;
+    }
+
+    /// The value of a key; nothing where it is absent or null.
+    pub(super) fn get(&mut self, key: &'static str) -> Option<&'n Node> {
+        self.written(key).filter(|node| !matches!(node.data, Data::Null))
+    }
+
+    /// The value of a key, also where it is null.
+    pub(super) fn written(&mut self, key: &'static str) -> Option<&'n Node> {
+        self.known.push(key);
+        self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
+    }
+
+    /// The value of the first of several names for the same thing.
+    pub(super) fn get_any(
+        &mut self,
+        keys: &[&'static str],
+        report: &mut Report<'_>,
+    ) -> Option<&'n Node> {
+        let mut found: Option<(&'static str, &'n Node)> = None;
+        for key in keys {
+            let Some(node) = self.get(key) else { continue };
+            match found {
+                Some((first, _)) => {
+                    report.add(node.at, format!("`{key}` and `{first}` say the same; keep one"));
+                }
+                None => found = Some((key, node)),
+            }
+        }
+        found.map(|(_, node)| node)
+    }
+
+    /// The value of a key that must be there.
+    pub(super) fn need(&mut self, key: &'static str, report: &mut Report<'_>) -> Option<&'n Node> {
+        let node = self.get(key);
+        if node.is_none() {
+            report.add(self.at, format!("{} needs `{key}`", self.what));
+        }
+        node
+    }
+
+    /// Reports every key that nobody asked for.
+    pub(super) fn finish(self, report: &mut Report<'_>) {
+        for entry in self.entries {
+            let key = entry.key.as_str();
+            if !self.known.contains(&key) && !self.ignored.contains(&key) {
+                unknown(
+                    entry.at,
+                    &format!("key `{key}` in {}", self.what),
+                    key,
+                    &self.known,
+                    report,
+                );
+            }
+        }
+    }
+}
+
+/// Reports an unknown word with the nearest known one, or with all of them.
+pub(super) fn unknown(at: At, what: &str, word: &str, known: &[&str], report: &mut Report<'_>) {
+    let hint = match nearest(word, known) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("use one of {}", known.join(", ")),
+    };
+    report.hinted(at, format!("unknown {what}"), hint);
+}
+
+/// The known word that was probably meant.
+pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+    let word: String = word.chars().take(64).collect::<String>().to_lowercase();
+    known
+        .iter()
+        .map(|&candidate| (strsim::jaro_winkler(&word, &candidate.to_lowercase()), candidate))
+        .filter(|(likeness, _)| *likeness > 0.8)
+        .max_by(|(a, _), (b, _)| a.total_cmp(b))
+        .map(|(_, candidate)| candidate)
+}
+
+/// Text; a number or boolean counts as it was written.
+pub(super) fn text(node: &Node, what: &str, report: &mut Report<'_>) -> Option<String> {
+    match &node.data {
+        Data::Text(text) => Some(text.clone()),
+        Data::Number(_, written) => Some(written.to_string()),
+        Data::Bool(flag) => Some(flag.to_string()),
+        _ => wrong(node, what, "a text", report),
+    }
+}
+
+/// `true` or `false`.
+pub(super) fn flag(node: &Node, what: &str, report: &mut Report<'_>) -> Option<bool> {
+    match &node.data {
+        Data::Bool(flag) => Some(*flag),
+        _ => wrong(node, what, "true or false", report),
+    }
+}
+
+/// A whole number that is not negative.
+pub(super) fn count(node: &Node, what: &str, report: &mut Report<'_>) -> Option<u64> {
+    match &node.data {
+        Data::Number(number, _) if number.as_u64().is_some() => number.as_u64(),
+        _ => wrong(node, what, "a whole number, 0 or more", report),
+    }
+}
+
+/// A list of texts.
+pub(super) fn texts(node: &Node, what: &str, report: &mut Report<'_>) -> Option<Vec<String>> {
+    match &node.data {
+        Data::List(items) => items.iter().map(|item| text(item, what, report)).collect(),
+        _ => wrong(node, what, "a list of texts", report),
+    }
+}
+
+/// A duration: `30s`, `500ms`, or a number of seconds.
+pub(super) fn span(node: &Node, what: &str, report: &mut Report<'_>) -> Option<Duration> {
+    let read = match &node.data {
+        Data::Text(text) => duration::parse(text),
+        Data::Number(number, _) => duration::from_seconds(number.as_f64().unwrap_or(f64::NAN)),
+        _ => {
+            return wrong(
+                node,
+                what,
+                "a duration such as 30s, 500ms or a number of seconds",
+                report,
+            );
+        }
+    };
+    read.map_err(|why| report.add(node.at, format!("`{what}`: {why}"))).ok()
+}
+
+/// One text, or one per language.
+pub(super) fn i18n(node: &Node, what: &str, report: &mut Report<'_>) -> Option<Text> {
+    let entries = match &node.data {
+        Data::Text(text) => return Some(Text::One(text.clone())),
+        Data::Map(entries) if !entries.is_empty() => entries,
+        _ => return wrong(node, what, "a text, or one per language", report),
+    };
+    let mut texts = std::collections::BTreeMap::new();
+    for Entry { key, at, value } in entries {
+        if !is_language(key) {
+            report.hinted(
+                *at,
+                format!("`{key}` in `{what}` is not a language"),
+                "write a tag such as en_US or zh_Hans",
+            );
+        } else if !matches!(value.data, Data::Null)
+            && let Some(words) = text(value, what, report)
+        {
+            texts.insert(key.clone(), words);
+        }
+    }
+    Some(Text::Many(texts))
+}
+
+/// One of a few words.
+pub(super) fn choice<T: Copy>(
+    node: &Node,
+    what: &str,
+    choices: &[(&str, T)],
+    report: &mut Report<'_>,
+) -> Option<T> {
+    let word = text(node, what, report)?;
+    let found = choices.iter().find(|(name, _)| *name == word).map(|(_, value)| *value);
+    if found.is_none() {
+        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        unknown(node.at, &format!("{what} `{word}`"), &word, &names, report);
+    }
+    found
+}
+
+/// A language tag: two or three letters, then perhaps a script or country.
+fn is_language(tag: &str) -> bool {
+    let language = tag.split(['_', '-']).next().unwrap_or_default();
+    (2..=3).contains(&language.len())
+        && tag.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+}
+
+fn wrong<T>(node: &Node, what: &str, expected: &str, report: &mut Report<'_>) -> Option<T> {
+    report.add(node.at, format!("`{what}` is {expected}, found {}", node.kind_name()));
+    None
+}

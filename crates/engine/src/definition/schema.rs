@@ -1,0 +1,330 @@
+//! Schemas inside definitions, read into JSON Schema and checked with their
+//! positions.
+//!
+//! Two dialects share one reader. *Short* is S0's: a type name may stand for a
+//! schema (`status_code: integer`), limits are written `min_length`, and a key
+//! that is not known is a fault. *JSON Schema* is what other systems export:
+//! any keyword passes, and the type names of Gemini (`STRING`) and Python
+//! (`dict`, `float`) become JSON Schema's.
+
+use serde_json::{Map, Value, json};
+
+use super::check;
+use super::located::{At, Data, Entry, Node};
+use super::reader::{self, Report};
+use crate::tool::Schema;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    Short,
+    JsonSchema,
+}
+
+/// The types of S0.4, and `any`.
+pub(super) const TYPES: [&str; 7] =
+    ["string", "number", "integer", "boolean", "array", "object", "any"];
+
+/// What the short dialect calls a keyword.
+const SHORT_NAMES: [(&str, &str); 8] = [
+    ("min_length", "minLength"),
+    ("max_length", "maxLength"),
+    ("min", "minimum"),
+    ("max", "maximum"),
+    ("min_items", "minItems"),
+    ("max_items", "maxItems"),
+    ("unique_items", "uniqueItems"),
+    ("multiple_of", "multipleOf"),
+];
+
+/// What else the short dialect takes.
+const PLAIN_NAMES: [&str; 20] = [
+    "type",
+    "pattern",
+    "enum",
+    "items",
+    "properties",
+    "required",
+    "format",
+    "description",
+    "default",
+    "title",
+    "examples",
+    "minimum",
+    "maximum",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "multipleOf",
+    "additionalProperties",
+];
+
+/// Reads a schema.
+pub(super) fn read(node: &Node, dialect: Dialect, report: &mut Report<'_>) -> Value {
+    match (&node.data, dialect) {
+        (Data::Map(entries), _) => {
+            let entries: Vec<&Entry> = entries.iter().collect();
+            let mut schema = Map::new();
+            keywords(&entries, dialect, &mut schema, report);
+            let mut schema = Value::Object(schema);
+            if let Some(default) = entries.iter().find(|entry| entry.key == "default") {
+                check_default(&mut schema, &default.value, dialect, report);
+            }
+            schema
+        }
+        (Data::Text(_), Dialect::Short) => {
+            let mut schema = Map::new();
+            schema.extend(read_type(node, dialect, report).map(|name| ("type".to_owned(), name)));
+            Value::Object(schema)
+        }
+        (Data::Bool(flag), Dialect::JsonSchema) => Value::Bool(*flag),
+        _ => {
+            report.hinted(
+                node.at,
+                format!("expected a schema, found {}", node.kind_name()),
+                "write a type such as `string`, or a mapping with `type`",
+            );
+            json!({})
+        }
+    }
+}
+
+/// Reads the keywords of one schema into it, and checks that they agree.
+pub(super) fn keywords(
+    entries: &[&Entry],
+    dialect: Dialect,
+    schema: &mut Map<String, Value>,
+    report: &mut Report<'_>,
+) {
+    let mut nullable = false;
+    for entry in entries {
+        match long_name(&entry.key, dialect) {
+            Some("nullable") if dialect == Dialect::JsonSchema => {
+                nullable = matches!(entry.value.data, Data::Bool(true));
+            }
+            Some(name) => keyword(name, entry, dialect, schema, report),
+            None => {
+                let short = SHORT_NAMES.iter().map(|(name, _)| *name);
+                let known: Vec<&str> = short.chain(PLAIN_NAMES.into_iter().take(9)).collect();
+                let what = format!("limit `{}`", entry.key);
+                reader::unknown(entry.at, &what, &entry.key, &known, report);
+            }
+        }
+    }
+    if nullable {
+        allow_null(schema);
+    }
+    check::bounds(entries, dialect, schema, report);
+    if dialect == Dialect::Short {
+        check::applies(entries, schema, report);
+        if let Some(entry) = entries.iter().find(|entry| entry.key == "required") {
+            check::required(schema, entry.at, report);
+        }
+    }
+}
+
+/// A default that does not fit is a fault of a definition that was written for
+/// us. In a schema from elsewhere it is common, and means nothing to its
+/// author's engine; here it would break every call that leaves the value out,
+/// so it is dropped.
+fn check_default(schema: &mut Value, node: &Node, dialect: Dialect, report: &mut Report<'_>) {
+    if dialect == Dialect::Short {
+        return check::value(schema, node, "the default", report);
+    }
+    if let Some((found, expected)) = check::misfit(schema, &node.to_json()) {
+        report.note(node.at, format!("the default {found}, and is left out"), expected);
+        if let Some(schema) = schema.as_object_mut() {
+            schema.shift_remove("default");
+        }
+    }
+}
+
+/// The JSON Schema type that a word means, in either dialect.
+pub(super) fn type_named(word: &str) -> Option<&'static str> {
+    let word = word.to_ascii_lowercase();
+    Some(match word.as_str() {
+        "string" | "str" | "text" => "string",
+        "number" | "float" | "double" | "decimal" => "number",
+        "integer" | "int" | "long" => "integer",
+        "boolean" | "bool" => "boolean",
+        "array" | "list" | "tuple" => "array",
+        "object" | "dict" | "map" | "hashmap" => "object",
+        "any" | "type_unspecified" => "any",
+        "null" => "null",
+        _ => return None,
+    })
+}
+
+/// The JSON Schema keyword that a key means; nothing for one that the dialect
+/// does not know.
+pub(super) fn long_name(key: &str, dialect: Dialect) -> Option<&str> {
+    if dialect == Dialect::JsonSchema {
+        return Some(key);
+    }
+    let long = SHORT_NAMES.iter().find(|(short, _)| *short == key).map(|(_, long)| *long);
+    long.or_else(|| PLAIN_NAMES.into_iter().find(|name| *name == key))
+}
+
+fn keyword(
+    name: &str,
+    Entry { at, value, key }: &Entry,
+    dialect: Dialect,
+    schema: &mut Map<String, Value>,
+    report: &mut Report<'_>,
+) {
+    let read_value = match name {
+        "type" => read_type(value, dialect, report),
+        "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" => {
+            read_each(name, value, dialect, report)
+        }
+        "allOf" | "anyOf" | "oneOf" | "prefixItems" => match &value.data {
+            Data::List(items) => {
+                Some(items.iter().map(|item| read(item, dialect, report)).collect())
+            }
+            _ => wrong(value, key, "a list of schemas", report),
+        },
+        "items" if matches!(value.data, Data::List(_)) => Some(value.to_json()),
+        "items" | "not" | "if" | "then" | "else" | "contains" | "propertyNames" => {
+            Some(read(value, dialect, report))
+        }
+        "additionalProperties" | "unevaluatedProperties" | "unevaluatedItems" => match value.data {
+            Data::Bool(flag) => Some(Value::Bool(flag)),
+            _ => Some(read(value, dialect, report)),
+        },
+        "pattern" => read_pattern(value, report),
+        "enum" => match &value.data {
+            Data::List(items) if items.is_empty() => {
+                report.add(value.at, "`enum` is empty: no value would be allowed");
+                None
+            }
+            Data::List(_) => Some(value.to_json()),
+            _ => wrong(value, key, "a list of values", report),
+        },
+        "required" => read_required(value, report),
+        "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties" => {
+            read_count(key, value, dialect, report)
+        }
+        "minimum" | "maximum" | "multipleOf" => match &value.data {
+            Data::Number(number, _) => Some(Value::Number(number.clone())),
+            _ => wrong(value, key, "a number", report),
+        },
+        "description" if dialect == Dialect::Short => {
+            reader::i18n(value, key, report).map(|text| Value::String(text.to_string()))
+        }
+        _ => Some(value.to_json()),
+    };
+    if let Some(read_value) = read_value
+        && schema.insert(name.to_owned(), read_value).is_some()
+    {
+        report.add(*at, format!("`{key}` is given twice"));
+    }
+}
+
+/// Reads a type or a list of types; nothing for `any`.
+fn read_type(node: &Node, dialect: Dialect, report: &mut Report<'_>) -> Option<Value> {
+    if let Data::List(items) = &node.data {
+        let names: Vec<Value> =
+            items.iter().filter_map(|item| read_type(item, dialect, report)).collect();
+        return (names.len() == items.len() && !names.is_empty()).then_some(Value::Array(names));
+    }
+    // YAML reads an unquoted `null` as nothing.
+    let word = match &node.data {
+        Data::Null => "null".to_owned(),
+        _ => reader::text(node, "type", report)?,
+    };
+    let exact = TYPES.into_iter().chain(["null"]).find(|name| *name == word);
+    let meant = type_named(&word);
+    let found = if dialect == Dialect::Short { exact } else { exact.or(meant) };
+    match found {
+        Some("any") => None,
+        Some(name) => Some(name.into()),
+        None => {
+            unknown_type(node.at, &word, &TYPES, report);
+            None
+        }
+    }
+}
+
+/// Reports an unknown type, with the one that was probably meant.
+pub(super) fn unknown_type(at: At, word: &str, known: &[&str], report: &mut Report<'_>) {
+    let message = format!("type `{word}`");
+    match type_named(word).filter(|meant| known.contains(meant)) {
+        Some(meant) => {
+            report.hinted(at, format!("unknown {message}"), format!("did you mean `{meant}`?"));
+        }
+        None => reader::unknown(at, &message, word, known, report),
+    }
+}
+
+fn read_each(name: &str, node: &Node, dialect: Dialect, report: &mut Report<'_>) -> Option<Value> {
+    let Data::Map(entries) = &node.data else {
+        return wrong(node, name, "a mapping of schemas", report);
+    };
+    let mut schemas = Map::new();
+    for entry in entries {
+        schemas.insert(entry.key.clone(), read(&entry.value, dialect, report));
+    }
+    Some(Value::Object(schemas))
+}
+
+fn read_pattern(node: &Node, report: &mut Report<'_>) -> Option<Value> {
+    let Data::Text(pattern) = &node.data else {
+        return wrong(node, "pattern", "a regular expression", report);
+    };
+    if let Err(error) = Schema::compile(&json!({"pattern": pattern})) {
+        let shown: String = pattern.chars().take(60).collect();
+        report.hinted(
+            node.at,
+            format!("the pattern `{shown}` does not compile"),
+            error.message().to_owned(),
+        );
+        return None;
+    }
+    Some(Value::String(pattern.clone()))
+}
+
+fn read_required(node: &Node, report: &mut Report<'_>) -> Option<Value> {
+    if matches!(node.data, Data::Bool(_)) {
+        report.hinted(
+            node.at,
+            "`required` inside a schema is a list of property names",
+            "list the name in the `required` of the object around it",
+        );
+        return None;
+    }
+    let mut names = reader::texts(node, "required", report)?;
+    let count = names.len();
+    names.sort();
+    names.dedup();
+    if names.len() < count {
+        report.add(node.at, "`required` lists a name twice");
+    }
+    Some(node.to_json())
+}
+
+/// Reads a limit; Gemini writes 64-bit numbers as text.
+fn read_count(key: &str, node: &Node, dialect: Dialect, report: &mut Report<'_>) -> Option<Value> {
+    if let (Data::Text(text), Dialect::JsonSchema) = (&node.data, dialect)
+        && let Ok(number) = text.parse::<u64>()
+    {
+        return Some(number.into());
+    }
+    reader::count(node, key, report).map(Value::from)
+}
+
+fn allow_null(schema: &mut Map<String, Value>) {
+    if let Some(name @ Value::String(_)) = schema.get("type").cloned() {
+        schema.insert("type".to_owned(), json!([name, "null"]));
+    }
+    if let Some(Value::Array(values)) = schema.get_mut("enum")
+        && !values.contains(&Value::Null)
+    {
+        values.push(Value::Null);
+    }
+}
+
+fn wrong<T>(node: &Node, key: &str, expected: &str, report: &mut Report<'_>) -> Option<T> {
+    report.add(node.at, format!("`{key}` is {expected}, found {}", node.kind_name()));
+    None
+}

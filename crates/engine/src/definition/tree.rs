@@ -1,0 +1,268 @@
+//! Parser events become a tree, within a budget.
+//!
+//! An alias costs as much as what it stands for, and so does an anchor, because
+//! both are copied: a bomb of aliases runs out of budget before it takes
+//! memory.
+
+use std::collections::{HashMap, HashSet};
+
+use granit_parser::{Event, ScalarStyle, Tag};
+
+use super::located::{At, Data, Entry, Node};
+use super::reader::Report;
+use super::{Limits, scalar};
+
+/// Something after which the rest of the file cannot be read.
+pub(super) struct Fatal {
+    pub(super) at: At,
+    pub(super) message: String,
+}
+
+/// Builds the documents of a text, event by event.
+pub(super) struct Builder<'l> {
+    limits: &'l Limits,
+    documents: Vec<Node>,
+    open: Vec<Frame>,
+    anchors: HashMap<usize, Anchored>,
+    spent: Cost,
+}
+
+/// What a part of the tree takes: values, and bytes of text.
+#[derive(Clone, Copy, Default)]
+struct Cost {
+    nodes: usize,
+    bytes: usize,
+}
+
+struct Anchored {
+    node: Node,
+    cost: Cost,
+}
+
+/// A list or mapping that is not closed yet.
+struct Frame {
+    at: At,
+    anchor: usize,
+    spent_before: Cost,
+    inside: Inside,
+}
+
+enum Inside {
+    List(Vec<Node>),
+    Map { entries: Vec<Entry>, merged: Vec<Node>, key: Key },
+}
+
+/// The key that waits for its value.
+enum Key {
+    None,
+    Name(String, At),
+    /// `<<`: the value's entries are added.
+    Merge,
+}
+
+impl<'l> Builder<'l> {
+    pub(super) fn new(limits: &'l Limits) -> Self {
+        Self {
+            limits,
+            documents: Vec::new(),
+            open: Vec::new(),
+            anchors: HashMap::new(),
+            spent: Cost::default(),
+        }
+    }
+
+    /// The documents that were read to their end.
+    pub(super) fn into_documents(self) -> Vec<Node> {
+        self.documents
+    }
+
+    /// Takes the next event.
+    pub(super) fn take(
+        &mut self,
+        event: Event<'_>,
+        at: At,
+        report: &mut Report<'_>,
+    ) -> Result<(), Fatal> {
+        match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                let before = self.spent;
+                self.spend(Cost { nodes: 1, bytes: text.len() }, at)?;
+                if matches!(style, ScalarStyle::Plain) && text == "<<" && self.at_key() {
+                    self.set_key(Key::Merge);
+                    return Ok(());
+                }
+                let data = read_scalar(&text, style, tag.as_deref()).unwrap_or_else(|message| {
+                    report.add(at, message);
+                    Data::Text(text.into_owned())
+                });
+                self.close(Node { data, at }, anchor, before, report)
+            }
+            Event::SequenceStart(_, anchor, _) => self.push(at, anchor, Inside::List(Vec::new())),
+            Event::MappingStart(_, anchor, _) => {
+                let inside =
+                    Inside::Map { entries: Vec::new(), merged: Vec::new(), key: Key::None };
+                self.push(at, anchor, inside)
+            }
+            Event::SequenceEnd | Event::MappingEnd => {
+                let Some(frame) = self.open.pop() else { return Ok(()) };
+                let data = match frame.inside {
+                    Inside::List(items) => Data::List(items),
+                    Inside::Map { entries, merged, .. } => {
+                        Data::Map(finish_map(entries, merged, report))
+                    }
+                };
+                let node = Node { data, at: frame.at };
+                self.close(node, frame.anchor, frame.spent_before, report)
+            }
+            Event::Alias(id) => {
+                let Some(Anchored { node, cost }) = self.anchors.get(&id) else {
+                    return Err(Fatal { at, message: "an alias inside its own anchor".into() });
+                };
+                let (data, cost) = (node.data.clone(), *cost);
+                self.spend(cost, at)?;
+                self.place(Node { data, at }, report);
+                Ok(())
+            }
+            Event::DocumentEnd => {
+                self.anchors.clear();
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Opens a list or mapping.
+    fn push(&mut self, at: At, anchor: usize, inside: Inside) -> Result<(), Fatal> {
+        if self.open.len() >= self.limits.depth {
+            let message = format!("nested more than {} levels deep", self.limits.depth);
+            return Err(Fatal { at, message });
+        }
+        let spent_before = self.spent;
+        self.spend(Cost { nodes: 1, bytes: 0 }, at)?;
+        self.open.push(Frame { at, anchor, spent_before, inside });
+        Ok(())
+    }
+
+    /// Takes a finished value, and a copy of it where it has an anchor.
+    fn close(
+        &mut self,
+        node: Node,
+        anchor: usize,
+        before: Cost,
+        report: &mut Report<'_>,
+    ) -> Result<(), Fatal> {
+        if anchor != 0 {
+            let cost = Cost {
+                nodes: self.spent.nodes - before.nodes,
+                bytes: self.spent.bytes - before.bytes,
+            };
+            self.spend(cost, node.at)?;
+            self.anchors.insert(anchor, Anchored { node: node.clone(), cost });
+        }
+        self.place(node, report);
+        Ok(())
+    }
+
+    fn spend(&mut self, cost: Cost, at: At) -> Result<(), Fatal> {
+        self.spent.nodes = self.spent.nodes.saturating_add(cost.nodes);
+        self.spent.bytes = self.spent.bytes.saturating_add(cost.bytes);
+        let Limits { nodes, file_bytes, .. } = *self.limits;
+        let too_much = if self.spent.nodes > nodes {
+            format!("more than {nodes} values, aliases expanded")
+        } else if self.spent.bytes > file_bytes.saturating_mul(2) {
+            format!("more than {} bytes of text, aliases expanded", file_bytes * 2)
+        } else {
+            return Ok(());
+        };
+        Err(Fatal { at, message: too_much })
+    }
+
+    fn at_key(&self) -> bool {
+        matches!(self.open.last(), Some(Frame { inside: Inside::Map { key: Key::None, .. }, .. }))
+    }
+
+    fn set_key(&mut self, new: Key) {
+        if let Some(Frame { inside: Inside::Map { key, .. }, .. }) = self.open.last_mut() {
+            *key = new;
+        }
+    }
+
+    /// Puts a finished value where it belongs: as an item, a key, the value of
+    /// the key before it, or a document.
+    fn place(&mut self, node: Node, report: &mut Report<'_>) {
+        let Some(frame) = self.open.last_mut() else {
+            if !matches!(node.data, Data::Null) {
+                self.documents.push(node);
+            }
+            return;
+        };
+        match &mut frame.inside {
+            Inside::List(items) => items.push(node),
+            Inside::Map { entries, merged, key } => match std::mem::replace(key, Key::None) {
+                Key::None => *key = read_key(node, report),
+                Key::Name(name, at) => entries.push(Entry { key: name, at, value: node }),
+                Key::Merge => merged.push(node),
+            },
+        }
+    }
+}
+
+fn read_scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Data, String> {
+    match tag.map(|tag| tag.core_suffix()) {
+        Some(None) => Err("tags such as `!name` have no meaning here".to_owned()),
+        Some(Some("str")) => Ok(Data::Text(text.to_owned())),
+        Some(Some(_)) => scalar::resolve(text),
+        None if matches!(style, ScalarStyle::Plain) => scalar::resolve(text),
+        None => Ok(Data::Text(text.to_owned())),
+    }
+}
+
+fn read_key(node: Node, report: &mut Report<'_>) -> Key {
+    let (name, hint) = match node.data {
+        Data::Text(name) => return Key::Name(name, node.at),
+        Data::Number(_, written) => (written.into_string(), true),
+        Data::Bool(flag) => (flag.to_string(), true),
+        Data::Null => ("null".to_owned(), true),
+        Data::List(_) | Data::Map(_) => (String::new(), false),
+    };
+    if hint {
+        let hint = format!("write \"{name}\"");
+        report.hinted(node.at, format!("the key `{name}` is not a text"), hint);
+    } else {
+        report.add(node.at, "a list or mapping cannot be a key");
+    }
+    Key::Name(name, node.at)
+}
+
+/// Adds what `<<` brings, where the mapping does not say it itself, and
+/// reports keys that come twice.
+fn finish_map(mut entries: Vec<Entry>, merged: Vec<Node>, report: &mut Report<'_>) -> Vec<Entry> {
+    let mut order: Vec<&Entry> = entries.iter().collect();
+    order.sort_by(|a, b| a.key.cmp(&b.key));
+    let mut twice: Vec<(At, String)> = Vec::new();
+    for pair in order.windows(2) {
+        if pair[0].key == pair[1].key {
+            let first = pair[0].at.line;
+            let message = format!("duplicate key `{}`, first in line {first}", pair[1].key);
+            twice.push((pair[1].at, message));
+        }
+    }
+    twice.into_iter().for_each(|(at, message)| report.add(at, message));
+    for node in merged {
+        let maps = match node.data {
+            Data::List(items) => items,
+            data => vec![Node { data, at: node.at }],
+        };
+        for map in maps {
+            let Data::Map(added) = map.data else {
+                report.add(map.at, "`<<` takes a mapping, or a list of mappings");
+                continue;
+            };
+            let known: HashSet<&str> = entries.iter().map(|entry| entry.key.as_str()).collect();
+            let new: Vec<Entry> =
+                added.into_iter().filter(|entry| !known.contains(entry.key.as_str())).collect();
+            entries.extend(new);
+        }
+    }
+    entries
+}

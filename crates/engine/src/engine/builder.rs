@@ -1,0 +1,150 @@
+//! Puts an engine together.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{Engine, Parts, Settings};
+use crate::context::Objects;
+use crate::error::{Error, ErrorKind};
+use crate::event::EventBus;
+use crate::executor::Executor;
+use crate::groups::Groups;
+use crate::hook::Hook;
+use crate::journal::Journal;
+use crate::output_tool;
+use crate::record::{MemoryStore, RecordStore};
+use crate::registry::Registry;
+use crate::schedule::Limits;
+use crate::tool::{Kind, ToolBuilder, ToolSpec};
+
+/// Finds the code that runs a defined tool.
+pub(crate) type Bind =
+    Arc<dyn Fn(&ToolSpec) -> Result<Arc<dyn Executor>, Error> + Send + Sync + 'static>;
+
+/// Builds an [`Engine`].
+#[derive(Default)]
+pub struct EngineBuilder {
+    settings: Settings,
+    tools: Vec<ToolBuilder>,
+    store: Option<Arc<dyn RecordStore>>,
+    hooks: Vec<Arc<dyn Hook>>,
+    objects: Objects,
+    groups: Groups,
+    group_tool: bool,
+    output_tool: bool,
+    kinds: HashMap<Kind, Bind>,
+}
+
+impl EngineBuilder {
+    /// Adds a tool.
+    #[must_use]
+    pub fn tool(mut self, tool: ToolBuilder) -> Self {
+        self.tools.push(tool);
+        self
+    }
+
+    /// Adds tools.
+    #[must_use]
+    pub fn tools(mut self, tools: impl IntoIterator<Item = ToolBuilder>) -> Self {
+        self.tools.extend(tools);
+        self
+    }
+
+    /// Lets definitions name tools of this kind. `bind` finds the code for a
+    /// definition.
+    #[must_use]
+    pub fn kind(
+        mut self,
+        kind: Kind,
+        bind: impl Fn(&ToolSpec) -> Result<Arc<dyn Executor>, Error> + Send + Sync + 'static,
+    ) -> Self {
+        self.kinds.insert(kind, Arc::new(bind));
+        self
+    }
+
+    /// Gives all tools an object, which they find by its type (S2.9, toolkit
+    /// level).
+    #[must_use]
+    pub fn object<T: Send + Sync + 'static>(mut self, object: T) -> Self {
+        self.objects.insert(object);
+        self
+    }
+
+    /// Makes a group of tools, switched on or off.
+    #[must_use]
+    pub fn group(self, name: &str, description: &str, active: bool) -> Self {
+        self.groups.create(name, description, active);
+        self
+    }
+
+    /// Adds the tool `update_tool_groups`, with which a model changes the
+    /// groups of its own session.
+    #[must_use]
+    pub fn group_tool(mut self) -> Self {
+        self.group_tool = true;
+        self
+    }
+
+    /// Adds the tool `read_output`, with which a model reads on in a result
+    /// that was cut.
+    #[must_use]
+    pub fn output_tool(mut self) -> Self {
+        self.output_tool = true;
+        self
+    }
+
+    /// Adds a hook, after those that were added before.
+    #[must_use]
+    pub fn hook(mut self, hook: impl Hook) -> Self {
+        self.hooks.push(Arc::new(hook));
+        self
+    }
+
+    /// Keeps records here; in memory otherwise.
+    #[must_use]
+    pub fn store(mut self, store: impl RecordStore) -> Self {
+        self.store = Some(Arc::new(store));
+        self
+    }
+
+    /// Changes settings.
+    #[must_use]
+    pub fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(&mut self.settings);
+        self
+    }
+
+    /// Checks everything and makes the engine.
+    pub fn build(self) -> Result<Engine, Error> {
+        let bus = EventBus::new(self.settings.event_capacity);
+        let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
+        let registry = Registry::new(Arc::clone(&bus));
+        let mut tools = self.tools;
+        if self.group_tool {
+            tools.push(self.groups.meta_tool());
+        }
+        if self.output_tool {
+            tools.push(output_tool::read_output(Arc::clone(&store)));
+        }
+        registry.register_all(tools)?;
+        if self.settings.default_timeout.is_zero() {
+            let why = "the default timeout is zero: every call would be stopped at once";
+            return Err(Error::new(ErrorKind::InvalidDefinition, why));
+        }
+        Ok(Engine(Arc::new(Parts {
+            limits: Limits::new(self.settings.max_concurrent, self.settings.queue_size),
+            journal: Journal {
+                store,
+                bus: Arc::clone(&bus),
+                max_record_bytes: self.settings.max_record_bytes,
+            },
+            settings: self.settings,
+            registry,
+            groups: self.groups,
+            hooks: self.hooks,
+            objects: Arc::new(self.objects),
+            bus,
+            kinds: self.kinds,
+        })))
+    }
+}

@@ -1,0 +1,37 @@
+//! What can be set about an engine.
+
+use std::time::Duration;
+
+/// The settings of an engine. The defaults are those of the requirements.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Settings {
+    /// How many calls run at once.
+    pub max_concurrent: usize,
+    /// How many calls may wait for a slot; one more is refused.
+    pub queue_size: usize,
+    /// How long a call may take if neither it nor its tool says so.
+    pub default_timeout: Duration,
+    /// Refuse arguments that would have to be repaired, and unknown keys.
+    pub strict_validation: bool,
+    /// How many bytes of a result the caller gets; the whole is kept.
+    pub max_output_bytes: usize,
+    /// How many bytes of the arguments and of the result a record keeps.
+    pub max_record_bytes: usize,
+    /// How many events a slow subscriber may lag behind.
+    pub event_capacity: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            max_concurrent: 10,
+            queue_size: 100,
+            default_timeout: Duration::from_secs(30),
+            strict_validation: false,
+            max_output_bytes: 100 * 1024,
+            max_record_bytes: 16 * 1024,
+            event_capacity: 1024,
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The one table of failures: a row a kind, a column a surface.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::text::Lang;
+
+/// What every surface calls one kind of failure.
+#[derive(Debug, Clone, Copy)]
+pub struct KindInfo {
+    /// Our name, used in records, events, metrics and the HTTP API.
+    pub name: &'static str,
+    /// S0's `error_type`.
+    pub error_type: &'static str,
+    /// S1's error class.
+    pub class: &'static str,
+    /// S3's error code.
+    pub code: &'static str,
+    /// The HTTP status.
+    pub status: u16,
+    /// The JSON-RPC code that MCP wants, or none where MCP wants a result with
+    /// `isError`.
+    pub mcp_code: Option<i32>,
+    /// Whether the same call may succeed later.
+    pub retryable: bool,
+    /// What it means, for the reference page.
+    pub meaning: &'static str,
+    /// What a model reads; `{detail}` is the message.
+    pub feedback_en: &'static str,
+    /// The same in Chinese (S4.13).
+    pub feedback_zh: &'static str,
+}
+
+macro_rules! kinds {
+    ($($kind:ident = $name:literal, $error_type:literal, $class:literal, $code:literal,
+        $status:literal, $mcp:expr, $retryable:literal,
+        $meaning:literal, $en:literal, $zh:literal;)*) => {
+        /// Every way in which a call can fail.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[non_exhaustive]
+        pub enum ErrorKind {
+            $(#[doc = $meaning] #[serde(rename = $name)] $kind,)*
+        }
+
+        impl ErrorKind {
+            /// All kinds, in the order of the table.
+            pub const ALL: &[Self] = &[$(Self::$kind),*];
+
+            /// The row of this kind.
+            pub const fn info(self) -> KindInfo {
+                match self {
+                    $(Self::$kind => KindInfo {
+                        name: $name,
+                        error_type: $error_type,
+                        class: $class,
+                        code: $code,
+                        status: $status,
+                        mcp_code: $mcp,
+                        retryable: $retryable,
+                        meaning: $meaning,
+                        feedback_en: $en,
+                        feedback_zh: $zh,
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    ToolNotFound = "tool_not_found", "tool_not_found", "ToolExecutionError", "TOOL_NOT_FOUND",
+        404, Some(-32602), false,
+        "No tool has this name.",
+        "Unknown tool: {detail}", "错误: Unknown tool: {detail}";
+    ToolInactive = "tool_inactive", "tool_not_found", "ToolExecutionError", "TOOL_NOT_FOUND",
+        409, None, false,
+        "The tool exists, but its group is not active in this session.",
+        "This tool is not active: {detail}", "该工具未激活: {detail}";
+    ProviderNotFound = "provider_not_found", "tool_not_found", "ToolExecutionError", "TOOL_PROVIDER_NOT_FOUND",
+        404, Some(-32602), false,
+        "No provider has this name.",
+        "Unknown provider: {detail}", "未知的工具提供商: {detail}";
+    ExecutorNotFound = "executor_not_found", "executor_not_found", "ToolExecutionError", "TOOL_INVOKE_ERROR",
+        501, None, false,
+        "The tool is defined, but nothing here can run it: its entry names a handler that is not installed.",
+        "This tool cannot be run here: {detail}. Use another way.", "该工具在此处无法运行: {detail}。请使用其他方式获取信息。";
+    InvalidArguments = "invalid_arguments", "validation_error", "ValidationError", "PARAMETER_VALIDATION_ERROR",
+        422, None, false,
+        "The arguments do not fit the tool's input schema.",
+        "Invalid arguments: {detail}. Correct them and call the tool again.", "工具输入参数无效: {detail}";
+    InvalidDefinition = "invalid_definition", "validation_error", "ValidationError", "PARAMETER_VALIDATION_ERROR",
+        422, None, false,
+        "A tool definition is not valid; it was not registered.",
+        "The tool definition is invalid: {detail}", "工具定义无效: {detail}";
+    AlreadyRegistered = "already_registered", "validation_error", "ValidationError", "PARAMETER_VALIDATION_ERROR",
+        409, None, false,
+        "A tool with this name is registered already; replace it on purpose or choose another name.",
+        "A tool with this name exists already: {detail}", "工具已存在: {detail}";
+    Denied = "denied", "execution_error", "AuthenticationError", "TOOL_INVOKE_ERROR",
+        403, None, false,
+        "The caller may not use this tool, or a hook or a person refused the call.",
+        "This call was refused: {detail}. Do not try it again; go on without it.", "该调用被拒绝: {detail}。请勿重试,请使用其他方式。";
+    CredentialInvalid = "credential_invalid", "execution_error", "AuthenticationError", "CREDENTIAL_VALIDATION_ERROR",
+        401, None, false,
+        "A credential that the tool needs is missing or was refused.",
+        "Authentication failed: the tool's credentials are missing or invalid. Go on without it.", "认证失败: 工具凭证缺失或无效。请使用其他方式获取信息。";
+    QueueFull = "queue_full", "execution_error", "RateLimitError", "TOOL_INVOKE_ERROR",
+        429, None, true,
+        "All slots are taken and the queue is full, or the strategy is `reject`.",
+        "Too many tool calls are running. Try again in a moment.", "当前工具调用过多,请稍后重试。";
+    RateLimited = "rate_limited", "execution_error", "RateLimitError", "TOOL_INVOKE_ERROR",
+        429, None, true,
+        "A rate limit was reached, here or at the other side.",
+        "The rate limit was reached. Wait a moment, then try again.", "已达到调用频率限制,请稍后重试。";
+    Timeout = "timeout", "timeout", "TimeoutError", "TOOL_INVOKE_TIMEOUT",
+        504, None, true,
+        "The call did not end before its deadline and was stopped. Waiting for a slot counts.",
+        "{detail}. Try again or find the information another way.", "工具执行超时,请重试或使用其他方式获取信息。";
+    Cancelled = "cancelled", "execution_error", "ToolExecutionError", "TOOL_INVOKE_ERROR",
+        499, None, false,
+        "The caller cancelled the call or went away.",
+        "The call was cancelled.", "调用已取消。";
+    Interrupted = "interrupted", "execution_error", "ToolExecutionError", "TOOL_INVOKE_ERROR",
+        500, None, false,
+        "The process ended while the call was running; whether it took effect is unknown.",
+        "The call was interrupted; it is not known whether it took effect. Check before you repeat it.", "调用被中断,无法确定是否已生效。请先确认再重试。";
+    Network = "network", "execution_error", "NetworkError", "TOOL_INVOKE_ERROR",
+        502, None, true,
+        "The other side could not be reached.",
+        "The service could not be reached. Try again later or find the information another way.", "服务暂时无法访问,请稍后重试或使用其他方式获取信息。";
+    UpstreamRejected = "upstream_rejected", "execution_error", "ToolExecutionError", "TOOL_INVOKE_ERROR",
+        502, None, false,
+        "The other side refused the request as wrong (400, 404 and the like).",
+        "The service refused the request: {detail}", "服务拒绝了请求: {detail}";
+    UpstreamFailed = "upstream_failed", "execution_error", "ServerError", "TOOL_INVOKE_ERROR",
+        502, None, true,
+        "The other side failed (5xx).",
+        "The service failed. Try again later or find the information another way.", "服务暂时不可用,请稍后重试或使用其他方式获取信息。";
+    ToolError = "tool_error", "execution_error", "ToolExecutionError", "TOOL_INVOKE_ERROR",
+        500, None, false,
+        "The tool ran and reported a failure.",
+        "Tool execution failed: {detail}", "工具执行失败: {detail}。请重试或使用其他方式获取信息。";
+    Panicked = "panicked", "execution_error", "ToolExecutionError", "TOOL_INVOKE_ERROR",
+        500, None, false,
+        "The tool's code panicked.",
+        "The tool crashed. Find the information another way.", "工具运行崩溃,请使用其他方式获取信息。";
+    InvalidOutput = "invalid_output", "execution_error", "ToolExecutionError", "TOOL_INVOKE_ERROR",
+        502, None, false,
+        "The tool's result does not fit its own output schema.",
+        "The tool gave an invalid result: {detail}", "工具返回了无效的结果: {detail}";
+    DepthExceeded = "depth_exceeded", "execution_error", "ToolExecutionError", "TOOL_INVOKE_ERROR",
+        508, None, false,
+        "Tools that call tools are nested too deeply.",
+        "Tool calls are nested too deeply: {detail}", "工具调用嵌套过深: {detail}";
+    NotFound = "not_found", "execution_error", "ToolExecutionError", "TOOL_INVOKE_ERROR",
+        404, None, false,
+        "A record, output or other thing with this id does not exist, or is not the caller's.",
+        "Not found: {detail}", "未找到: {detail}";
+    StorageUnavailable = "storage_unavailable", "execution_error", "ServerError", "TOOL_INVOKE_ERROR",
+        503, None, true,
+        "The record store cannot be read or written.",
+        "The service is temporarily unavailable. Try again later.", "服务暂时不可用,请稍后重试。";
+    Internal = "internal", "execution_error", "ToolExecutionError", "TOOL_INVOKE_ERROR",
+        500, None, false,
+        "A fault of the engine itself; please report it.",
+        "The tool could not be run because of an internal error.", "内部错误,工具无法执行。";
+}
+
+impl ErrorKind {
+    /// Our name of the kind, such as `tool_not_found`.
+    pub const fn name(self) -> &'static str {
+        self.info().name
+    }
+
+    /// The kind with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.name() == name)
+    }
+
+    /// The default text for a model.
+    pub fn feedback(self, lang: Lang, detail: &str) -> String {
+        let info = self.info();
+        let template = match lang {
+            Lang::En => info.feedback_en,
+            Lang::Zh => info.feedback_zh,
+        };
+        template.replace("{detail}", detail)
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_found_again() {
+        for &kind in ErrorKind::ALL {
+            assert_eq!(ErrorKind::from_name(kind.name()), Some(kind));
+        }
+    }
+
+    #[test]
+    fn chinese_feedback_is_the_documents_own() {
+        assert_eq!(
+            ErrorKind::Timeout.feedback(Lang::Zh, "Tool x timed out after 5ms"),
+            "工具执行超时,请重试或使用其他方式获取信息。"
+        );
+        assert_eq!(ErrorKind::ToolNotFound.feedback(Lang::Zh, "x"), "错误: Unknown tool: x");
+        assert_eq!(ErrorKind::InvalidArguments.feedback(Lang::Zh, "d"), "工具输入参数无效: d");
+    }
+}

@@ -1,0 +1,159 @@
+//! What can go wrong with a call.
+//!
+//! An [`Error`] keeps two texts apart: the *message* is for the operator and
+//! may name hosts, files and causes; the *feedback* is what a model may read
+//! and says what to do next. [`ErrorKind`] is the one table from which every
+//! surface takes its own name for the same thing.
+
+mod kind;
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub use kind::{ErrorKind, KindInfo};
+
+use crate::text::Lang;
+
+/// Why a call, a definition or a request to the engine failed.
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    feedback: Option<String>,
+    violations: Vec<Violation>,
+    retry_after: Option<Duration>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of a kind. The message is lowercase, without a full stop, and
+    /// says what failed and which one.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self(Arc::new(Inner {
+            kind,
+            message: message.into(),
+            feedback: None,
+            violations: Vec::new(),
+            retry_after: None,
+            source: None,
+        }))
+    }
+
+    /// A tool's own failure: what an `Err` of a Rust function becomes. The
+    /// model may read the message.
+    pub fn tool(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::ToolError, message)
+    }
+
+    /// Invalid arguments, with everything that is wrong with them.
+    pub fn invalid_arguments(violations: Vec<Violation>) -> Self {
+        let message = violations.iter().map(Violation::to_string).collect::<Vec<_>>().join("; ");
+        let mut error = Self::new(ErrorKind::InvalidArguments, message);
+        error.inner().violations = violations;
+        error
+    }
+
+    /// The same error with a text of its own for the model, instead of the
+    /// kind's default.
+    #[must_use]
+    pub fn with_feedback(mut self, feedback: impl Into<String>) -> Self {
+        self.inner().feedback = Some(feedback.into());
+        self
+    }
+
+    /// The same error with its cause.
+    #[must_use]
+    pub fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
+        self.inner().source = Some(Arc::new(source));
+        self
+    }
+
+    /// The same error with the time after which another try makes sense.
+    #[must_use]
+    pub fn with_retry_after(mut self, after: Duration) -> Self {
+        self.inner().retry_after = Some(after);
+        self
+    }
+
+    /// What kind of failure this is.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The text for operators.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The text for models, in a language.
+    pub fn feedback(&self, lang: Lang) -> String {
+        match &self.0.feedback {
+            Some(text) => text.clone(),
+            None => self.0.kind.feedback(lang, &self.0.message),
+        }
+    }
+
+    /// What is wrong with the arguments, for [`ErrorKind::InvalidArguments`].
+    pub fn violations(&self) -> &[Violation] {
+        &self.0.violations
+    }
+
+    /// When another try makes sense, where the other side said so.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.0.retry_after
+    }
+
+    /// Whether the same call may succeed later. Whether it is *safe* to repeat
+    /// depends on the tool.
+    pub fn is_retryable(&self) -> bool {
+        self.0.kind.info().retryable
+    }
+
+    fn inner(&mut self) -> &mut Inner {
+        Arc::make_mut(&mut self.0)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.0.kind.name(), self.0.message)?;
+        self.0.source.as_ref().map_or(Ok(()), |source| write!(f, ": {source}"))
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}
+
+/// One thing that is wrong with the arguments of a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Violation {
+    /// Where, as a JSON pointer: `/filters/0/name`; empty for the whole.
+    pub path: String,
+    /// What the schema wants there.
+    pub expected: String,
+    /// What came, shortened; `hidden` where the value must not be shown.
+    pub got: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = if self.path.is_empty() { "arguments" } else { &self.path };
+        write!(f, "{place}: expected {}, got {}", self.expected, self.got)
+    }
+}

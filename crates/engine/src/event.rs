@@ -1,0 +1,308 @@
+//! Events: everything that happens, once, in order, for whoever listens.
+//!
+//! The bus is bounded. A subscriber that falls behind is told how much it
+//! missed; nobody waits for it. While nobody listens, no event is built.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use serde::Serialize;
+use tokio::sync::broadcast::{self, error::RecvError};
+
+use crate::content::Content;
+use crate::context::Caller;
+use crate::error::{ErrorKind, Violation};
+use crate::name::{CallId, ToolName};
+use crate::record::Status;
+
+/// Something that happened.
+#[derive(Clone, Debug, Serialize)]
+pub struct Event {
+    /// Counts up by one for every event of an engine.
+    pub sequence: u64,
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    #[serde(flatten)]
+    pub body: EventBody,
+}
+
+/// The kinds of events. The names are S0.21's where it has one.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "event_type", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum EventBody {
+    /// A definition was read.
+    ToolLoaded {
+        /// The tool.
+        tool_name: ToolName,
+        /// The file or other source.
+        source: Arc<str>,
+    },
+    /// A tool is new.
+    ToolAdded {
+        /// The tool.
+        tool_name: ToolName,
+    },
+    /// A tool was replaced.
+    ToolUpdated {
+        /// The tool.
+        tool_name: ToolName,
+    },
+    /// A tool is gone.
+    ToolRemoved {
+        /// The tool.
+        tool_name: ToolName,
+    },
+    /// Definitions are being read again.
+    ReloadStarted {
+        /// The folder.
+        source: Arc<str>,
+    },
+    /// Definitions have been read again.
+    ReloadCompleted {
+        /// The folder.
+        source: Arc<str>,
+        /// How many tools it has now.
+        tools: usize,
+        /// How many files could not be read.
+        errors: usize,
+    },
+    /// A definition could not be read; its last good version stays.
+    LoadError {
+        /// The file.
+        source: Arc<str>,
+        /// Where and why.
+        error: String,
+    },
+    /// The arguments of a call were refused.
+    ValidationError {
+        /// The call.
+        #[serde(flatten)]
+        call: CallInfo,
+        /// What is wrong with them.
+        errors: Vec<Violation>,
+    },
+    /// A call begins to run.
+    ExecutionStarted {
+        /// The call.
+        #[serde(flatten)]
+        call: CallInfo,
+    },
+    /// A running call reports progress.
+    ExecutionProgress {
+        /// The call.
+        #[serde(flatten)]
+        call: CallInfo,
+        /// What it reports.
+        progress: Content,
+    },
+    /// A call ended with a result.
+    ExecutionCompleted {
+        /// The call.
+        #[serde(flatten)]
+        call: CallInfo,
+        /// How long it ran, in seconds.
+        execution_time: f64,
+    },
+    /// A call ended with an error.
+    ExecutionFailed {
+        /// The call.
+        #[serde(flatten)]
+        call: CallInfo,
+        /// How it ended.
+        status: Status,
+        /// What kind of error.
+        error_kind: ErrorKind,
+        /// The operator's text.
+        error: String,
+        /// How long it ran, in seconds.
+        execution_time: f64,
+    },
+    /// This subscriber was too slow and missed events.
+    Missed {
+        /// How many.
+        count: u64,
+    },
+}
+
+impl EventBody {
+    /// The wire name, such as `execution_started`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::ToolLoaded { .. } => "tool_loaded",
+            Self::ToolAdded { .. } => "tool_added",
+            Self::ToolUpdated { .. } => "tool_updated",
+            Self::ToolRemoved { .. } => "tool_removed",
+            Self::ReloadStarted { .. } => "reload_started",
+            Self::ReloadCompleted { .. } => "reload_completed",
+            Self::LoadError { .. } => "load_error",
+            Self::ValidationError { .. } => "validation_error",
+            Self::ExecutionStarted { .. } => "execution_started",
+            Self::ExecutionProgress { .. } => "execution_progress",
+            Self::ExecutionCompleted { .. } => "execution_completed",
+            Self::ExecutionFailed { .. } => "execution_failed",
+            Self::Missed { .. } => "missed",
+        }
+    }
+
+    /// The call that the event is about.
+    pub fn call(&self) -> Option<&CallInfo> {
+        match self {
+            Self::ValidationError { call, .. }
+            | Self::ExecutionStarted { call }
+            | Self::ExecutionProgress { call, .. }
+            | Self::ExecutionCompleted { call, .. }
+            | Self::ExecutionFailed { call, .. } => Some(call),
+            _ => None,
+        }
+    }
+}
+
+/// The call that an event is about.
+#[derive(Clone, Debug, Serialize)]
+pub struct CallInfo {
+    /// Its id.
+    pub call_id: CallId,
+    /// The id that the model gave it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call_ref: Option<Arc<str>>,
+    /// The tool.
+    pub tool_name: Arc<str>,
+    /// Who called.
+    #[serde(flatten)]
+    pub caller: Arc<Caller>,
+}
+
+/// Where events go out.
+pub(crate) struct EventBus {
+    channel: broadcast::Sender<Event>,
+    /// Shared with the subscriptions, which must not keep the channel open.
+    listeners: Arc<AtomicUsize>,
+    /// Held while an event gets its number and is sent, so that numbers reach
+    /// every subscriber in order.
+    sequence: Mutex<u64>,
+}
+
+impl EventBus {
+    pub(crate) fn new(capacity: usize) -> Arc<Self> {
+        Arc::new(Self {
+            channel: broadcast::Sender::new(capacity.max(1)),
+            listeners: Arc::default(),
+            sequence: Mutex::new(0),
+        })
+    }
+
+    /// Sends an event, which is only built if somebody listens.
+    pub(crate) fn emit(&self, build: impl FnOnce() -> EventBody) {
+        if self.listeners.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let body = build();
+        let mut sequence = self.sequence.lock();
+        *sequence += 1;
+        // An error means that the last listener has just left.
+        let _ = self.channel.send(Event { sequence: *sequence, at: Timestamp::now(), body });
+    }
+
+    pub(crate) fn subscribe(&self) -> Subscription {
+        let receiver = self.channel.subscribe();
+        self.listeners.fetch_add(1, Ordering::AcqRel);
+        Subscription {
+            receiver,
+            listeners: Arc::clone(&self.listeners),
+            last: *self.sequence.lock(),
+        }
+    }
+
+    /// Calls back on a thread of its own: a slow or panicking callback harms
+    /// nobody else.
+    pub(crate) fn call_back(
+        &self,
+        mut callback: impl FnMut(&Event) + Send + 'static,
+    ) -> std::io::Result<()> {
+        let mut subscription = self.subscribe();
+        std::thread::Builder::new().name("windlass-events".into()).spawn(move || {
+            while let Some(event) = subscription.blocking_next() {
+                let ran =
+                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| callback(&event)));
+                if ran.is_err() {
+                    tracing::warn!(event = event.body.name(), "an event callback panicked");
+                }
+            }
+        })?;
+        Ok(())
+    }
+}
+
+/// A subscriber's end. Dropping it unsubscribes.
+pub struct Subscription {
+    receiver: broadcast::Receiver<Event>,
+    listeners: Arc<AtomicUsize>,
+    last: u64,
+}
+
+impl Subscription {
+    /// The next event; none when the engine is gone. After falling behind, the
+    /// next event is [`EventBody::Missed`].
+    pub async fn next(&mut self) -> Option<Event> {
+        let received = self.receiver.recv().await;
+        self.accept(received)
+    }
+
+    /// The next event, waiting on this thread.
+    fn blocking_next(&mut self) -> Option<Event> {
+        let received = self.receiver.blocking_recv();
+        self.accept(received)
+    }
+
+    fn accept(&mut self, received: Result<Event, RecvError>) -> Option<Event> {
+        let event = match received {
+            Ok(event) => event,
+            Err(RecvError::Lagged(count)) => Event {
+                sequence: self.last + count,
+                at: Timestamp::now(),
+                body: EventBody::Missed { count },
+            },
+            Err(RecvError::Closed) => return None,
+        };
+        self.last = event.sequence;
+        Some(event)
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.listeners.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Reports the progress of one call. Cheap to clone and to call: while nobody
+/// listens, nothing is built.
+#[derive(Clone)]
+pub struct Emitter {
+    pub(crate) bus: Arc<EventBus>,
+    pub(crate) call: CallInfo,
+}
+
+impl Emitter {
+    /// Reports progress.
+    pub fn emit(&self, progress: impl Into<Content>) {
+        let progress = progress.into();
+        self.bus.emit(|| EventBody::ExecutionProgress { call: self.call.clone(), progress });
+    }
+}
+
+impl From<&str> for Content {
+    fn from(text: &str) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<String> for Content {
+    fn from(text: String) -> Self {
+        Self::text(text)
+    }
+}

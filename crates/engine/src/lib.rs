@@ -1,0 +1,73 @@
+//! Windlass runs the tool calls of AI agents.
+//!
+//! One engine takes what a model asks for, checks it, runs it, records it and
+//! answers: exactly one result for every call, whatever goes wrong.
+//!
+//! ```text
+//! CallRequest ─ resolve ─ inject ─ validate ─ admit ─ execute ─ convert ─ close ─► CallResult
+//!                  │                                               │         │
+//!               Registry                                        Executor   Journal ─► record, event
+//! ```
+
+// The macro's code names this crate by its public name, also in our own tests.
+#[allow(unused_extern_crates, reason = "used by what the macro writes")]
+extern crate self as windlass;
+
+pub mod definition;
+pub mod duration;
+pub mod hook;
+pub mod native;
+
+mod call;
+mod content;
+mod context;
+mod engine;
+mod error;
+mod event;
+mod executor;
+mod groups;
+mod journal;
+mod load;
+mod name;
+mod output_tool;
+mod record;
+mod registry;
+mod schedule;
+mod secret;
+mod stage;
+mod text;
+mod tool;
+
+pub use call::{Call, CallRequest, CallResult};
+pub use content::{Body, Content, Data, Output, Truncated};
+pub use context::{Agent, Caller, CallerType, Context, Objects};
+pub use engine::{Engine, EngineBuilder, Settings};
+pub use error::{Error, ErrorKind, KindInfo, Violation};
+pub use event::{CallInfo, Emitter, Event, EventBody, Subscription};
+pub use executor::{BoxFuture, Executor};
+pub use groups::{GroupInfo, Groups, Session};
+pub use hook::Hook;
+pub use load::{FolderWatch, LoadReport, WatchOptions};
+pub use name::{CallId, MAX_TOOL_NAME, TenantId, ToolName};
+pub use native::{FromCall, Inject, IntoOutput, Json};
+pub use record::{
+    CallRecord, Histogram, MemoryStore, OutputPart, PageRequest, RecordFilter, RecordPage,
+    RecordStore, RecordedError, Statistics, Status, Summary, ToolStatistics, rate,
+};
+pub use registry::Registry;
+pub use schemars::{self, JsonSchema};
+pub use secret::Secret;
+pub use text::{Lang, Text};
+pub use tokio_util::sync::CancellationToken;
+pub use tool::{
+    Behaviour, Category, Entry, Exposure, FilledBy, InputKind, Kind, Parameter, Preset, Source,
+    Tool, ToolBuilder, ToolSpec, empty_object_schema,
+};
+pub use windlass_macros::tool;
+
+/// What the code that `#[tool]` writes needs. Not for use by hand.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::native::{PlainReturn, ReturnValue, SerializeReturn, run_blocking, schema_of};
+    pub use {schemars, serde, serde_json};
+}

@@ -1,0 +1,274 @@
+//! Definitions become tools of an engine, and stay up to date.
+//!
+//! Every file is a source of its own: a changed file swaps its tools at once,
+//! a broken one keeps its last good version, and running calls keep the tools
+//! they began with.
+
+mod watch;
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::SystemTime;
+
+pub use watch::{FolderWatch, WatchOptions};
+
+use crate::call::Call;
+use crate::content::Output;
+use crate::definition::{
+    Definition, LoadError, LoadedFile, Parsed, list_files, load_folder, parse,
+};
+use crate::engine::Engine;
+use crate::error::{Error, ErrorKind};
+use crate::event::EventBody;
+use crate::executor::{BoxFuture, Executor};
+use crate::name::ToolName;
+use crate::tool::{Source, Tool, ToolBuilder};
+
+/// What came of loading definitions.
+#[derive(Clone, Debug, Default)]
+pub struct LoadReport {
+    /// How many files were read.
+    pub files: usize,
+    /// How many tools were loaded.
+    pub tools: usize,
+    /// What was wrong; everything else was loaded.
+    pub errors: Vec<LoadError>,
+}
+
+impl Engine {
+    /// Loads all definitions below a folder. A bad file does not keep the
+    /// others from loading.
+    pub fn load_folder(&self, folder: impl AsRef<Path>) -> LoadReport {
+        Loader::new(self.clone(), folder.as_ref()).load()
+    }
+
+    /// Loads a folder, and loads it again whenever something in it changes,
+    /// until the watch is dropped.
+    pub fn watch_folder(
+        &self,
+        folder: impl AsRef<Path>,
+        options: WatchOptions,
+    ) -> Result<(LoadReport, FolderWatch), Error> {
+        watch::start(Loader::new(self.clone(), folder.as_ref()), options)
+    }
+
+    /// Loads definitions from a text. `source` names it in errors.
+    pub fn load_text(&self, source: &str, text: &str) -> LoadReport {
+        let outcome = parse(source, text).map(|tools| Parsed { tools, ..Parsed::default() });
+        self.install(vec![LoadedFile { path: source.into(), outcome }], &[])
+    }
+
+    /// Makes what was read the tools of its files. `removed` are files that
+    /// are gone.
+    fn install(&self, files: Vec<LoadedFile>, removed: &[PathBuf]) -> LoadReport {
+        let mut report = LoadReport { files: files.len(), ..LoadReport::default() };
+        let mut sources = Vec::new();
+        for outcome in in_parallel(files, |file| self.compile(file)) {
+            report.errors.extend(outcome.errors);
+            sources.extend(outcome.source);
+        }
+        sources.extend(removed.iter().map(|path| (source_of(path), Vec::new(), Vec::new())));
+        report.tools = sources.iter().map(|(_, tools, _)| tools.len()).sum();
+        let mut refused = Vec::new();
+        self.registry().install(&sources, &mut refused);
+        report.tools -= refused.len().min(report.tools);
+        report.errors.extend(refused.into_iter().map(|error| LoadError {
+            file: String::new(),
+            line: 0,
+            column: 0,
+            message: error.message().to_owned(),
+            hint: None,
+        }));
+        for error in &report.errors {
+            self.bus().emit(|| EventBody::LoadError {
+                source: error.file.as_str().into(),
+                error: error.to_string(),
+            });
+        }
+        report
+    }
+
+    fn compile(&self, file: LoadedFile) -> Compiled {
+        let source = source_of(&file.path);
+        let parsed = match file.outcome {
+            Ok(parsed) => parsed,
+            // Without a source, the tools of the last good version stay.
+            Err(errors) => return Compiled { source: None, errors },
+        };
+        let (mut tools, mut kept, mut errors) = (Vec::new(), Vec::new(), Vec::new());
+        for definition in parsed.tools {
+            let (name, line, column) =
+                (definition.spec.name.clone(), definition.line, definition.column);
+            let compiled = self
+                .bind(definition)
+                .and_then(|builder| Tool::compile(builder, Arc::clone(&source)));
+            match compiled {
+                Ok(tool) => tools.push(Arc::new(tool)),
+                Err(error) => {
+                    kept.push(name);
+                    errors.push(LoadError {
+                        file: source.to_string(),
+                        line,
+                        column,
+                        message: error.message().to_owned(),
+                        hint: None,
+                    });
+                }
+            }
+        }
+        Compiled { source: Some((source, tools, kept)), errors }
+    }
+
+    /// Finds the code for a definition. A definition whose handler is not
+    /// installed is a tool all the same; its calls say what is missing.
+    fn bind(&self, definition: Definition) -> Result<ToolBuilder, Error> {
+        let Definition { spec, presets, .. } = definition;
+        let executor = match self.kinds().get(&spec.kind) {
+            Some(bind) => bind(&spec),
+            None => Err(Error::new(
+                ErrorKind::ExecutorNotFound,
+                format!("this engine runs no tools of the kind `{}`", spec.kind),
+            )),
+        };
+        let executor = executor.or_else(|error| match error.kind() {
+            ErrorKind::ExecutorNotFound => Ok(Arc::new(Unbound(error)) as Arc<dyn Executor>),
+            _ => Err(error),
+        })?;
+        let builder = ToolBuilder::new(spec, executor);
+        Ok(presets
+            .into_iter()
+            .fold(builder, |builder, (name, preset)| builder.preset(&name, preset)))
+    }
+}
+
+struct Compiled {
+    source: Option<(Source, Vec<Arc<Tool>>, Vec<ToolName>)>,
+    errors: Vec<LoadError>,
+}
+
+/// Stands in for code that is not installed.
+struct Unbound(Error);
+
+impl Executor for Unbound {
+    fn execute<'a>(&'a self, _call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
+        Box::pin(std::future::ready(Err(self.0.clone())))
+    }
+}
+
+fn source_of(path: &Path) -> Source {
+    path.display().to_string().into()
+}
+
+/// Maps over items on all cores, keeping their order.
+fn in_parallel<T: Send, R: Send>(items: Vec<T>, map: impl Fn(T) -> R + Sync) -> Vec<R> {
+    const WORTH_A_THREAD: usize = 64;
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let share = items.len().div_ceil(threads).max(WORTH_A_THREAD);
+    if items.len() <= share {
+        return items.into_iter().map(map).collect();
+    }
+    let mut shares: Vec<Vec<T>> = Vec::new();
+    for (at, item) in items.into_iter().enumerate() {
+        if at % share == 0 {
+            shares.push(Vec::with_capacity(share));
+        }
+        if let Some(last) = shares.last_mut() {
+            last.push(item);
+        }
+    }
+    thread::scope(|scope| {
+        let map = &map;
+        let running: Vec<_> = shares
+            .into_iter()
+            .map(|share| scope.spawn(move || share.into_iter().map(map).collect::<Vec<R>>()))
+            .collect();
+        running
+            .into_iter()
+            .flat_map(|thread| match thread.join() {
+                Ok(mapped) => mapped,
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+            .collect()
+    })
+}
+
+/// Loads a folder, and later what has changed in it.
+struct Loader {
+    engine: Engine,
+    folder: PathBuf,
+    seen: HashMap<PathBuf, Stamp>,
+    failed: HashSet<PathBuf>,
+}
+
+/// Tells one version of a file from another.
+type Stamp = Option<(SystemTime, u64)>;
+
+impl Loader {
+    fn new(engine: Engine, folder: &Path) -> Self {
+        Self { engine, folder: folder.to_owned(), seen: HashMap::new(), failed: HashSet::new() }
+    }
+
+    /// Reads the folder and installs what is new, changed or gone.
+    fn load(&mut self) -> LoadReport {
+        // Taken before reading: what changes meanwhile is seen the next time.
+        let now: HashMap<PathBuf, Stamp> = list_files(&self.folder)
+            .into_iter()
+            .map(|path| {
+                let stamp = stamp(&path);
+                (path, stamp)
+            })
+            .collect();
+        let folder = load_folder(&self.folder);
+        // A folder that cannot be read keeps its tools, as a broken file does.
+        let removed: Vec<PathBuf> = match folder.errors.as_slice() {
+            [] => self.seen.keys().filter(|path| !now.contains_key(*path)).cloned().collect(),
+            _ => Vec::new(),
+        };
+        let failed = std::mem::take(&mut self.failed);
+        let changed: Vec<LoadedFile> = folder
+            .files
+            .into_iter()
+            .inspect(|file| {
+                if file.outcome.is_err() {
+                    self.failed.insert(file.path.clone());
+                }
+            })
+            // What failed may be right now that another file has changed.
+            .filter(|file| {
+                self.seen.get(&file.path) != now.get(&file.path) || failed.contains(&file.path)
+            })
+            .collect();
+        self.seen = now;
+        let mut report = self.engine.install(changed, &removed);
+        report.errors.extend(folder.errors);
+        report
+    }
+
+    /// Loads again, with events before and after.
+    fn reload(&mut self) -> LoadReport {
+        let source: Arc<str> = self.folder.display().to_string().into();
+        let bus = Arc::clone(self.engine.bus());
+        bus.emit(|| EventBody::ReloadStarted { source: Arc::clone(&source) });
+        let report = self.load();
+        bus.emit(|| EventBody::ReloadCompleted {
+            source,
+            tools: report.tools,
+            errors: report.errors.len(),
+        });
+        report
+    }
+
+    /// Whether a file is new, gone or another version than the one loaded.
+    fn is_stale(&self) -> bool {
+        let files = list_files(&self.folder);
+        files.len() != self.seen.len()
+            || files.iter().any(|path| self.seen.get(path) != Some(&stamp(path)))
+    }
+}
+
+fn stamp(path: &Path) -> Stamp {
+    let about = std::fs::metadata(path).ok()?;
+    Some((about.modified().ok()?, about.len()))
+}

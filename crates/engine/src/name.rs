@@ -1,0 +1,239 @@
+//! Names and ids: small validated types, so that a tenant is never passed
+//! where a tool is meant and an id always sorts by the time it was made.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::error::{Error, ErrorKind};
+
+/// The longest name a tool may have, in characters.
+pub const MAX_TOOL_NAME: usize = 128;
+
+/// The unique name of a tool in an engine.
+///
+/// Letters, digits, `_`, `-`, `.`, `/` and `:`, at most [`MAX_TOOL_NAME`]
+/// characters; letters of any script. Model APIs take less than that:
+/// [`ToolName::wire`] gives the form that fits all of them.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ToolName(Arc<str>);
+
+impl ToolName {
+    /// Checks and takes a name.
+    pub fn new(name: &str) -> Result<Self, Error> {
+        let refused = |why: String| Err(Error::new(ErrorKind::InvalidDefinition, why));
+        if name.is_empty() {
+            return refused("a tool name is empty".into());
+        }
+        if name.chars().count() > MAX_TOOL_NAME {
+            let start: String = name.chars().take(32).collect();
+            return refused(format!(
+                "the tool name `{start}…` is longer than {MAX_TOOL_NAME} characters"
+            ));
+        }
+        match name.chars().find(|&c| !(c.is_alphanumeric() || "_-./:".contains(c))) {
+            Some(bad) => refused(format!(
+                "the tool name `{}` has a {bad:?}; use letters, digits and _ - . / :",
+                name.escape_debug()
+            )),
+            None => Ok(Self(name.into())),
+        }
+    }
+
+    /// Stands in for a name that was refused, until the refusal is told.
+    pub(crate) fn unnamed() -> Self {
+        Self("unnamed".into())
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The name as shared text, without copying it.
+    pub fn shared(&self) -> Arc<str> {
+        Arc::clone(&self.0)
+    }
+
+    /// The name as every model API takes it: at most 64 characters of
+    /// `[A-Za-z0-9_-]`.
+    ///
+    /// A name that fits is returned as it is. Any other is shortened and gets
+    /// a hash of the whole name, so that two names never share a wire form;
+    /// the registry finds a tool by either.
+    pub fn wire(&self) -> String {
+        const LIMIT: usize = 64;
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if self.0.len() <= LIMIT && self.0.chars().all(fits) {
+            return self.0.to_string();
+        }
+        let kept: String =
+            self.0.chars().map(|c| if fits(c) { c } else { '_' }).take(LIMIT - 14).collect();
+        format!("{kept}__{:012x}", fnv1a(self.0.as_bytes()) & 0xffff_ffff_ffff)
+    }
+}
+
+impl Borrow<str> for ToolName {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for ToolName {
+    type Error = Error;
+    fn try_from(name: String) -> Result<Self, Error> {
+        Self::new(&name)
+    }
+}
+
+impl From<ToolName> for String {
+    fn from(name: ToolName) -> Self {
+        name.0.to_string()
+    }
+}
+
+impl fmt::Display for ToolName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for ToolName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.0, f)
+    }
+}
+
+/// The id of one call: a UUIDv7, so ids sort by the time of the call.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CallId(Uuid);
+
+impl CallId {
+    /// An id for a call that begins at `at`. Ids made by one process sort in
+    /// the order they were made, also within a millisecond.
+    pub fn at(at: Timestamp) -> Self {
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        let millis = u64::try_from(at.as_millisecond()).unwrap_or_default();
+        let made = MADE.fetch_add(1, Ordering::Relaxed);
+        let mut tail = [0u8; 10];
+        // 12 bits, then (below the two variant bits) 30 bits of the counter;
+        // the last four bytes are random so that processes do not collide.
+        tail[0] = (made >> 38) as u8 & 0x0f;
+        tail[1] = (made >> 30) as u8;
+        tail[2] = (made >> 24) as u8 & 0x3f;
+        tail[3] = (made >> 16) as u8;
+        tail[4] = (made >> 8) as u8;
+        tail[5] = made as u8;
+        tail[6..].copy_from_slice(&fastrand::u32(..).to_be_bytes());
+        Self(uuid::Builder::from_unix_timestamp_millis(millis, &tail).into_uuid())
+    }
+
+    /// The id as a UUID.
+    pub fn uuid(self) -> Uuid {
+        self.0
+    }
+}
+
+impl From<Uuid> for CallId {
+    fn from(id: Uuid) -> Self {
+        Self(id)
+    }
+}
+
+impl std::str::FromStr for CallId {
+    type Err = uuid::Error;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(Self)
+    }
+}
+
+impl fmt::Display for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The tenant that a call, record or credential belongs to.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TenantId(Arc<str>);
+
+impl TenantId {
+    /// A tenant by its id.
+    pub fn new(id: impl Into<Arc<str>>) -> Self {
+        Self(id.into())
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for TenantId {
+    /// The tenant of an installation that has only one.
+    fn default() -> Self {
+        Self("default".into())
+    }
+}
+
+impl fmt::Display for TenantId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A hash that never changes between releases: wire names are kept by models
+/// and conversations.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wire_names_fit_every_api_and_differ() {
+        let plain = ToolName::new("get_weather-v2").unwrap();
+        assert_eq!(plain.wire(), "get_weather-v2");
+        let dotted = ToolName::new("github.repos/list").unwrap();
+        let slashed = ToolName::new("github/repos.list").unwrap();
+        assert_ne!(dotted.wire(), slashed.wire());
+        for name in [dotted, slashed, ToolName::new(&"天".repeat(128)).unwrap()] {
+            let wire = name.wire();
+            assert!(wire.len() <= 64, "{wire}");
+            assert!(wire.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'));
+        }
+    }
+
+    #[test]
+    fn bad_names_are_refused() {
+        for bad in ["", "a b", "a\nb", "drop;table", &"x".repeat(129)] {
+            assert!(ToolName::new(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn call_ids_sort_by_creation() {
+        let at = Timestamp::now();
+        let ids: Vec<CallId> = (0..1000).map(|_| CallId::at(at)).collect();
+        assert!(ids.is_sorted());
+        assert_eq!(ids[0].uuid().get_version_num(), 7);
+    }
+}

@@ -1,0 +1,70 @@
+//! `read_output`: how a model reads on in a result that was cut.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::call::Call;
+use crate::content::Output;
+use crate::error::{Error, ErrorKind};
+use crate::executor::{BoxFuture, Executor};
+use crate::name::CallId;
+use crate::native::schema_of;
+use crate::record::RecordStore;
+use crate::tool::{Behaviour, ToolBuilder};
+
+const MAX_PART: u64 = 50_000;
+
+#[derive(Deserialize, JsonSchema)]
+struct Part {
+    /// The handle from the notice at the end of the cut result.
+    handle: String,
+    /// The byte to begin at; 0 is the beginning.
+    #[serde(default)]
+    offset: u64,
+    /// How many bytes to read, at most 50000.
+    #[serde(default = "whole_part")]
+    #[schemars(range(min = 1, max = 50_000))]
+    limit: u64,
+}
+
+fn whole_part() -> u64 {
+    MAX_PART
+}
+
+struct ReadOutput(Arc<dyn RecordStore>);
+
+pub(crate) fn read_output(store: Arc<dyn RecordStore>) -> ToolBuilder {
+    ToolBuilder::native("read_output", schema_of::<Part>(), Arc::new(ReadOutput(store)))
+        .description(
+            "Read a part of an earlier tool result that was too long and was cut. The notice at \
+             the end of such a result names the handle and the offset to go on from.",
+        )
+        .behaviour(Behaviour::READ_ONLY)
+}
+
+impl Executor for ReadOutput {
+    fn execute<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
+        Box::pin(async move {
+            let part: Part = call.parse()?;
+            let missing = || {
+                Error::new(
+                    ErrorKind::NotFound,
+                    format!("no result has the handle `{}`", part.handle),
+                )
+            };
+            let id: CallId = part.handle.parse().map_err(|_| missing())?;
+            let limit = part.limit.clamp(1, MAX_PART);
+            let read = self.0.read_output(&call.caller().tenant, id, part.offset, limit).await?;
+            let read = read.ok_or_else(missing)?;
+            let end = part.offset + read.bytes.len() as u64;
+            let text = String::from_utf8_lossy(&read.bytes);
+            let rest = read.total_bytes.saturating_sub(end);
+            Ok(Output::text(match rest {
+                0 => text.into_owned(),
+                _ => format!("{text}\n\n[{rest} more bytes; read on at offset {end}]"),
+            }))
+        })
+    }
+}

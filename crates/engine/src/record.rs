@@ -1,0 +1,365 @@
+//! What is kept of a call, and the store that keeps it.
+//!
+//! A record is made by the journal alone, after redaction: hidden parameters
+//! are masked and secrets were never part of the arguments.
+
+mod histogram;
+mod memory;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+pub use histogram::Histogram;
+pub use memory::MemoryStore;
+
+use crate::content::Output;
+use crate::context::Caller;
+use crate::error::{Error, ErrorKind};
+use crate::executor::BoxFuture;
+use crate::name::{CallId, TenantId};
+
+/// One call, as it is kept (S0.18 and more).
+#[derive(Clone, Debug, Serialize)]
+pub struct CallRecord {
+    /// The call's id; also the record's.
+    #[serde(rename = "record_id")]
+    pub id: CallId,
+    /// The id that the model gave the call (`tool_use_id`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call_ref: Option<Arc<str>>,
+    /// The tool's name, as asked for.
+    pub tool_name: Arc<str>,
+    /// The arguments: redacted and capped.
+    #[serde(rename = "params")]
+    pub arguments: Arc<Value>,
+    /// The result, capped; absent for a failed call.
+    pub result: Option<Arc<Output>>,
+    /// How it ended.
+    pub status: Status,
+    /// Why it failed.
+    pub error: Option<RecordedError>,
+    /// Who called.
+    #[serde(flatten)]
+    pub caller: Arc<Caller>,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// How long it waited for a slot.
+    #[serde(serialize_with = "seconds")]
+    pub queue_wait: Duration,
+    /// How long it ran.
+    #[serde(rename = "execution_time", serialize_with = "seconds")]
+    pub run_time: Duration,
+    /// When the call came.
+    pub created_at: Timestamp,
+}
+
+impl CallRecord {
+    /// S0.18's `is_success`.
+    pub fn is_success(&self) -> bool {
+        self.status == Status::Succeeded
+    }
+}
+
+fn seconds<S: serde::Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(duration.as_secs_f64())
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// With a result.
+    Succeeded,
+    /// With an error of the tool or of the other side.
+    Failed,
+    /// It never ran: unknown, inactive or denied tool, bad arguments, full queue.
+    Refused,
+    /// It was stopped at its deadline.
+    TimedOut,
+    /// The caller cancelled it or went away.
+    Cancelled,
+    /// The process ended while it ran.
+    Interrupted,
+}
+
+impl Status {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Succeeded,
+        Self::Failed,
+        Self::Refused,
+        Self::TimedOut,
+        Self::Cancelled,
+        Self::Interrupted,
+    ];
+
+    /// The status of a call that ended with this error.
+    pub fn of(kind: ErrorKind) -> Self {
+        match kind {
+            ErrorKind::Timeout => Self::TimedOut,
+            ErrorKind::Cancelled => Self::Cancelled,
+            ErrorKind::Interrupted => Self::Interrupted,
+            ErrorKind::ToolNotFound
+            | ErrorKind::ToolInactive
+            | ErrorKind::ProviderNotFound
+            | ErrorKind::ExecutorNotFound
+            | ErrorKind::InvalidArguments
+            | ErrorKind::Denied
+            | ErrorKind::QueueFull
+            | ErrorKind::DepthExceeded => Self::Refused,
+            _ => Self::Failed,
+        }
+    }
+
+    /// The name, as stored and shown.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Refused => "refused",
+            Self::TimedOut => "timed_out",
+            Self::Cancelled => "cancelled",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+impl std::str::FromStr for Status {
+    type Err = String;
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|status| status.name() == name).ok_or_else(|| {
+            let known: Vec<_> = Self::ALL.iter().map(|status| status.name()).collect();
+            format!("unknown status `{name}`; use one of {}", known.join(", "))
+        })
+    }
+}
+
+impl std::fmt::Display for Status {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The error of a call, as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedError {
+    /// What kind.
+    pub kind: ErrorKind,
+    /// The operator's text.
+    pub message: String,
+}
+
+/// Keeps records. Every question is asked for one tenant.
+pub trait RecordStore: Send + Sync + 'static {
+    /// Takes the record of a call that ended. Called from `Drop` too, so it
+    /// neither waits nor fails: a store that writes elsewhere queues it.
+    fn append(&self, record: CallRecord);
+
+    /// Whether the store keeps up. Where it does not, the engine waits for
+    /// [`RecordStore::caught_up`] before it starts another call, so that the
+    /// queue stays bounded.
+    fn keeps_up(&self) -> bool {
+        true
+    }
+
+    /// Ends when the store keeps up again.
+    fn caught_up(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Ends when everything appended before is kept for good.
+    fn flush(&self) -> BoxFuture<'_, Result<(), Error>>;
+
+    /// One record.
+    fn get<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: CallId,
+    ) -> BoxFuture<'a, Result<Option<CallRecord>, Error>>;
+
+    /// A page of records, newest first.
+    fn query<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        filter: &'a RecordFilter,
+        page: PageRequest,
+    ) -> BoxFuture<'a, Result<RecordPage, Error>>;
+
+    /// The summary of a conversation.
+    fn summary<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        conversation: &'a str,
+    ) -> BoxFuture<'a, Result<Summary, Error>>;
+
+    /// Statistics over everything.
+    fn statistics<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<Statistics, Error>>;
+
+    /// Keeps the whole of a result that was cut for the model.
+    fn keep_output<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: CallId,
+        output: Vec<u8>,
+    ) -> BoxFuture<'a, Result<(), Error>>;
+
+    /// A part of a result that was cut; nothing where it is not kept (any more).
+    fn read_output<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: CallId,
+        offset: u64,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Option<OutputPart>, Error>>;
+}
+
+/// Which records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecordFilter {
+    /// Of this conversation.
+    pub conversation: Option<String>,
+    /// Of this tool.
+    pub tool: Option<String>,
+    /// Of this caller.
+    pub caller_id: Option<String>,
+    /// That ended so.
+    pub status: Option<Status>,
+    /// That came at this time or later.
+    pub since: Option<Timestamp>,
+    /// That came before this time.
+    pub until: Option<Timestamp>,
+}
+
+/// Which part of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageRequest {
+    /// How many at the most; stores cap it at [`PageRequest::MAX`].
+    pub limit: usize,
+    /// Begin after the record with this id: the `next` of the page before.
+    pub after: Option<CallId>,
+}
+
+impl PageRequest {
+    /// The largest page.
+    pub const MAX: usize = 1000;
+
+    /// The first page.
+    pub fn first(limit: usize) -> Self {
+        Self { limit, after: None }
+    }
+}
+
+/// A page of records.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct RecordPage {
+    /// The records, newest first.
+    pub records: Vec<CallRecord>,
+    /// Where the next page begins; none on the last.
+    pub next: Option<CallId>,
+}
+
+/// What happened in a conversation (S0.19).
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Summary {
+    /// The conversation.
+    pub conversation_id: String,
+    /// How many calls.
+    pub total_calls: u64,
+    /// How many succeeded.
+    pub successful_calls: u64,
+    /// How many did not.
+    pub failed_calls: u64,
+    /// Per cent, 0 to 100; 0 where there was no call.
+    pub success_rate: f64,
+    /// Calls by tool.
+    pub tool_usage: BTreeMap<String, u64>,
+}
+
+impl Summary {
+    /// A summary from counts: `(tool, calls, successful)`.
+    pub fn new(conversation: &str, counts: impl IntoIterator<Item = (String, u64, u64)>) -> Self {
+        let mut summary = Self { conversation_id: conversation.to_owned(), ..Self::default() };
+        for (tool, calls, successful) in counts {
+            summary.total_calls += calls;
+            summary.successful_calls += successful;
+            *summary.tool_usage.entry(tool).or_default() += calls;
+        }
+        summary.failed_calls = summary.total_calls - summary.successful_calls;
+        summary.success_rate = rate(summary.successful_calls, summary.total_calls);
+        summary
+    }
+
+    /// S0.20's brief form, for a final answer.
+    pub fn to_brief(&self) -> Value {
+        json!({
+            "total_calls": self.total_calls,
+            "success_rate": self.success_rate,
+            "tool_usage": self.tool_usage,
+            "has_errors": self.failed_calls > 0,
+        })
+    }
+}
+
+/// Statistics over all calls of a tenant (S0.19).
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Statistics {
+    /// All calls together.
+    pub total: ToolStatistics,
+    /// The calls of each tool.
+    pub tools: BTreeMap<String, ToolStatistics>,
+}
+
+/// Statistics over the calls of a tool.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ToolStatistics {
+    /// How many calls.
+    pub calls: u64,
+    /// How many succeeded.
+    pub successful: u64,
+    /// Per cent, 0 to 100; 0 where there was no call.
+    pub success_rate: f64,
+    /// Calls by how they ended.
+    pub by_status: BTreeMap<Status, u64>,
+    /// The median run time in milliseconds.
+    pub p50_ms: f64,
+    /// 95 of 100 calls took at most so long.
+    pub p95_ms: f64,
+    /// 99 of 100 calls took at most so long.
+    pub p99_ms: f64,
+}
+
+impl ToolStatistics {
+    /// Statistics from counts by status and by run-time bucket.
+    pub fn new(by_status: BTreeMap<Status, u64>, run_times: &Histogram) -> Self {
+        let calls = by_status.values().sum();
+        let successful = by_status.get(&Status::Succeeded).copied().unwrap_or_default();
+        Self {
+            calls,
+            successful,
+            success_rate: rate(successful, calls),
+            by_status,
+            p50_ms: run_times.quantile_ms(0.50),
+            p95_ms: run_times.quantile_ms(0.95),
+            p99_ms: run_times.quantile_ms(0.99),
+        }
+    }
+}
+
+/// Successes in per cent.
+pub fn rate(successful: u64, total: u64) -> f64 {
+    if total == 0 { 0.0 } else { successful as f64 * 100.0 / total as f64 }
+}
+
+/// A part of a kept result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputPart {
+    /// The bytes, from the offset asked for.
+    pub bytes: Vec<u8>,
+    /// The size of the whole.
+    pub total_bytes: u64,
+}

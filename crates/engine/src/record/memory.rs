@@ -1,0 +1,285 @@
+//! [`MemoryStore`]: records without a database.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::future;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::{
+    CallRecord, Histogram, OutputPart, PageRequest, RecordFilter, RecordPage, RecordStore,
+    Statistics, Status, Summary, ToolStatistics,
+};
+use crate::error::{Error, ErrorKind};
+use crate::executor::BoxFuture;
+use crate::name::{CallId, TenantId};
+
+const DEFAULT_RECORDS: usize = 10_000;
+
+/// The size of all outputs together.
+const MAX_OUTPUT_BYTES: usize = 64 * 1024 * 1024;
+
+/// Keeps the last records in memory, for tests and for programs that need no
+/// more. When it is full, each new record takes the place of the oldest one.
+///
+/// Summaries and statistics count what is kept, not what has gone. Outputs are
+/// kept up to 64 MB together; the oldest go first.
+pub struct MemoryStore {
+    capacity: usize,
+    records: Mutex<VecDeque<CallRecord>>,
+    outputs: Mutex<Outputs>,
+}
+
+#[derive(Default)]
+struct Outputs {
+    /// Oldest first.
+    kept: VecDeque<KeptOutput>,
+    total_bytes: usize,
+}
+
+struct KeptOutput {
+    tenant: TenantId,
+    id: CallId,
+    bytes: Vec<u8>,
+}
+
+impl MemoryStore {
+    /// A store for the last 10,000 records.
+    pub fn new() -> Self {
+        Self::with_capacity(DEFAULT_RECORDS)
+    }
+
+    /// A store for the last `records` records, but for one at least.
+    pub fn with_capacity(records: usize) -> Self {
+        let capacity = records.max(1);
+        Self {
+            capacity,
+            records: Mutex::new(VecDeque::with_capacity(capacity)),
+            outputs: Mutex::default(),
+        }
+    }
+
+    fn find(&self, tenant: &TenantId, id: CallId) -> Option<CallRecord> {
+        let records = self.records.lock();
+        records
+            .iter()
+            .rev()
+            .find(|record| record.id == id && record.caller.tenant == *tenant)
+            .cloned()
+    }
+
+    fn page(&self, tenant: &TenantId, filter: &RecordFilter, page: PageRequest) -> RecordPage {
+        let limit = page.limit.clamp(1, PageRequest::MAX);
+        let records = self.records.lock();
+        // Records come in the order in which calls ended, pages are in the
+        // order in which they began.
+        let mut found: Vec<&CallRecord> = records
+            .iter()
+            .filter(|record| {
+                record.caller.tenant == *tenant
+                    && page.after.is_none_or(|after| record.id < after)
+                    && filter.matches(record)
+            })
+            .collect();
+        found.sort_unstable_by_key(|record| std::cmp::Reverse(record.id));
+        let more = found.len() > limit;
+        found.truncate(limit);
+        let next = if more { found.last().map(|record| record.id) } else { None };
+        RecordPage { records: found.into_iter().cloned().collect(), next }
+    }
+
+    /// What the chosen records say, taken out so that nothing is counted while
+    /// calls wait for the lock.
+    fn collect<T>(&self, tenant: &TenantId, choose: impl Fn(&CallRecord) -> Option<T>) -> Vec<T> {
+        let records = self.records.lock();
+        records.iter().filter(|record| record.caller.tenant == *tenant).filter_map(choose).collect()
+    }
+
+    fn summarise(&self, tenant: &TenantId, conversation: &str) -> Summary {
+        let calls = self.collect(tenant, |record| {
+            (record.caller.conversation.as_deref() == Some(conversation))
+                .then(|| (Arc::clone(&record.tool_name), record.is_success()))
+        });
+        Summary::new(
+            conversation,
+            calls.into_iter().map(|(tool, success)| (tool.to_string(), 1, u64::from(success))),
+        )
+    }
+
+    fn count(&self, tenant: &TenantId) -> Statistics {
+        let calls = self.collect(tenant, |record| {
+            Some((Arc::clone(&record.tool_name), record.status, record.run_time))
+        });
+        Statistics::from_counts(
+            calls
+                .into_iter()
+                .map(|(tool, status, time)| (tool, status, Histogram::bucket(time), 1)),
+        )
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl RecordStore for MemoryStore {
+    fn append(&self, record: CallRecord) {
+        let mut records = self.records.lock();
+        let evicted = if records.len() == self.capacity { records.pop_front() } else { None };
+        records.push_back(record);
+        // Freeing arguments and a result takes longer than all of the above.
+        drop(records);
+        drop(evicted);
+    }
+
+    fn flush(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(future::ready(Ok(())))
+    }
+
+    fn get<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: CallId,
+    ) -> BoxFuture<'a, Result<Option<CallRecord>, Error>> {
+        Box::pin(future::ready(Ok(self.find(tenant, id))))
+    }
+
+    fn query<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        filter: &'a RecordFilter,
+        page: PageRequest,
+    ) -> BoxFuture<'a, Result<RecordPage, Error>> {
+        Box::pin(future::ready(Ok(self.page(tenant, filter, page))))
+    }
+
+    fn summary<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        conversation: &'a str,
+    ) -> BoxFuture<'a, Result<Summary, Error>> {
+        Box::pin(future::ready(Ok(self.summarise(tenant, conversation))))
+    }
+
+    fn statistics<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<Statistics, Error>> {
+        Box::pin(future::ready(Ok(self.count(tenant))))
+    }
+
+    fn keep_output<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: CallId,
+        output: Vec<u8>,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        let output = KeptOutput { tenant: tenant.clone(), id, bytes: output };
+        Box::pin(future::ready(self.outputs.lock().keep(output)))
+    }
+
+    fn read_output<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: CallId,
+        offset: u64,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Option<OutputPart>, Error>> {
+        Box::pin(future::ready(Ok(self.outputs.lock().read(tenant, id, offset, limit))))
+    }
+}
+
+impl Outputs {
+    fn keep(&mut self, output: KeptOutput) -> Result<(), Error> {
+        let size = output.bytes.len();
+        if size > MAX_OUTPUT_BYTES {
+            return Err(Error::new(
+                ErrorKind::StorageUnavailable,
+                format!(
+                    "the output of call {} has {size} bytes, more than the {MAX_OUTPUT_BYTES} that are kept",
+                    output.id
+                ),
+            ));
+        }
+        if let Some(earlier) = self.position(&output.tenant, output.id) {
+            self.forget(earlier);
+        }
+        self.total_bytes += size;
+        self.kept.push_back(output);
+        while self.total_bytes > MAX_OUTPUT_BYTES {
+            self.forget(0);
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self, position: usize) {
+        if let Some(gone) = self.kept.remove(position) {
+            self.total_bytes -= gone.bytes.len();
+        }
+    }
+
+    fn position(&self, tenant: &TenantId, id: CallId) -> Option<usize> {
+        self.kept.iter().position(|output| output.id == id && output.tenant == *tenant)
+    }
+
+    fn read(&self, tenant: &TenantId, id: CallId, offset: u64, limit: u64) -> Option<OutputPart> {
+        let bytes = &self.kept[self.position(tenant, id)?].bytes;
+        let begin = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+        let length = usize::try_from(limit).unwrap_or(usize::MAX).min(bytes.len() - begin);
+        Some(OutputPart {
+            bytes: bytes[begin..begin + length].to_vec(),
+            total_bytes: bytes.len() as u64,
+        })
+    }
+}
+
+impl RecordFilter {
+    /// Whether a record is one of these. Times count in microseconds, which
+    /// is what databases keep.
+    pub fn matches(&self, record: &CallRecord) -> bool {
+        fn same(wanted: Option<&str>, found: Option<&str>) -> bool {
+            wanted.is_none() || wanted == found
+        }
+        let created_us = record.created_at.as_microsecond();
+        let caller = &record.caller;
+        same(self.conversation.as_deref(), caller.conversation.as_deref())
+            && same(self.tool.as_deref(), Some(&record.tool_name))
+            && same(self.caller_id.as_deref(), caller.caller_id.as_deref())
+            && self.status.is_none_or(|status| record.status == status)
+            && self.since.is_none_or(|since| created_us >= since.as_microsecond())
+            && self.until.is_none_or(|until| created_us < until.as_microsecond())
+    }
+}
+
+impl Statistics {
+    /// Statistics from counts: `(tool, status, run-time bucket, calls)`.
+    pub fn from_counts<T: AsRef<str>>(
+        counts: impl IntoIterator<Item = (T, Status, u32, u64)>,
+    ) -> Self {
+        #[derive(Default)]
+        struct Counts(BTreeMap<Status, u64>, Histogram);
+        impl Counts {
+            fn add(&mut self, status: Status, bucket: u32, calls: u64) {
+                *self.0.entry(status).or_default() += calls;
+                self.1.add(bucket, calls);
+            }
+        }
+
+        let mut total = Counts::default();
+        let mut tools: BTreeMap<String, Counts> = BTreeMap::new();
+        for (tool, status, bucket, calls) in counts {
+            total.add(status, bucket, calls);
+            let tool = tool.as_ref();
+            match tools.get_mut(tool) {
+                Some(counts) => counts.add(status, bucket, calls),
+                None => tools.entry(tool.to_owned()).or_default().add(status, bucket, calls),
+            }
+        }
+        Self {
+            total: ToolStatistics::new(total.0, &total.1),
+            tools: tools
+                .into_iter()
+                .map(|(tool, counts)| (tool, ToolStatistics::new(counts.0, &counts.1)))
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Decides when a call may run.
+
+mod limits;
+
+pub(crate) use limits::Limits;

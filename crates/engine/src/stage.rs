@@ -1,0 +1,17 @@
+//! The stages of the pipeline, one function each, in the order in which a call
+//! passes them. [`crate::Engine`] calls them one after the other.
+
+mod convert;
+mod execute;
+mod inject;
+mod parse;
+mod repair;
+mod resolve;
+mod validate;
+
+pub(crate) use convert::{convert, output_size, preview_output, preview_value};
+pub(crate) use execute::execute;
+pub(crate) use inject::inject;
+pub(crate) use parse::parse;
+pub(crate) use resolve::resolve;
+pub(crate) use validate::validate;

@@ -1,0 +1,154 @@
+//! Checks and caps what a tool gave back.
+//!
+//! A result that is too large for a model is kept whole in the store; the
+//! model gets its beginning and a handle to the rest.
+
+use serde_json::{Value, json};
+
+use crate::call::Call;
+use crate::content::{Body, Content, Output, Truncated};
+use crate::error::{Error, ErrorKind};
+use crate::record::RecordStore;
+
+/// Room for the notice at the end of a preview.
+const NOTICE_BYTES: usize = 400;
+
+/// The output as the caller gets it.
+pub(crate) async fn convert(
+    call: &Call,
+    output: Output,
+    max_bytes: usize,
+    store: &dyn RecordStore,
+) -> Result<Output, Error> {
+    check(call, &output)?;
+    let max_bytes = call.tool.spec().max_output_bytes.unwrap_or(max_bytes);
+    if output_size(&output, max_bytes) <= max_bytes {
+        return Ok(output);
+    }
+    let text = output.to_text();
+    let shown = cut(&text, max_bytes.saturating_sub(NOTICE_BYTES)).to_owned();
+    // A single text or value is kept as it reads, so that a model reads on
+    // where the preview ends; anything else is kept as the JSON of its blocks.
+    let (whole, read_on) = match output.content.as_slice() {
+        [Content { body: Body::Text(_) | Body::Json(_), .. }] => (text.into_bytes(), shown.len()),
+        _ => {
+            let json = serde_json::to_vec(&output).map_err(|error| {
+                Error::new(
+                    ErrorKind::InvalidOutput,
+                    format!("the result has no JSON form: {error}"),
+                )
+            })?;
+            (json, 0)
+        }
+    };
+    let total = whole.len();
+    store.keep_output(&call.caller().tenant, call.id, whole).await?;
+    let handle = call.id.to_string();
+    let notice = format!(
+        "\n\n[The result was cut: {} of {total} bytes are shown. To read on, call read_output with \
+         {{\"handle\": \"{handle}\", \"offset\": {read_on}}}, or ask for less.]",
+        shown.len(),
+    );
+    let shown_bytes = shown.len() as u64;
+    Ok(Output {
+        content: vec![Content::text(shown + &notice)],
+        structured: None,
+        metadata: output.metadata,
+        truncated: Some(Truncated { handle, total_bytes: total as u64, shown_bytes }),
+    })
+}
+
+/// Checks the result against the tool's own output schema.
+fn check(call: &Call, output: &Output) -> Result<(), Error> {
+    let Some(schema) = call.tool.output() else { return Ok(()) };
+    let text;
+    let value = match output.value() {
+        Some(value) => value,
+        None => {
+            text = Value::String(output.to_text());
+            &text
+        }
+    };
+    if schema.accepts(value) {
+        return Ok(());
+    }
+    let wrong: Vec<String> =
+        schema.violations(value).iter().map(|violation| violation.to_string()).collect();
+    Err(Error::new(ErrorKind::InvalidOutput, wrong.join("; ")))
+}
+
+/// The beginning of a text, ending between two characters.
+fn cut(text: &str, max_bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(max_bytes)]
+}
+
+/// A JSON value for a record: itself, or its beginning where it is too large.
+pub(crate) fn preview_value(value: &Value, max_bytes: usize) -> Option<Value> {
+    let mut left = max_bytes;
+    if spend(value, &mut left) {
+        return None;
+    }
+    let text = value.to_string();
+    Some(json!({
+        "truncated": true,
+        "total_bytes": text.len(),
+        "preview": cut(&text, max_bytes),
+    }))
+}
+
+/// The beginning of an output, for a record.
+pub(crate) fn preview_output(output: &Output, max_bytes: usize) -> Output {
+    Output {
+        content: vec![
+            Content::text(cut(&output.to_text(), max_bytes)).with_meta("truncated", true),
+        ],
+        structured: None,
+        metadata: output.metadata.clone(),
+        truncated: output.truncated.clone(),
+    }
+}
+
+/// The size of an output, exact enough; stops counting beyond the limit.
+pub(crate) fn output_size(output: &Output, limit: usize) -> usize {
+    let mut left = limit;
+    let fits = output.content.iter().all(|block| {
+        let fits = match &block.body {
+            Body::Text(text) | Body::Link(text) | Body::ImageLink(text) | Body::FileVar(text) => {
+                pay(text.len(), &mut left)
+            }
+            Body::Json(value) | Body::Resource(value) => spend(value, &mut left),
+            Body::Image(data) | Body::Blob(data) | Body::Audio(data) => {
+                pay(data.base64.len(), &mut left)
+            }
+        };
+        fits && block.meta.values().all(|value| spend(value, &mut left))
+    });
+    let fits = fits && output.structured.as_ref().is_none_or(|value| spend(value, &mut left));
+    if fits { limit - left } else { limit + 1 }
+}
+
+/// Counts the bytes of a value against a budget, without printing it.
+fn spend(value: &Value, left: &mut usize) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) => pay(5, left),
+        Value::Number(_) => pay(8, left),
+        Value::String(text) => pay(text.len() + 2, left),
+        Value::Array(items) => {
+            pay(2 + items.len(), left) && items.iter().all(|item| spend(item, left))
+        }
+        Value::Object(map) => {
+            pay(2, left)
+                && map.iter().all(|(key, item)| pay(key.len() + 4, left) && spend(item, left))
+        }
+    }
+}
+
+fn pay(cost: usize, left: &mut usize) -> bool {
+    match left.checked_sub(cost) {
+        Some(rest) => {
+            *left = rest;
+            true
+        }
+        None => false,
+    }
+}

@@ -1,0 +1,89 @@
+//! Puts in what the model must not choose: presets, form parameters, secrets.
+//!
+//! Values are taken as they are: a marker such as `{{secret}}` in an argument
+//! or a preset means nothing here.
+
+use serde_json::{Map, Value};
+
+use crate::context::Context;
+use crate::error::{Error, ErrorKind, Violation};
+use crate::secret::Secret;
+use crate::tool::{FilledBy, HiddenParameter, PresetValue, Tool};
+
+/// The secrets of a call, by parameter.
+pub(crate) type Injected = Vec<(String, Secret)>;
+
+/// Fills the hidden parameters of a tool into the arguments.
+pub(crate) fn inject(
+    tool: &Tool,
+    context: &Context,
+    arguments: &mut Value,
+) -> Result<Injected, Error> {
+    let mut secrets = Injected::new();
+    if tool.hidden().is_empty() {
+        return Ok(secrets);
+    }
+    let Value::Object(arguments) = arguments else {
+        return Err(Error::new(ErrorKind::Internal, "the arguments are not an object"));
+    };
+    refuse_hidden(tool, arguments)?;
+    for parameter in tool.hidden() {
+        match parameter.filled_by {
+            FilledBy::Secret => {
+                if let Some(secret) = find_secret(parameter, context) {
+                    secrets.push((parameter.name.clone(), secret));
+                } else if parameter.required {
+                    return Err(Error::new(
+                        ErrorKind::CredentialInvalid,
+                        format!("the secret `{}` is not set", parameter.name),
+                    ));
+                }
+            }
+            FilledBy::Form | FilledBy::Model => {
+                if parameter.overridable && arguments.contains_key(&parameter.name) {
+                    continue;
+                }
+                if let Some(value) = find_value(parameter, context) {
+                    arguments.insert(parameter.name.clone(), value.clone());
+                }
+            }
+        }
+    }
+    Ok(secrets)
+}
+
+/// Refuses a model that sets what is not its own. The value is not repeated.
+fn refuse_hidden(tool: &Tool, arguments: &Map<String, Value>) -> Result<(), Error> {
+    let sent: Vec<Violation> = tool
+        .hidden()
+        .iter()
+        .filter(|parameter| !parameter.overridable && arguments.contains_key(&parameter.name))
+        .map(|parameter| Violation {
+            path: format!("/{}", parameter.name),
+            expected: "no such parameter".to_owned(),
+            got: "hidden".to_owned(),
+        })
+        .collect();
+    if sent.is_empty() { Ok(()) } else { Err(Error::invalid_arguments(sent)) }
+}
+
+fn find_value<'a>(parameter: &'a HiddenParameter, context: &'a Context) -> Option<&'a Value> {
+    match &parameter.preset {
+        Some(PresetValue::Value(value)) => Some(value),
+        Some(PresetValue::Variable(name)) => context.variables.get(name),
+        Some(PresetValue::Secret(_)) => None,
+        None => context.variables.get(&parameter.name),
+    }
+}
+
+fn find_secret(parameter: &HiddenParameter, context: &Context) -> Option<Secret> {
+    if let Some(PresetValue::Secret(secret)) = &parameter.preset {
+        return Some(secret.clone());
+    }
+    let agent = context.agent.as_ref();
+    context
+        .secrets
+        .get(&parameter.name)
+        .or_else(|| agent.and_then(|agent| agent.secrets.get(&parameter.name)))
+        .cloned()
+}

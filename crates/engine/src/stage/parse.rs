@@ -1,0 +1,161 @@
+//! Reads the arguments that a model wrote as text.
+//!
+//! Models wrap JSON in fences, send nothing for "no arguments", and are cut off
+//! by token limits. Text is understood where its meaning is plain and no
+//! further: a cut inside a value could change the value, so it is refused.
+
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Violation};
+
+/// Makes the arguments an object. On an error they stay as they were.
+pub(crate) fn parse(arguments: &mut Value) -> Result<(), Error> {
+    let read = match arguments {
+        Value::Object(_) => return Ok(()),
+        Value::Null => Value::Object(Map::new()),
+        Value::String(text) => match read(text).map_err(not_json)? {
+            // A model that quotes its JSON twice.
+            Value::String(inner) => read(&inner).map_err(not_json)?,
+            value => value,
+        },
+        Value::Array(_) => return Err(not_an_object("an array")),
+        Value::Bool(_) => return Err(not_an_object("a boolean")),
+        Value::Number(_) => return Err(not_an_object("a number")),
+    };
+    *arguments = match read {
+        Value::Object(_) => read,
+        Value::Null => Value::Object(Map::new()),
+        _ => return Err(not_an_object("JSON that is not an object")),
+    };
+    Ok(())
+}
+
+fn not_json(got: String) -> Error {
+    let expected = "a JSON object".to_owned();
+    Error::invalid_arguments(vec![Violation { path: String::new(), expected, got }])
+}
+
+fn not_an_object(got: &str) -> Error {
+    Error::invalid_arguments(vec![Violation {
+        path: String::new(),
+        expected: "an object with the tool's parameters as keys".to_owned(),
+        got: got.to_owned(),
+    }])
+}
+
+fn read(text: &str) -> Result<Value, String> {
+    let text = unfence(text.trim());
+    if text.is_empty() {
+        return Ok(Value::Object(Map::new()));
+    }
+    match serde_json::from_str(text) {
+        Ok(value) => Ok(value),
+        Err(error) if error.is_eof() => {
+            complete(text).and_then(|whole| serde_json::from_str(&whole).ok()).ok_or_else(|| {
+                "JSON that breaks off in the middle of a value; send all of it".to_owned()
+            })
+        }
+        Err(error) => Err(format!("text that is not JSON ({error})")),
+    }
+}
+
+/// The inside of a Markdown code fence, if the whole text is one.
+fn unfence(text: &str) -> &str {
+    let Some(inside) = text.strip_prefix("```") else { return text };
+    let inside = inside.strip_suffix("```").unwrap_or(inside);
+    // The rest of the first line names a language.
+    let inside = match inside.find(['\n', '{', '[']) {
+        Some(at)
+            if inside[..at].chars().all(|c| c.is_ascii_alphanumeric() || c.is_whitespace()) =>
+        {
+            &inside[at..]
+        }
+        _ => inside,
+    };
+    inside.trim()
+}
+
+/// Closes the brackets that a cut left open, if the cut fell after a whole
+/// value: after a string, a closing bracket, a literal that is followed by
+/// something, or a comma.
+fn complete(text: &str) -> Option<String> {
+    let mut open = Vec::new();
+    let mut in_string = false;
+    let mut escaped = false;
+    for c in text.chars() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if in_string => escaped = true,
+            '"' => in_string = !in_string,
+            _ if in_string => {}
+            '{' => open.push('}'),
+            '[' => open.push(']'),
+            '}' | ']' => {
+                open.pop();
+            }
+            _ => {}
+        }
+    }
+    if in_string {
+        return None;
+    }
+    let kept = text.trim_end();
+    let kept = kept.strip_suffix(',').map_or(kept, str::trim_end);
+    let whole = kept.len() < text.trim_end().len() || kept.ends_with(['"', '}', ']', '{', '[']);
+    whole.then(|| kept.chars().chain(open.into_iter().rev()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn plain_meanings_are_understood() {
+        for (text, value) in [
+            (r#"{"a": 1}"#, json!({"a": 1})),
+            ("", json!({})),
+            ("null", json!({})),
+            ("```json\n{\"a\": 1}\n```", json!({"a": 1})),
+            ("```{\"a\": 1}```", json!({"a": 1})),
+            (r#""{\"a\": 1}""#, json!({"a": 1})),
+            (r#"{"a": "x""#, json!({"a": "x"})),
+            (r#"{"a": {"b": [1, 2]"#, json!({"a": {"b": [1, 2]}})),
+            (r#"{"a": 1,"#, json!({"a": 1})),
+            (r#"{"a": ["}", "#, json!({"a": ["}"]})),
+        ] {
+            let mut arguments = Value::from(text);
+            parse(&mut arguments).unwrap();
+            assert_eq!(arguments, value, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_cut_inside_a_value_is_refused() {
+        for text in [
+            r#"{"a": 1"#,
+            r#"{"a": "hel"#,
+            r#"{"a": tru"#,
+            r#"{"a":"#,
+            r#"{"a"#,
+            r#"{"a""#,
+            r#"{"a": "x\""#,
+            "{a: 1}",
+            "hello",
+            "[1]",
+            "3",
+            "{} {}",
+        ] {
+            let mut arguments = Value::from(text);
+            assert!(parse(&mut arguments).is_err(), "{text}");
+            assert_eq!(arguments, text);
+        }
+    }
+
+    #[test]
+    fn depth_is_bounded() {
+        let deep = "{\"a\":".repeat(10_000);
+        assert!(parse(&mut Value::from(deep.as_str())).is_err());
+        assert!(parse(&mut Value::from(format!("{deep}1{}", "}".repeat(10_000)))).is_err());
+    }
+}

@@ -1,0 +1,40 @@
+//! Finds the tool that a call names.
+
+use std::sync::Arc;
+
+use crate::call::CallRequest;
+use crate::error::{Error, ErrorKind};
+use crate::groups::{Groups, Session};
+use crate::registry::Registry;
+use crate::tool::Tool;
+
+/// The tool, if it exists and its group is active in the caller's session.
+pub(crate) fn resolve(
+    registry: &Registry,
+    groups: &Groups,
+    request: &CallRequest,
+) -> Result<Arc<Tool>, Error> {
+    let tool = registry.get(&request.tool).ok_or_else(|| unknown(registry, &request.tool))?;
+    if let Some(group) = &tool.spec().group {
+        let session = Session::of(&request.context.caller);
+        if !groups.is_active(group, session.as_ref()) {
+            return Err(Error::new(
+                ErrorKind::ToolInactive,
+                format!("`{}` belongs to the group `{group}`, which is not active", tool.name()),
+            ));
+        }
+    }
+    Ok(tool)
+}
+
+fn unknown(registry: &Registry, name: &str) -> Error {
+    const SHOWN: usize = 100;
+    let near = registry.nearest(name);
+    let shown: String = name.chars().take(SHOWN).collect();
+    let mut detail = shown;
+    if !near.is_empty() {
+        let quoted: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
+        detail = format!("{detail}; did you mean {}?", quoted.join(", "));
+    }
+    Error::new(ErrorKind::ToolNotFound, detail)
+}

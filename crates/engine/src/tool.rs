@@ -1,0 +1,315 @@
+//! A tool: its description, its compiled schemas and the code that runs it.
+
+mod schema;
+mod spec;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+pub(crate) use schema::Schema;
+pub use spec::{
+    Behaviour, Category, Entry, Exposure, FilledBy, InputKind, Kind, Parameter, ToolSpec,
+    empty_object_schema,
+};
+
+use crate::error::{Error, ErrorKind};
+use crate::executor::Executor;
+use crate::name::ToolName;
+use crate::secret::Secret;
+use crate::text::Text;
+
+/// A registered tool: everything about it is checked and compiled.
+pub struct Tool {
+    spec: ToolSpec,
+    model_schema: Value,
+    input: Schema,
+    output: Option<Schema>,
+    hidden: Vec<HiddenParameter>,
+    executor: Arc<dyn Executor>,
+    source: Source,
+}
+
+/// Where a tool came from: one file, one server, or the program itself. All
+/// tools of a source are replaced together.
+pub type Source = Arc<str>;
+
+impl Tool {
+    pub(crate) fn compile(builder: ToolBuilder, source: Source) -> Result<Self, Error> {
+        let ToolBuilder { mut spec, presets, executor, problem } = builder;
+        if let Some(problem) = problem {
+            return Err(problem);
+        }
+        let about = |error: Error| {
+            Error::new(error.kind(), format!("tool `{}`: {}", spec.name, error.message()))
+        };
+        let hidden = hidden_parameters(&spec, presets).map_err(about)?;
+        let input = Schema::compile(&arguments_schema(&spec.input, &hidden)).map_err(about)?;
+        let output = spec.output.as_ref().map(Schema::compile).transpose().map_err(about)?;
+        let model_schema = model_schema(&spec.input, &hidden);
+        if spec.entry.handler.is_empty() {
+            spec.entry.handler = spec.name.to_string();
+        }
+        Ok(Self { spec, model_schema, input, output, hidden, executor, source })
+    }
+
+    /// The unique name.
+    pub fn name(&self) -> &ToolName {
+        &self.spec.name
+    }
+
+    /// The description.
+    pub fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    /// The input schema as a model sees it: without hidden parameters.
+    pub fn model_schema(&self) -> &Value {
+        &self.model_schema
+    }
+
+    /// Where it came from.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    pub(crate) fn input(&self) -> &Schema {
+        &self.input
+    }
+
+    pub(crate) fn output(&self) -> Option<&Schema> {
+        self.output.as_ref()
+    }
+
+    pub(crate) fn hidden(&self) -> &[HiddenParameter] {
+        &self.hidden
+    }
+
+    pub(crate) fn executor(&self) -> &dyn Executor {
+        &*self.executor
+    }
+}
+
+impl fmt::Debug for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tool({} from {})", self.spec.name, self.source)
+    }
+}
+
+/// A tool before it is registered: a description and the code that runs it.
+#[derive(Clone)]
+pub struct ToolBuilder {
+    spec: ToolSpec,
+    presets: Vec<(String, Preset)>,
+    executor: Arc<dyn Executor>,
+    /// What was wrong from the beginning; told at registration, so that a
+    /// builder can be written without `?`.
+    problem: Option<Error>,
+}
+
+impl ToolBuilder {
+    /// A tool from its parts.
+    pub fn new(spec: ToolSpec, executor: Arc<dyn Executor>) -> Self {
+        Self { spec, presets: Vec::new(), executor, problem: None }
+    }
+
+    /// A Rust function with this name and input schema.
+    pub fn native(name: &str, input: Value, executor: Arc<dyn Executor>) -> Self {
+        let (name, problem) = match ToolName::new(name) {
+            Ok(name) => (name, None),
+            Err(error) => (ToolName::unnamed(), Some(error)),
+        };
+        let mut spec = ToolSpec::new(name);
+        spec.input = input;
+        Self { problem, ..Self::new(spec, executor) }
+    }
+
+    /// The description so far.
+    pub fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    /// Changes the description.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut ToolSpec)) -> Self {
+        change(&mut self.spec);
+        self
+    }
+
+    /// Sets the description that the model reads.
+    #[must_use]
+    pub fn description(self, description: impl Into<Text>) -> Self {
+        self.with(|spec| spec.description = description.into())
+    }
+
+    /// Puts the tool into a group.
+    #[must_use]
+    pub fn group(self, group: impl Into<String>) -> Self {
+        self.with(|spec| spec.group = Some(group.into()))
+    }
+
+    /// Sets how long a call may take.
+    #[must_use]
+    pub fn timeout(self, timeout: Duration) -> Self {
+        self.with(|spec| spec.timeout = Some(timeout))
+    }
+
+    /// Sets what calling the tool means for the world.
+    #[must_use]
+    pub fn behaviour(self, behaviour: Behaviour) -> Self {
+        self.with(|spec| spec.behaviour = behaviour)
+    }
+
+    /// Fills a parameter and hides it from the model (S2.7).
+    #[must_use]
+    pub fn preset(mut self, parameter: &str, preset: impl Into<Preset>) -> Self {
+        self.presets.push((parameter.to_owned(), preset.into()));
+        self
+    }
+}
+
+/// What fills a parameter in place of the model.
+#[derive(Clone)]
+pub struct Preset {
+    pub(crate) value: PresetValue,
+    pub(crate) overridable: bool,
+}
+
+#[derive(Clone)]
+pub(crate) enum PresetValue {
+    Value(Value),
+    Variable(String),
+    Secret(Secret),
+}
+
+impl Preset {
+    /// This value.
+    pub fn value(value: impl Into<Value>) -> Self {
+        Self { value: PresetValue::Value(value.into()), overridable: false }
+    }
+
+    /// The value of a variable of the call's context.
+    pub fn variable(name: impl Into<String>) -> Self {
+        Self { value: PresetValue::Variable(name.into()), overridable: false }
+    }
+
+    /// A secret: it reaches the tool, but not as an argument.
+    pub fn secret(secret: impl Into<Secret>) -> Self {
+        Self { value: PresetValue::Secret(secret.into()), overridable: false }
+    }
+
+    /// Lets the model see the parameter and set it to something else.
+    #[must_use]
+    pub fn overridable(mut self) -> Self {
+        self.overridable = true;
+        self
+    }
+}
+
+impl<T: Into<Value>> From<T> for Preset {
+    fn from(value: T) -> Self {
+        Self::value(value)
+    }
+}
+
+impl From<Secret> for Preset {
+    fn from(secret: Secret) -> Self {
+        Self::secret(secret)
+    }
+}
+
+/// A parameter that something other than the model fills.
+pub(crate) struct HiddenParameter {
+    pub(crate) name: String,
+    pub(crate) filled_by: FilledBy,
+    pub(crate) required: bool,
+    pub(crate) preset: Option<PresetValue>,
+    /// The model may see and set it; then it is not hidden at all.
+    pub(crate) overridable: bool,
+}
+
+/// Brings together what the definition hides and what presets fill.
+fn hidden_parameters(
+    spec: &ToolSpec,
+    presets: Vec<(String, Preset)>,
+) -> Result<Vec<HiddenParameter>, Error> {
+    let mut hidden: Vec<HiddenParameter> = spec
+        .parameters
+        .iter()
+        .filter(|(_, parameter)| parameter.filled_by != FilledBy::Model)
+        .map(|(name, parameter)| HiddenParameter {
+            name: name.clone(),
+            filled_by: parameter.filled_by,
+            required: parameter.required,
+            preset: None,
+            overridable: false,
+        })
+        .collect();
+    for (name, preset) in presets {
+        let known = hidden.iter().position(|parameter| parameter.name == name);
+        let in_schema =
+            spec.input.pointer("/properties").is_some_and(|all| all.get(&name).is_some());
+        if known.is_none() && !in_schema {
+            return Err(Error::new(
+                ErrorKind::InvalidDefinition,
+                format!("a preset names the parameter `{name}`, which the tool does not have"),
+            ));
+        }
+        let at = known.unwrap_or_else(|| {
+            hidden.push(HiddenParameter {
+                name: name.clone(),
+                filled_by: FilledBy::Form,
+                required: false,
+                preset: None,
+                overridable: false,
+            });
+            hidden.len() - 1
+        });
+        if matches!(preset.value, PresetValue::Secret(_)) {
+            hidden[at].filled_by = FilledBy::Secret;
+        }
+        hidden[at].overridable = preset.overridable;
+        hidden[at].preset = Some(preset.value);
+    }
+    Ok(hidden)
+}
+
+/// The schema that arguments are checked against: all parameters but secrets,
+/// which are never arguments.
+fn arguments_schema(input: &Value, hidden: &[HiddenParameter]) -> Value {
+    without(input, hidden, |parameter| parameter.filled_by == FilledBy::Secret)
+}
+
+/// The schema that a model sees.
+fn model_schema(input: &Value, hidden: &[HiddenParameter]) -> Value {
+    let mut schema = without(input, hidden, |parameter| !parameter.overridable);
+    // What an overridable preset fills, the model need not.
+    if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+        required.retain(|name| !hidden.iter().any(|parameter| *name == parameter.name.as_str()));
+    }
+    schema
+}
+
+fn without(
+    input: &Value,
+    hidden: &[HiddenParameter],
+    leave_out: impl Fn(&HiddenParameter) -> bool,
+) -> Value {
+    let mut schema = input.clone();
+    for parameter in hidden.iter().filter(|parameter| leave_out(parameter)) {
+        if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+            properties.shift_remove(&parameter.name);
+        }
+        if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+            required.retain(|name| *name != parameter.name.as_str());
+        }
+    }
+    schema
+}
+
+/// The object in a schema under a key, for reading.
+pub(crate) fn object<'a>(schema: &'a Value, key: &str) -> Option<&'a Map<String, Value>> {
+    schema.get(key).and_then(Value::as_object)
+}

@@ -1,0 +1,335 @@
+//! What each form of definition becomes.
+
+use std::time::Duration;
+
+use serde_json::json;
+use windlass::definition::{CredentialKind, Limits, lint, parse, parse_all};
+use windlass::{Exposure, FilledBy, InputKind, Kind, Lang};
+
+use super::{faults, one};
+
+#[test]
+fn every_key_of_the_list_form_is_read() {
+    let tool = one("\
+name: send
+version: 1.10
+description: {en_US: Sends a letter., zh_Hans: 发信。}
+label: Send
+category: notification
+tags: [mail, 2]
+provider: post
+author: Ada
+icon: letter.svg
+group: mail
+exposure: deferred
+timeout: 500ms
+estimated_duration: 2
+max_output_bytes: 4096
+behaviour: {idempotent: true, concurrency_safe: false}
+parameters:
+  - name: to
+    type: array
+    required: true
+    validation: {items: {type: string, min_length: 3}, min_items: 1, max_items: 9}
+  - {name: level, type: integer, default: 2, validation: {min: 1, max: 3}}
+  - {name: extra, type: object, validation: {properties: {a: integer, b: any}, required: [a]}}
+  - {name: any, type: any}
+  - {name: from, type: string, form: form, required: true}
+  - {name: key, type: secret-input, required: true}
+entry: {type: external, handler: mailer, url: https://example.com}
+output: {type: object, properties: {id: string, at: any}}
+presets:
+  from: me@example.com
+  level: {value: 3, overridable: true}
+  any: {variable: user_id}
+");
+    let spec = &tool.spec;
+    assert_eq!(spec.version.as_deref(), Some("1.10"));
+    assert_eq!(spec.description.get(Lang::Zh), "发信。");
+    assert_eq!(spec.tags, ["mail", "2"]);
+    assert_eq!(spec.category.as_str(), "notification");
+    assert_eq!(spec.exposure, Exposure::Deferred);
+    assert_eq!(spec.timeout, Some(Duration::from_millis(500)));
+    assert_eq!(spec.estimated_duration, Some(Duration::from_secs(2)));
+    assert_eq!(spec.max_output_bytes, Some(4096));
+    assert_eq!(spec.behaviour.concurrency_safe, Some(false));
+    assert!(spec.behaviour.idempotent && !spec.behaviour.read_only);
+    assert_eq!((spec.kind, spec.entry.handler.as_str()), (Kind::Rest, "mailer"));
+    assert_eq!(spec.entry.config["url"], "https://example.com");
+    assert_eq!(
+        spec.input,
+        json!({
+            "type": "object",
+            "properties": {
+                "to": {
+                    "type": "array",
+                    "items": {"type": "string", "minLength": 3},
+                    "minItems": 1,
+                    "maxItems": 9,
+                },
+                "level": {"type": "integer", "minimum": 1, "maximum": 3, "default": 2},
+                "extra": {
+                    "type": "object",
+                    "properties": {"a": {"type": "integer"}, "b": {}},
+                    "required": ["a"],
+                },
+                "any": {},
+                "from": {"type": "string"},
+                "key": {"type": "string"},
+            },
+            "required": ["to"],
+        })
+    );
+    assert_eq!(
+        spec.output,
+        Some(json!({"type": "object", "properties": {"id": {"type": "string"}, "at": {}}}))
+    );
+    assert_eq!(spec.parameters["from"].filled_by, FilledBy::Form);
+    assert!(spec.parameters["from"].required);
+    assert_eq!(spec.parameters["key"].filled_by, FilledBy::Secret);
+    assert_eq!(spec.parameters["key"].input, InputKind::SecretInput);
+    let presets: Vec<&str> = tool.presets.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(presets, ["from", "level", "any"]);
+}
+
+#[test]
+fn entry_types_become_kinds() {
+    for (entry, kind) in [
+        ("", Kind::Builtin),
+        ("entry: {type: builtin}", Kind::Builtin),
+        ("entry: {type: custom}", Kind::Native),
+        ("entry: {type: external, command: ls}", Kind::Process),
+        ("entry: {type: external, base_url: http://x}", Kind::Rest),
+        ("entry: {type: wasm}", Kind::Wasm),
+        ("kind: workflow", Kind::Workflow),
+        ("input_schema: {type: object}", Kind::Native),
+        ("type: REST\nparameters: {type: object}\nmetadata: {baseUrl: http://x}", Kind::Rest),
+    ] {
+        assert_eq!(one(&format!("name: t\n{entry}")).spec.kind, kind, "{entry}");
+    }
+}
+
+#[test]
+fn presets_are_checked_against_their_parameter() {
+    let tool = |presets: &str| {
+        format!(
+            "name: t\nparameters:\n- {{name: unit, type: string, validation: {{enum: [c, f]}}}}\n\
+             presets: {presets}"
+        )
+    };
+    one(&tool("{unit: c}"));
+    one(&tool("{unit: {value: f, overridable: true}}"));
+    for (presets, expected) in [
+        ("{unit: k}", "4:17: the preset of `unit` does not fit"),
+        ("{units: c}", "4:11: unknown parameter `units` in `presets`; did you mean `unit`?"),
+        ("{unit: {value: c, variable: x}}", "a preset has either `value` or `variable`"),
+        ("{unit: {value: c, overridabel: true}}", "did you mean `overridable`?"),
+        ("[unit]", "`presets` is a mapping, found a list"),
+    ] {
+        let found = faults(&tool(presets));
+        assert!(found.contains(expected), "expected: {expected}\nfound: {found}");
+    }
+}
+
+#[test]
+fn the_identity_form_is_read() {
+    let tool = one("\
+identity:
+  name: weather
+  author: Dify
+  label: {en_US: Weather}
+  icon: icon.svg
+description:
+  human: {en_US: For people., zh_Hans: 给人看。}
+  llm: For the model.
+parameters:
+  - name: unit
+    type: select
+    form: form
+    default: c
+    label: {en_US: Unit}
+    human_description: {en_US: The unit}
+    llm_description: The unit of the temperature.
+    options: [{value: c, label: {en_US: Celsius}}, f]
+  - {name: days, type: number, form: llm, min: 1, max: 14, required: true}
+  - {name: note, type: string, form: llm, max_length: 9}
+  - {name: map, type: file, form: llm}
+is_team_authorization: true
+");
+    let spec = &tool.spec;
+    assert_eq!(spec.description.to_string(), "For the model.");
+    assert_eq!((spec.kind, spec.team_authorization), (Kind::Builtin, true));
+    assert_eq!(
+        spec.input,
+        json!({
+            "type": "object",
+            "properties": {
+                "unit": {
+                    "description": "The unit of the temperature.",
+                    "type": "string",
+                    "enum": ["c", "f"],
+                    "default": "c",
+                },
+                "days": {"type": "number", "minimum": 1, "maximum": 14},
+                "note": {"type": "string", "maxLength": 9},
+                "map": {"type": "string"},
+            },
+            "required": ["days"],
+        })
+    );
+    let unit = &spec.parameters["unit"];
+    assert_eq!((unit.input, unit.filled_by), (InputKind::Select, FilledBy::Form));
+    assert_eq!(unit.help.as_ref().unwrap().to_string(), "The unit");
+    assert_eq!(spec.parameters["map"].input, InputKind::File);
+}
+
+#[test]
+fn the_forms_of_model_apis_are_read() {
+    let schema =
+        json!({"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]});
+    let tools = [
+        json!({"name": "find", "description": "Finds.", "input_schema": schema}),
+        json!({"name": "find", "description": "Finds.", "inputSchema": schema}),
+        json!({"name": "find", "description": "Finds.", "parameters": schema}),
+        json!({"type": "function", "name": "find", "description": "Finds.", "parameters": schema, "strict": true}),
+        json!({"type": "function", "function": {"name": "find", "description": "Finds.", "parameters": schema}}),
+        json!({"tools": [{"name": "find", "description": "Finds.", "inputSchema": schema}]}),
+        json!([{"name": "find", "description": "Finds.", "input_schema": schema}]),
+        json!({"functionDeclarations": [{"name": "find", "description": "Finds.", "parameters": {
+            "type": "OBJECT", "properties": {"q": {"type": "STRING"}}, "required": ["q"]}}]}),
+        json!({"tools": [{"functionDeclarations": [
+            {"name": "find", "description": "Finds.", "parametersJsonSchema": schema}]}]}),
+        json!({"id": "7", "name": "find", "type": "NATIVE", "description": "Finds.",
+            "parameters": schema, "metadata": {"executor": "x"}}),
+    ];
+    for tool in tools {
+        for text in [tool.to_string(), serde_json::to_string_pretty(&tool).unwrap()] {
+            let read = one(&text).spec;
+            assert_eq!(read.name.as_str(), "find");
+            assert_eq!(read.description.to_string(), "Finds.");
+            assert_eq!(read.input, schema, "{text}");
+        }
+    }
+}
+
+#[test]
+fn foreign_types_become_json_schema() {
+    let tool = one(r#"{"name": "t", "parameters": {"type": "dict", "properties": {
+        "type": {"type": "STRING", "nullable": true, "maxLength": "5"},
+        "size": {"type": "tuple", "items": {"type": "float"}},
+        "free": {"type": "any", "default": {"type": "dict"}}}}}"#);
+    assert_eq!(
+        tool.spec.input,
+        json!({"type": "object", "properties": {
+            "type": {"type": ["string", "null"], "maxLength": 5},
+            "size": {"type": "array", "items": {"type": "number"}},
+            "free": {"default": {"type": "dict"}},
+        }})
+    );
+}
+
+#[test]
+fn a_foreign_default_that_does_not_fit_is_left_out_and_noted() {
+    let tool = one("name: t\ndescription: Does what it does.\nbehaviour: {read_only: true}\n\
+        input_schema:\n  properties:\n    a: {type: boolean, default: 'no', description: x}");
+    let property = &tool.spec.input["properties"]["a"];
+    assert_eq!(*property, json!({"type": "boolean", "description": "x"}));
+    let lints = lint(&tool);
+    assert_eq!(lints.len(), 1, "{lints:?}");
+    assert_eq!((lints[0].line, lints[0].column), (6, 33));
+    assert!(lints[0].message.starts_with("the default does not fit"), "{lints:?}");
+}
+
+#[test]
+fn mcp_hints_become_behaviour() {
+    let behaviour = |annotations: &str| {
+        one(&format!("name: t\ninputSchema: {{type: object}}\n{annotations}")).spec.behaviour
+    };
+    let read_only = behaviour("annotations: {readOnlyHint: true, title: T}");
+    assert!(read_only.read_only && read_only.idempotent && !read_only.destructive);
+    assert_eq!(read_only.concurrency_safe, Some(true));
+    assert!(behaviour("annotations: {readOnlyHint: false}").destructive);
+    assert!(!behaviour("annotations: {readOnlyHint: false, destructiveHint: false}").destructive);
+    assert_eq!(behaviour(""), windlass::Behaviour::default());
+}
+
+#[test]
+fn faults_of_json_schemas_have_places() {
+    for (schema, expected) in [
+        ("{type: array}", "2:21: the arguments are of type \"array\"; write `object`"),
+        ("{type: object, properties: {a: {type: strng}}}", "2:52: unknown type `strng`"),
+        ("{type: object, properties: {a: {type: string}}, required: [b]}", "`b` is required, but"),
+        (
+            "{type: object, properties: {a: {type: string, required: true}}}",
+            "is a list of property names",
+        ),
+        ("{type: object, properties: {a: {pattern: '('}}}", "the pattern `(` does not compile"),
+        ("{type: object, properties: {a: {enum: []}}}", "`enum` is empty"),
+        ("{type: object, properties: {a: {minimum: 3, maximum: 2}}}", "is above the largest"),
+        ("{type: object, properties: [a]}", "`properties` is a mapping of schemas, found a list"),
+        ("[a]", "the arguments are a JSON Schema, found a list"),
+    ] {
+        let found = faults(&format!("name: t\ninputSchema: {schema}"));
+        assert!(found.contains(expected), "expected: {expected}\nfound: {found}");
+    }
+}
+
+#[test]
+fn anchors_aliases_and_merges_work() {
+    let tool = one("\
+name: t
+parameters:
+  - &base {name: a, type: string, validation: &limits {max_length: 5}}
+  - {<<: *base, name: b}
+  - {name: c, type: string, validation: *limits}
+");
+    for name in ["a", "b", "c"] {
+        assert_eq!(tool.spec.input["properties"][name]["maxLength"], 5, "{name}");
+    }
+}
+
+#[test]
+fn a_file_may_hold_several_documents() {
+    let tools = parse("t.yaml", "name: a\n---\nname: b\n---\n- name: c\n- name: d\n...\n").unwrap();
+    let lines: Vec<(&str, u32)> =
+        tools.iter().map(|tool| (tool.spec.name.as_str(), tool.line)).collect();
+    assert_eq!(lines, [("a", 1), ("b", 3), ("c", 5), ("d", 6)]);
+}
+
+#[test]
+fn providers_are_read() {
+    let text = "\
+identity:
+  author: Dify
+  name: google
+  label: {en_US: Google}
+  description: {en_US: Search}
+  icon: icon.svg
+  tags: [search]
+credentials_for_provider:
+  api_key:
+    type: secret-input
+    required: true
+    label: {en_US: Key}
+    placeholder: {en_US: Your key}
+    help: {en_US: Get one}
+    url: https://example.com
+  region:
+    type: select
+    options: [{value: eu, label: {en_US: Europe}}, us]
+    default: eu
+";
+    let parsed = parse_all("google.yaml", text, &Limits::default()).unwrap();
+    assert!(parsed.tools.is_empty());
+    let provider = &parsed.providers[0];
+    assert_eq!((provider.name.as_str(), provider.credentials.len()), ("google", 2));
+    let key = &provider.credentials[0];
+    assert_eq!((key.kind, key.required), (CredentialKind::SecretInput, true));
+    assert_eq!(provider.credentials[1].options, ["eu", "us"]);
+
+    let found = faults("identity: {name: x}\ncredentials_schema: [{name: k, type: secret}]");
+    assert_eq!(
+        found,
+        "t.yaml:2:38: unknown credential type `secret`; did you mean `secret-input`?"
+    );
+}

@@ -1,0 +1,143 @@
+//! A number as people, models and programs read it.
+
+use num_bigint::BigInt;
+use num_rational::BigRational;
+use num_traits::{One, Signed, ToPrimitive, Zero};
+use serde_json::Value;
+
+use super::number::Number;
+
+/// The digits of a fraction whose decimals do not end.
+const ROUNDED_DIGITS: i64 = 20;
+
+/// The digits of a float; the last two of the 17 that it has are often noise.
+const FLOAT_DIGITS: usize = 15;
+
+/// The most decimals that are written out.
+const MAX_DECIMALS: u32 = 100;
+
+/// The longest `n/d` that is shown beside a rounded result.
+const MAX_FRACTION: usize = 60;
+
+/// A result in its forms.
+#[derive(Debug)]
+pub(super) struct Shown {
+    pub(super) text: String,
+    /// A JSON number where no digit is lost, else the text.
+    pub(super) value: Value,
+    /// Whether the text is the number, not an approximation of it.
+    pub(super) exact: bool,
+    /// The number as a fraction, where only the text is rounded.
+    pub(super) fraction: Option<String>,
+}
+
+pub(super) fn show(number: &Number) -> Shown {
+    match number {
+        Number::Approximate(float) => show_float(*float),
+        Number::Exact(ratio) => match decimals(ratio) {
+            Some(text) => {
+                let value = lossless(ratio, &text).unwrap_or_else(|| text.clone().into());
+                Shown { text, value, exact: true, fraction: None }
+            }
+            None => show_rounded(ratio),
+        },
+    }
+}
+
+fn show_float(float: f64) -> Shown {
+    let digits = FLOAT_DIGITS - 1;
+    let rounded: f64 = format!("{float:.digits$e}").parse().unwrap_or(float);
+    let text = if rounded != 0.0 && !(1e-6..1e21).contains(&rounded.abs()) {
+        format!("{rounded:e}")
+    } else {
+        rounded.to_string()
+    };
+    Shown { text, value: rounded.into(), exact: false, fraction: None }
+}
+
+fn show_rounded(ratio: &BigRational) -> Shown {
+    let text = significant(ratio);
+    let value = match text.parse::<f64>() {
+        Ok(float) if float.is_finite() && float != 0.0 => float.into(),
+        _ => text.clone().into(),
+    };
+    let fraction = ratio.to_string();
+    let fraction = Some(fraction).filter(|fraction| fraction.len() <= MAX_FRACTION);
+    Shown { text, value, exact: false, fraction }
+}
+
+/// A JSON number that reads as the very same digits.
+fn lossless(ratio: &BigRational, text: &str) -> Option<Value> {
+    if ratio.is_integer() {
+        return ratio.numer().to_i64().map(Value::from);
+    }
+    let value = Value::from(text.parse::<f64>().ok()?);
+    (value.to_string() == text).then_some(value)
+}
+
+/// All digits, where the decimals end soon enough.
+fn decimals(ratio: &BigRational) -> Option<String> {
+    if ratio.is_integer() {
+        return Some(ratio.numer().to_string());
+    }
+    // Decimals end if the denominator has no prime factors but 2 and 5.
+    let twos = ratio.denom().trailing_zeros().unwrap_or(0);
+    let mut rest = ratio.denom() >> twos;
+    let mut fives = 0;
+    while !rest.is_one() {
+        fives += 1;
+        if fives > MAX_DECIMALS || !(&rest % 5_u32).is_zero() {
+            return None;
+        }
+        rest /= 5_u32;
+    }
+    let count = u32::try_from(twos).ok()?.max(fives);
+    if count > MAX_DECIMALS {
+        return None;
+    }
+    let scaled = ratio.numer().abs() * BigInt::from(10).pow(count) / ratio.denom();
+    Some(signed(ratio, &with_point(&scaled.to_string(), count as usize)))
+}
+
+/// The leading digits, correctly rounded: `0.33333333333333333333`.
+fn significant(ratio: &BigRational) -> String {
+    let (numerator, denominator) = (ratio.numer().abs(), ratio.denom());
+    let digits_wanted = ROUNDED_DIGITS as usize;
+    let bits = numerator.bits() as f64 - denominator.bits() as f64;
+    // The exponent of the first digit: a guess that is off by one at most.
+    let mut exponent = (bits * std::f64::consts::LOG10_2).floor() as i64;
+    let digits = loop {
+        let shift = ROUNDED_DIGITS - 1 - exponent;
+        let power = BigInt::from(10).pow(u32::try_from(shift.unsigned_abs()).unwrap_or(0));
+        let rounded: BigInt = if shift >= 0 {
+            (&numerator * power * 2 + denominator) / (denominator * 2)
+        } else {
+            (&numerator * 2 + denominator * &power) / (denominator * power * 2)
+        };
+        let digits = rounded.to_string();
+        match digits.len() {
+            length if length > digits_wanted => exponent += 1,
+            length if length < digits_wanted => exponent -= 1,
+            _ => break digits,
+        }
+    };
+    let text = if (-7..ROUNDED_DIGITS).contains(&exponent) {
+        with_point(&digits, usize::try_from(ROUNDED_DIGITS - 1 - exponent).unwrap_or(0))
+    } else {
+        let mantissa = with_point(&digits, digits_wanted - 1);
+        format!("{mantissa}e{exponent}")
+    };
+    signed(ratio, &text)
+}
+
+/// Puts a point before the last `decimals` digits and drops zeros at the end.
+fn with_point(digits: &str, decimals: usize) -> String {
+    let digits = format!("{digits:0>width$}", width = decimals + 1);
+    let (whole, fraction) = digits.split_at(digits.len() - decimals);
+    let fraction = fraction.trim_end_matches('0');
+    if fraction.is_empty() { whole.to_owned() } else { format!("{whole}.{fraction}") }
+}
+
+fn signed(ratio: &BigRational, text: &str) -> String {
+    if ratio.is_negative() { format!("-{text}") } else { text.to_owned() }
+}

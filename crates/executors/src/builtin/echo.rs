@@ -1,0 +1,9 @@
+//! `echo`: gives a message back as it came.
+
+use windlass::{Error, Output};
+
+use super::arguments::Arguments;
+
+pub(super) fn run(arguments: &Arguments<'_>) -> Result<Output, Error> {
+    Ok(Output::text(arguments.text("message")?))
+}

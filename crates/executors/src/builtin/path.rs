@@ -1,0 +1,248 @@
+//! [`Path`]: a place inside a JSON value, written `a.b[0].c`,
+//! `a["key.with.dots"]` or, as a JSON pointer, `/a/b/0/c`.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+use windlass::Error;
+
+use super::arguments::invalid;
+
+/// The deepest place that a path names.
+const MAX_DEPTH: usize = 100;
+
+/// A place inside a JSON value.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Path(Vec<Step>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    Key(String),
+    Index(usize),
+}
+
+impl Path {
+    /// Reads either form. The empty text is the value itself.
+    pub(super) fn parse(text: &str) -> Result<Self, Error> {
+        let steps = if text.starts_with('/') { parse_pointer(text) } else { parse_dotted(text)? };
+        if steps.len() > MAX_DEPTH {
+            return Err(invalid(format!("the path has more than {MAX_DEPTH} steps")));
+        }
+        Ok(Self(steps))
+    }
+
+    /// The value at this place.
+    pub(super) fn get<'a>(&self, value: &'a Value) -> Option<&'a Value> {
+        self.0.iter().try_fold(value, |value, step| step.get(value))
+    }
+
+    /// Puts a value at this place. Objects on the way are made where there is
+    /// nothing; an array grows by one at most.
+    pub(super) fn set(&self, target: &mut Value, new: Value) -> Result<(), Error> {
+        let mut place = target;
+        for (depth, step) in self.0.iter().enumerate() {
+            if place.is_null() {
+                *place = match step {
+                    Step::Key(_) => Value::Object(Map::new()),
+                    Step::Index(_) => Value::Array(Vec::new()),
+                };
+            }
+            place = step.get_or_make(place).map_err(|why| {
+                invalid(format!("cannot set `{self}`: {} {why}", Self(self.0[..depth].to_vec())))
+            })?;
+        }
+        *place = new;
+        Ok(())
+    }
+
+    /// Takes the value at this place out, where there is one.
+    pub(super) fn remove(&self, target: &mut Value) -> Option<Value> {
+        let (last, way) = self.0.split_last()?;
+        let parent = way.iter().try_fold(target, |value, step| step.get_mut(value))?;
+        match (parent, last) {
+            (Value::Object(map), step) => map.shift_remove(&step.key()),
+            (Value::Array(items), step) => {
+                step.index().filter(|&index| index < items.len()).map(|index| items.remove(index))
+            }
+            _ => None,
+        }
+    }
+
+    /// The place of a key below this one.
+    pub(super) fn key(&self, key: &str) -> Self {
+        self.then(Step::Key(key.to_owned()))
+    }
+
+    /// The place of an item below this one.
+    pub(super) fn index(&self, index: usize) -> Self {
+        self.then(Step::Index(index))
+    }
+
+    fn then(&self, step: Step) -> Self {
+        let mut steps = self.0.clone();
+        steps.push(step);
+        Self(steps)
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("the whole value");
+        }
+        for (depth, step) in self.0.iter().enumerate() {
+            match step {
+                Step::Index(index) => write!(f, "[{index}]")?,
+                Step::Key(key) if key.is_empty() || key.contains(['.', '[', ']', '/', '"']) => {
+                    write!(f, "[{}]", Value::from(key.as_str()))?;
+                }
+                Step::Key(key) if depth == 0 => f.write_str(key)?,
+                Step::Key(key) => write!(f, ".{key}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Step {
+    /// `a.0` is as good as `a[0]`, and a number may be an object's key: what
+    /// the value is decides.
+    fn index(&self) -> Option<usize> {
+        match self {
+            Self::Index(index) => Some(*index),
+            Self::Key(key) => key.parse().ok(),
+        }
+    }
+
+    fn key(&self) -> String {
+        match self {
+            Self::Key(key) => key.clone(),
+            Self::Index(index) => index.to_string(),
+        }
+    }
+
+    fn get<'a>(&self, value: &'a Value) -> Option<&'a Value> {
+        match (value, self) {
+            (Value::Object(map), Self::Key(key)) => map.get(key),
+            (Value::Object(map), step) => map.get(&step.key()),
+            (Value::Array(items), step) => items.get(step.index()?),
+            _ => None,
+        }
+    }
+
+    fn get_mut<'a>(&self, value: &'a mut Value) -> Option<&'a mut Value> {
+        match value {
+            Value::Object(map) => map.get_mut(&self.key()),
+            Value::Array(items) => items.get_mut(self.index()?),
+            _ => None,
+        }
+    }
+
+    fn get_or_make<'a>(&self, value: &'a mut Value) -> Result<&'a mut Value, String> {
+        match value {
+            Value::Object(map) => Ok(map.entry(self.key()).or_insert(Value::Null)),
+            Value::Array(items) => {
+                let Some(index) = self.index() else {
+                    return Err("is an array, which has no keys".into());
+                };
+                if index == items.len() {
+                    items.push(Value::Null);
+                }
+                let count = items.len();
+                items.get_mut(index).ok_or_else(|| format!("has only {count} items"))
+            }
+            other => Err(format!("is {}", super::value::type_name(other))),
+        }
+    }
+}
+
+fn parse_pointer(text: &str) -> Vec<Step> {
+    let step = |part: &str| Step::Key(part.replace("~1", "/").replace("~0", "~"));
+    text.split('/').skip(1).map(step).collect()
+}
+
+fn parse_dotted(text: &str) -> Result<Vec<Step>, Error> {
+    let wrong = |why: &str| invalid(format!("the path `{text}` is not valid: {why}"));
+    let mut steps = Vec::new();
+    // A `$` at the front, as in JSONPath, is the value itself.
+    let mut rest = text.strip_prefix("$.").or(text.strip_prefix('$')).unwrap_or(text);
+    while !rest.is_empty() {
+        if let Some(inside) = rest.strip_prefix('[') {
+            let (step, after) = if inside.starts_with('"') {
+                let mut reader = serde_json::Deserializer::from_str(inside).into_iter::<String>();
+                let key = reader.next().and_then(Result::ok);
+                let key = key.ok_or_else(|| wrong("a quoted key does not end"))?;
+                (Step::Key(key), &inside[reader.byte_offset()..])
+            } else {
+                let end = inside.find(']').ok_or_else(|| wrong("a `[` is not closed"))?;
+                let index = inside[..end].trim().parse();
+                let index = index.map_err(|_| wrong("between `[` and `]` goes a number"))?;
+                (Step::Index(index), &inside[end..])
+            };
+            steps.push(step);
+            rest = after.strip_prefix(']').ok_or_else(|| wrong("a `[` is not closed"))?;
+            rest = rest.strip_prefix('.').unwrap_or(rest);
+        } else {
+            let end = rest.find(['.', '[']).unwrap_or(rest.len());
+            if end == 0 {
+                return Err(wrong("a key is empty"));
+            }
+            steps.push(Step::Key(rest[..end].to_owned()));
+            rest = &rest[end..];
+            rest = rest.strip_prefix('.').unwrap_or(rest);
+        }
+    }
+    Ok(steps)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_form_finds_its_place() {
+        let value = json!({"a": {"b": [{"c": 1}, 2]}, "x.y": 3, "7": 4});
+        let table = [
+            ("a.b[0].c", json!(1)),
+            ("a.b.0.c", json!(1)),
+            ("$.a.b[1]", json!(2)),
+            ("/a/b/1", json!(2)),
+            (r#"["x.y"]"#, json!(3)),
+            ("7", json!(4)),
+            ("", value.clone()),
+        ];
+        for (path, expected) in table {
+            assert_eq!(Path::parse(path).unwrap().get(&value), Some(&expected), "{path}");
+        }
+        for missing in ["a.c", "a.b[2]", "a.b.c", "x.y"] {
+            assert_eq!(Path::parse(missing).unwrap().get(&value), None, "{missing}");
+        }
+        for wrong in ["a..b", ".a", "a[", "a[x]", r#"a["b]"#] {
+            assert!(Path::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn setting_makes_the_way() {
+        let mut value = json!({"a": [1]});
+        let mut set = |path: &str| Path::parse(path).unwrap().set(&mut value, json!("new"));
+        set("b.c").unwrap();
+        set("a[1]").unwrap();
+        set("d[0].e").unwrap();
+        let error = set("a[7]").unwrap_err();
+        assert_eq!(error.message(), "cannot set `a[7]`: a has only 2 items");
+        let error = set("b.c.d").unwrap_err();
+        assert_eq!(error.message(), "cannot set `b.c.d`: b.c is a string");
+        assert_eq!(value, json!({"a": [1, "new"], "b": {"c": "new"}, "d": [{"e": "new"}]}));
+    }
+
+    #[test]
+    fn a_path_is_written_as_it_is_read() {
+        for path in ["a.b[0].c", r#"a["x.y"].b"#, r#"[""]"#] {
+            let parsed = Path::parse(path).unwrap();
+            assert_eq!(parsed.to_string(), path);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Call records of windlass in SQLite.
+//!
+//! ```text
+//! append ─► Queue ─► Writer (one thread, group commit) ─► calls, call_stats, outputs
+//! get, query, summary, statistics, read_output ─► flush ─► Readers (a few read-only connections)
+//! ```
+//!
+//! `append` only puts a record into a queue in memory, and never waits. One
+//! thread owns the one connection that writes and commits what has gathered
+//! every 20 ms, so a record is on its way to the disk within 50 ms while ten
+//! thousand calls a second cost ten thousand rows but only fifty commits. A
+//! question first waits until what this process appended before is committed:
+//! whoever made a call finds its record.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), windlass::Error> {
+//! use windlass::{PageRequest, RecordFilter, RecordStore, TenantId};
+//! use windlass_store::SqliteStore;
+//!
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let path = folder.path().join("windlass.db");
+//! let store = SqliteStore::open(&path)?;
+//! let filter = RecordFilter { tool: Some("get_weather".into()), ..RecordFilter::default() };
+//! let page = store.query(&TenantId::default(), &filter, PageRequest::first(50)).await?;
+//! assert!(page.records.is_empty());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What is not here: redaction and capping (the engine's journal hands over
+//! finished records) and retention of records (nothing deletes a call).
+
+mod sqlite;
+
+mod options;
+
+mod queue;
+mod writer;
+
+mod outputs;
+mod read;
+mod readers;
+mod rows;
+
+mod connect;
+mod fault;
+mod schema;
+
+pub use options::{Options, Synchronous};
+pub use sqlite::SqliteStore;
+
+/// The parts that the benchmark measures the store against: the same rows in
+/// the same table without queue, writer and statistics. Not for other use.
+#[doc(hidden)]
+pub mod bare {
+    pub use crate::connect::writer as connect;
+    pub use crate::rows::insert_records;
+    pub use rusqlite;
+}

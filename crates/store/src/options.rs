@@ -1,0 +1,58 @@
+//! How a store behaves. Every bound of the store is a field here.
+
+use std::time::Duration;
+
+/// Settings of a [`SqliteStore`](crate::SqliteStore).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// How long the writer gathers records before it commits them together.
+    pub commit_interval: Duration,
+    /// How many records may wait to be committed. Beyond it the store says
+    /// that it does not keep up, and the engine starts no further call.
+    pub queue: usize,
+    /// What a commit survives.
+    pub synchronous: Synchronous,
+    /// How long a connection waits for a lock that another process holds.
+    pub busy_timeout: Duration,
+    /// How many questions are answered at once.
+    pub readers: usize,
+    /// The size of all kept outputs together; the oldest go first.
+    pub keep_outputs_bytes: u64,
+    /// The size of one kept output; a larger one is refused.
+    pub max_output_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            commit_interval: Duration::from_millis(20),
+            queue: 16_384,
+            synchronous: Synchronous::Normal,
+            busy_timeout: Duration::from_secs(5),
+            readers: 4,
+            keep_outputs_bytes: 256 * 1024 * 1024,
+            max_output_bytes: 64 * 1024 * 1024,
+        }
+    }
+}
+
+/// What a commit survives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Synchronous {
+    /// The end of the process, also by `kill -9`. A power failure may take the
+    /// last commits; the database stays whole.
+    #[default]
+    Normal,
+    /// A power failure too, at the price of waiting for the disk with every
+    /// commit.
+    Full,
+}
+
+impl Synchronous {
+    pub(crate) fn pragma(self) -> &'static str {
+        match self {
+            Self::Normal => "NORMAL",
+            Self::Full => "FULL",
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The questions to the store, in SQL. Each one names the tenant.
+
+use jiff::Timestamp;
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, params_from_iter};
+use windlass::{
+    CallId, CallRecord, PageRequest, RecordFilter, RecordPage, Statistics, Status, Summary,
+    TenantId,
+};
+
+use crate::rows::{COLUMNS, read_record, read_status, status_code};
+
+/// How far the time in a call's id may be from its `created_at`.
+const ID_SLACK_MS: i64 = 1000;
+
+pub(crate) fn get(
+    connection: &Connection,
+    tenant: &TenantId,
+    id: CallId,
+) -> rusqlite::Result<Option<CallRecord>> {
+    connection
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM calls WHERE tenant = ? AND id = ?"))?
+        .query_row((tenant.as_str(), id.uuid().as_bytes()), read_record)
+        .optional()
+}
+
+pub(crate) fn page(
+    connection: &Connection,
+    tenant: &TenantId,
+    filter: &RecordFilter,
+    page: PageRequest,
+) -> rusqlite::Result<RecordPage> {
+    let limit = page.limit.clamp(1, PageRequest::MAX);
+    let question = Question::new(tenant, filter, page.after, limit + 1);
+    let mut statement = connection.prepare_cached(&question.sql)?;
+    let mut records = statement
+        .query_map(params_from_iter(&question.values), read_record)?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    let more = records.len() > limit;
+    records.truncate(limit);
+    let next = if more { records.last().map(|record| record.id) } else { None };
+    Ok(RecordPage { records, next })
+}
+
+pub(crate) fn summary(
+    connection: &Connection,
+    tenant: &TenantId,
+    conversation: &str,
+) -> rusqlite::Result<Summary> {
+    let mut statement = connection.prepare_cached(
+        "SELECT tool, count(*), sum(status = 0)
+         FROM calls INDEXED BY calls_by_conversation
+         WHERE tenant = ? AND conversation = ? GROUP BY tool",
+    )?;
+    let counts = statement
+        .query_map((tenant.as_str(), conversation), |row| {
+            Ok((row.get(0)?, read_count(row, 1)?, read_count(row, 2)?))
+        })?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    Ok(Summary::new(conversation, counts))
+}
+
+pub(crate) fn statistics(
+    connection: &Connection,
+    tenant: &TenantId,
+) -> rusqlite::Result<Statistics> {
+    let mut statement = connection
+        .prepare_cached("SELECT tool, status, bucket, count FROM call_stats WHERE tenant = ?")?;
+    let counts = statement
+        .query_map([tenant.as_str()], |row| {
+            Ok((row.get::<_, String>(0)?, read_status(row, 1)?, row.get(2)?, read_count(row, 3)?))
+        })?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    Ok(Statistics::from_counts(counts))
+}
+
+fn read_count(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    let count: i64 = row.get(column)?;
+    u64::try_from(count).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, count))
+}
+
+/// A page of `calls` as SQL with its values.
+struct Question {
+    sql: String,
+    values: Vec<Value>,
+}
+
+impl Question {
+    /// The index is named rather than left to SQLite, which without statistics
+    /// may prefer the tool of a conversation to the conversation.
+    fn new(tenant: &TenantId, filter: &RecordFilter, after: Option<CallId>, rows: usize) -> Self {
+        let failure = filter.status.filter(|&status| status != Status::Succeeded);
+        let index = match filter {
+            RecordFilter { conversation: Some(_), .. } => "INDEXED BY calls_by_conversation",
+            RecordFilter { caller_id: Some(_), .. } => "INDEXED BY calls_by_caller",
+            _ if failure.is_some() => "INDEXED BY calls_by_failure",
+            RecordFilter { tool: Some(_), .. } => "INDEXED BY calls_by_tool",
+            _ => "",
+        };
+        let mut question = Self {
+            sql: format!("SELECT {COLUMNS} FROM calls {index} WHERE tenant = ?"),
+            values: vec![tenant.as_str().to_owned().into()],
+        };
+        question.with("conversation = ?", filter.conversation.clone());
+        question.with("caller_id = ?", filter.caller_id.clone());
+        question.with("tool = ?", filter.tool.clone());
+        question.with("status = ?", filter.status.map(status_code));
+        if failure.is_some() {
+            // What the index is made of, in its own words.
+            question.sql.push_str(" AND status <> 0");
+        }
+        question.with("created_us >= ?", filter.since.map(Timestamp::as_microsecond));
+        question.with("created_us < ?", filter.until.map(Timestamp::as_microsecond));
+        // Ids carry the time too, and rows lie in their order: without these
+        // bounds the end of a short span would be looked for among all rows.
+        question.with("id >= ?", filter.since.map(|since| first_id(since, -ID_SLACK_MS)));
+        question.with("id < ?", filter.until.map(|until| first_id(until, ID_SLACK_MS)));
+        question.with("id < ?", after.map(|id| id.uuid().as_bytes().to_vec()));
+        question.sql.push_str(" ORDER BY id DESC LIMIT ?");
+        question.values.push(Value::Integer(i64::try_from(rows).unwrap_or(i64::MAX)));
+        question
+    }
+
+    fn with(&mut self, condition: &str, value: Option<impl Into<Value>>) {
+        if let Some(value) = value {
+            self.sql.push_str(" AND ");
+            self.sql.push_str(condition);
+            self.values.push(value.into());
+        }
+    }
+}
+
+/// The smallest id that a call at this time may have.
+fn first_id(time: Timestamp, shift_ms: i64) -> Vec<u8> {
+    let millis = time.as_millisecond().saturating_add(shift_ms).max(0);
+    let mut id = vec![0; 16];
+    id[..6].copy_from_slice(&millis.to_be_bytes()[2..]);
+    id
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, connect};
+
+    /// Every combination of filters is answered from an index, in its order.
+    #[test]
+    fn no_question_scans_or_sorts() {
+        let folder = tempfile::tempdir().unwrap();
+        let connection =
+            connect::writer(&folder.path().join("calls.db"), &Options::default()).unwrap();
+        let now = Timestamp::now();
+        for bits in 0_u32..128 {
+            let wanted = |bit: u32| bits & (1 << bit) != 0;
+            let filter = RecordFilter {
+                conversation: wanted(0).then(|| "c".to_owned()),
+                tool: wanted(1).then(|| "t".to_owned()),
+                caller_id: wanted(2).then(|| "a".to_owned()),
+                status: wanted(3).then_some(if wanted(4) {
+                    Status::Failed
+                } else {
+                    Status::Succeeded
+                }),
+                since: wanted(5).then_some(now),
+                until: wanted(6).then_some(now),
+            };
+            for after in [None, Some(CallId::at(now))] {
+                let question = Question::new(&TenantId::default(), &filter, after, 10);
+                let plan: String = connection
+                    .prepare(&format!("EXPLAIN QUERY PLAN {}", question.sql))
+                    .unwrap()
+                    .query_map(params_from_iter(&question.values), |row| row.get::<_, String>(3))
+                    .unwrap()
+                    .map(Result::unwrap)
+                    .collect();
+                assert!(plan.starts_with("SEARCH calls USING"), "{filter:?}: {plan}");
+                assert!(!plan.contains("TEMP B-TREE"), "{filter:?}: {plan}");
+                let bounded = after.is_some() || filter.since.is_some() || filter.until.is_some();
+                assert_eq!(bounded, plan.contains("id>") || plan.contains("id<"), "{plan}");
+            }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! [`SqliteStore`]: the records of one installation in one file.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use tokio::sync::{oneshot, watch};
+use windlass::{
+    BoxFuture, CallId, CallRecord, Error, OutputPart, PageRequest, RecordFilter, RecordPage,
+    RecordStore, Statistics, Summary, TenantId,
+};
+
+use crate::fault::unavailable;
+use crate::options::Options;
+use crate::queue::{KeepOutput, Progress, Queue};
+use crate::readers::Readers;
+use crate::writer::Writer;
+use crate::{connect, outputs, read};
+
+/// Keeps call records in a SQLite file. Several processes may share the file.
+///
+/// Records are expected once, under the UUIDv7 of the time of their call; a
+/// second record with the id of a kept one is ignored. Questions must be asked
+/// inside a tokio runtime. Dropping the store writes what is queued and waits
+/// for it.
+pub struct SqliteStore {
+    path: PathBuf,
+    queue: Arc<Queue>,
+    progress: watch::Receiver<Progress>,
+    readers: Readers,
+    max_output_bytes: u64,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl SqliteStore {
+    /// Opens a store, and creates the file and its folders where they are
+    /// missing.
+    ///
+    /// # Errors
+    ///
+    /// Where the file cannot be opened or created, is not a database, is
+    /// corrupt, is another program's, or was written by a newer windlass. The
+    /// message says which, and what to do.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::open_with(path, Options::default())
+    }
+
+    /// Opens a store with settings.
+    ///
+    /// # Errors
+    ///
+    /// As [`SqliteStore::open`].
+    pub fn open_with(path: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
+        let path = path.as_ref().to_owned();
+        let connection = connect::writer(&path, &options)?;
+        let queue = Arc::new(Queue::new(&options));
+        let (sender, progress) = watch::channel(Progress::default());
+        let max_output_bytes = options.max_output_bytes.min(options.keep_outputs_bytes);
+        let readers = Readers::new(path.clone(), options.clone());
+        let writer = Writer::new(connection, path.clone(), options, Arc::clone(&queue), sender);
+        let writer = thread::Builder::new()
+            .name("windlass-records".to_owned())
+            .spawn(move || writer.run())
+            .map_err(|cause| {
+                unavailable("cannot start the thread that writes records").with_source(cause)
+            })?;
+        Ok(Self { path, queue, progress, readers, max_output_bytes, writer: Some(writer) })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn writer_ended(&self) -> Error {
+        unavailable(format!("the thread that writes records to {} has ended", self.path.display()))
+    }
+}
+
+impl RecordStore for SqliteStore {
+    fn append(&self, record: CallRecord) {
+        self.queue.append(record);
+    }
+
+    fn keeps_up(&self) -> bool {
+        self.queue.keeps_up()
+    }
+
+    fn caught_up(&self) -> BoxFuture<'_, ()> {
+        let mut progress = self.progress.clone();
+        Box::pin(async move {
+            // The writer counts down before it reports progress, so no report
+            // that matters comes before the condition is looked at. Where the
+            // writer has ended, there is nothing to wait for.
+            let _ = progress.wait_for(|_| self.queue.keeps_up()).await;
+        })
+    }
+
+    fn flush(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move {
+            let mut progress = self.progress.clone();
+            let failures = progress.borrow().failures;
+            let wanted = self.queue.hurry();
+            let end = progress
+                .wait_for(|now| now.committed >= wanted || now.failures > failures)
+                .await
+                .map_err(|_| self.writer_ended())?;
+            if end.committed >= wanted {
+                return Ok(());
+            }
+            Err(end.error.clone().unwrap_or_else(|| self.writer_ended()))
+        })
+    }
+
+    fn get<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: CallId,
+    ) -> BoxFuture<'a, Result<Option<CallRecord>, Error>> {
+        Box::pin(async move {
+            self.flush().await?;
+            let tenant = tenant.clone();
+            self.readers.ask("read a record", move |db| read::get(db, &tenant, id)).await
+        })
+    }
+
+    fn query<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        filter: &'a RecordFilter,
+        page: PageRequest,
+    ) -> BoxFuture<'a, Result<RecordPage, Error>> {
+        Box::pin(async move {
+            self.flush().await?;
+            let (tenant, filter) = (tenant.clone(), filter.clone());
+            self.readers.ask("read records", move |db| read::page(db, &tenant, &filter, page)).await
+        })
+    }
+
+    fn summary<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        conversation: &'a str,
+    ) -> BoxFuture<'a, Result<Summary, Error>> {
+        Box::pin(async move {
+            self.flush().await?;
+            let (tenant, conversation) = (tenant.clone(), conversation.to_owned());
+            self.readers
+                .ask("sum up a conversation", move |db| read::summary(db, &tenant, &conversation))
+                .await
+        })
+    }
+
+    fn statistics<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<Statistics, Error>> {
+        Box::pin(async move {
+            self.flush().await?;
+            let tenant = tenant.clone();
+            self.readers.ask("read statistics", move |db| read::statistics(db, &tenant)).await
+        })
+    }
+
+    fn keep_output<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: CallId,
+        output: Vec<u8>,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let size = output.len() as u64;
+            if size > self.max_output_bytes {
+                return Err(unavailable(format!(
+                    "the output of call {id} has {size} bytes, more than the {} that are kept",
+                    self.max_output_bytes
+                )));
+            }
+            if self.progress.has_changed().is_err() {
+                return Err(self.writer_ended());
+            }
+            let (done, answer) = oneshot::channel();
+            self.queue.keep(KeepOutput { tenant: tenant.clone(), id, bytes: output, done });
+            answer.await.unwrap_or_else(|_| Err(self.writer_ended()))
+        })
+    }
+
+    fn read_output<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: CallId,
+        offset: u64,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Option<OutputPart>, Error>> {
+        let tenant = tenant.clone();
+        Box::pin(
+            self.readers
+                .ask("read an output", move |db| outputs::read(db, &tenant, id, offset, limit)),
+        )
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        self.queue.close();
+        if let Some(writer) = self.writer.take()
+            && writer.join().is_err()
+        {
+            tracing::error!(
+                file = %self.path.display(),
+                "the thread that writes records panicked; records may be missing"
+            );
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Tests of the record stores.
+//!
+//! `contract` holds what every store must do and runs against each of them;
+//! the other modules hold what only a store on a disk can do wrong.
+
+mod contract;
+mod crash;
+mod disk;
+mod outage;
+mod sample;
