@@ -1,6 +1,6 @@
 //! What people wrote: `#[tool(..)]` on functions and blocks, `#[param(..)]`
 //! and `#[inject]` on parameters. Only read here; what it adds up to is
-//! decided in [`crate::function`].
+//! decided in [`crate::function`] and [`crate::parameter`].
 
 use std::time::Duration;
 

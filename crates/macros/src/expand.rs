@@ -11,7 +11,8 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Path, Type};
 
-use crate::function::{Argument, Function, Injected, OWNER, Parameter, Run, Source};
+use crate::function::{Function, Run};
+use crate::parameter::{Argument, Injected, OWNER, Parameter, Source};
 
 /// The tool of a free function.
 pub(crate) fn function_tool(function: &Function) -> TokenStream {

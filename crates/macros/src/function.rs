@@ -6,11 +6,12 @@ use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, Error, Expr, ExprLit, FnArg, Ident, Lit, Pat, PatIdent, PatType, Path, Receiver,
-    Result, ReturnType, Signature, Type, parse_quote,
+    Attribute, Error, FnArg, Ident, Path, Receiver, Result, ReturnType, Signature, Type,
+    parse_quote,
 };
 
-use crate::attribute::{DefaultValue, ParameterOptions, ToolOptions};
+use crate::attribute::ToolOptions;
+use crate::parameter::{self, Argument, Injected, Parameter, is_named, plain};
 use crate::text;
 
 /// A function or method that becomes a tool.
@@ -45,43 +46,6 @@ pub(crate) enum Run {
     Inline,
 }
 
-/// A parameter, by who fills it.
-pub(crate) enum Parameter {
-    Argument(Argument),
-    Injected(Injected),
-    /// The call itself.
-    Call,
-}
-
-/// A parameter that the model fills.
-pub(crate) struct Argument {
-    pub(crate) field: Ident,
-    pub(crate) name: String,
-    pub(crate) ty: TokenStream,
-    pub(crate) description: Option<String>,
-    /// An expression of the parameter's type.
-    pub(crate) default: Option<TokenStream>,
-}
-
-/// A parameter that the engine fills.
-pub(crate) struct Injected {
-    pub(crate) name: String,
-    pub(crate) ty: TokenStream,
-    pub(crate) description: Option<String>,
-    pub(crate) source: Source,
-}
-
-/// What an injected parameter is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Source {
-    Context,
-    Secret,
-    OptionalSecret,
-}
-
-/// Stands for `Self` in generated items, which do not know it.
-pub(crate) const OWNER: &str = "__Owner";
-
 impl Function {
     /// Checks a function and takes our attributes off its parameters, also
     /// when the check fails.
@@ -103,10 +67,10 @@ impl Function {
                     takes_self = true;
                     errors.keep(check_receiver(receiver, place));
                 }
-                FnArg::Typed(typed) => parameters.extend(errors.keep(parameter(typed, run))),
+                FnArg::Typed(typed) => parameters.extend(errors.keep(parameter::read(typed, run))),
             }
         }
-        errors.keep(check_names(&parameters, signature));
+        errors.keep(parameter::check_names(&parameters, signature));
         let name = errors.keep(tool_name(&signature.ident, &options, place)).unwrap_or_default();
         let description = errors.keep(description(attributes, &signature.ident, &options));
         let ident = &signature.ident;
@@ -244,151 +208,4 @@ fn description(
             Err(Error::new(ident.span(), "a tool needs a description: write a doc comment"))
         }
     }
-}
-
-fn parameter(typed: &mut PatType, run: Run) -> Result<Parameter> {
-    let options = ParameterOptions::take(&mut typed.attrs)?;
-    if let Some(cfg) = typed.attrs.iter().find(|attribute| attribute.path().is_ident("cfg")) {
-        return Err(Error::new_spanned(cfg, "a tool's parameters cannot depend on `cfg`"));
-    }
-    let Pat::Ident(PatIdent { by_ref: None, subpat: None, ident, .. }) = &*typed.pat else {
-        let why = "a tool's parameter needs a plain name: the model reads it";
-        return Err(Error::new_spanned(&typed.pat, why));
-    };
-    let ty = &*typed.ty;
-    match plain(ty) {
-        Type::Reference(reference)
-            if reference.mutability.is_none() && is_named(&reference.elem, "Call") =>
-        {
-            if run == Run::Blocking {
-                let why = "this function runs on another thread, where `&Call` cannot go: make \
-                           it async, or mark it `#[tool(inline)]` if it is quick";
-                return Err(Error::new_spanned(ty, why));
-            }
-            return Ok(Parameter::Call);
-        }
-        Type::Reference(_) => {
-            let why = "a tool owns its parameters: take `String` instead of `&str`, `Vec<T>` \
-                       instead of `&[T]`; only `&Call` is borrowed";
-            return Err(Error::new_spanned(ty, why));
-        }
-        Type::ImplTrait(_) => {
-            let why = "a tool's parameter needs a type of its own: its schema depends on it";
-            return Err(Error::new_spanned(ty, why));
-        }
-        _ => {}
-    }
-    let name = match &options.name {
-        Some(name) => name.value(),
-        None => ident.unraw().to_string(),
-    };
-    let source = source(ty).or(options.inject.map(|_| Source::Context));
-    if let Some(source) = source {
-        if options.default.is_some() {
-            return Err(Error::new(ident.span(), "an injected parameter has no default"));
-        }
-        let ty = without_self(ty.to_token_stream());
-        let description = options.description;
-        return Ok(Parameter::Injected(Injected { name, ty, description, source }));
-    }
-    Ok(Parameter::Argument(Argument {
-        field: ident.clone(),
-        name,
-        default: options.default.map(|default| default_of(default, ty)),
-        ty: without_self(ty.to_token_stream()),
-        description: options.description,
-    }))
-}
-
-fn check_names(parameters: &[Parameter], signature: &Signature) -> Result<()> {
-    let mut seen: Vec<&str> = Vec::new();
-    for parameter in parameters {
-        let name = match parameter {
-            Parameter::Argument(argument) => &argument.name,
-            Parameter::Injected(injected) if injected.source != Source::Context => &injected.name,
-            _ => continue,
-        };
-        if seen.contains(&name.as_str()) {
-            let why = format!("two parameters have the name `{name}`");
-            return Err(Error::new_spanned(&signature.inputs, why));
-        }
-        seen.push(name);
-    }
-    Ok(())
-}
-
-/// What an injected parameter is, told from its type; nothing for a parameter
-/// that the model fills.
-fn source(ty: &Type) -> Option<Source> {
-    let (name, inside) = last_segment(ty)?;
-    match (name.to_string().as_str(), inside) {
-        ("Inject" | "Emitter" | "CallId", _) => Some(Source::Context),
-        ("Arc", Some(inside)) if is_named(inside, "Agent") => Some(Source::Context),
-        ("Secret", None) => Some(Source::Secret),
-        ("Option", Some(inside)) => source(inside).map(|source| match source {
-            Source::Secret => Source::OptionalSecret,
-            other => other,
-        }),
-        _ => None,
-    }
-}
-
-/// The default as an expression of the parameter's type. A literal text
-/// becomes what the parameter needs, and the default of an `Option<T>` is
-/// written as a `T`.
-fn default_of(default: DefaultValue, ty: &Type) -> TokenStream {
-    let value = match default {
-        DefaultValue::OfType => return quote!(::core::default::Default::default()),
-        DefaultValue::Written(Expr::Lit(ExprLit { lit: Lit::Str(text), .. })) => {
-            quote!(::core::convert::Into::into(#text))
-        }
-        DefaultValue::Written(value) => without_self(value.to_token_stream()),
-    };
-    let is_option = last_segment(ty).is_some_and(|(name, _)| name == "Option");
-    if is_option { quote!(::core::option::Option::Some(#value)) } else { value }
-}
-
-/// The last name in a type's path, and its type argument if it has just one.
-fn last_segment(ty: &Type) -> Option<(&Ident, Option<&Type>)> {
-    let Type::Path(path) = plain(ty) else { return None };
-    let last = path.path.segments.last()?;
-    let inside = match &last.arguments {
-        syn::PathArguments::AngleBracketed(arguments) => match arguments.args.first() {
-            Some(syn::GenericArgument::Type(inside)) if arguments.args.len() == 1 => Some(inside),
-            _ => None,
-        },
-        _ => None,
-    };
-    Some((&last.ident, inside))
-}
-
-fn is_named(ty: &Type, name: &str) -> bool {
-    last_segment(ty).is_some_and(|(own, _)| own == name)
-}
-
-/// A type without the parentheses and invisible groups around it.
-fn plain(ty: &Type) -> &Type {
-    match ty {
-        Type::Group(group) => plain(&group.elem),
-        Type::Paren(paren) => plain(&paren.elem),
-        other => other,
-    }
-}
-
-/// The same code with [`OWNER`] in place of `Self`.
-fn without_self(code: TokenStream) -> TokenStream {
-    use proc_macro2::{Group, TokenTree};
-    code.into_iter()
-        .map(|token| match token {
-            TokenTree::Ident(ident) if ident == "Self" => {
-                TokenTree::Ident(Ident::new(OWNER, ident.span()))
-            }
-            TokenTree::Group(group) => {
-                let mut replaced = Group::new(group.delimiter(), without_self(group.stream()));
-                replaced.set_span(group.span());
-                TokenTree::Group(replaced)
-            }
-            other => other,
-        })
-        .collect()
 }

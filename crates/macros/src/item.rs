@@ -41,7 +41,7 @@ fn beside_function(attribute: TokenStream, item: &mut ItemFn) -> Result<TokenStr
     let (vis, ident) = (&item.vis, &item.sig.ident);
     let conditions = conditions(&item.attrs);
     let (root, tool) = (&function.root, expand::function_tool(&function));
-    let about = format!("The tool that calls the function [`{ident}()`].");
+    let about = format!("The tool that calls the function `{ident}`.");
     Ok(quote! {
         #(#conditions)*
         #[doc = #about]

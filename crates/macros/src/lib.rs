@@ -4,6 +4,7 @@
 //! attribute.rs   what people wrote in `#[tool(..)]`, `#[param(..)]` and doc comments
 //! text.rs        the rules for names, durations and doc comments
 //! function.rs    a checked function: the only thing that code is generated from
+//! parameter.rs   its parameters: who fills each of them
 //! expand.rs      function -> the expression that builds its tool
 //! item.rs        what is put beside a function or an impl block
 //! ```
@@ -16,6 +17,7 @@ mod attribute;
 mod expand;
 mod function;
 mod item;
+mod parameter;
 mod text;
 
 use proc_macro::TokenStream;

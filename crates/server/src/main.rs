@@ -1,1 +1,64 @@
-fn main() {}
+//! `windlass`: the command line.
+//!
+//! ```text
+//! arguments ─ cli ─► Command + Global ─ settings ─► Settings ─ wiring ─► Engine or RecordStore
+//!                                                                 │
+//!                                              commands/* ─► output (stdout) ─► Exit
+//! ```
+//!
+//! A command returns how it ended or why it could not do its work; only this
+//! file prints the latter and ends the process.
+
+mod cli;
+mod exit;
+mod settings;
+mod wiring;
+
+mod arguments;
+mod interrupt;
+mod output;
+
+mod commands;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+use commands::{call, calls, check, completion, init, stats, tools};
+use exit::{Exit, Failure};
+use output::Screen;
+use settings::Settings;
+
+fn main() -> ExitCode {
+    let Cli { global, command } = Cli::parse();
+    global.color.apply();
+    let screen = Screen { json: global.json, quiet: global.quiet, verbose: global.verbose };
+    let exit = run(&global, command, screen).unwrap_or_else(|failure| {
+        if failure.broken_pipe {
+            return Exit::Success;
+        }
+        screen.failure(&failure);
+        failure.exit
+    });
+    exit.code().into()
+}
+
+fn run(global: &cli::Global, command: Command, screen: Screen) -> Result<Exit, Failure> {
+    // These two work without a project, and also in one whose settings are broken.
+    let command = match command {
+        Command::Completion(args) => return completion::run(&args, screen),
+        Command::Init(args) => return init::run(&args, screen),
+        command => command,
+    };
+    let settings = Settings::resolve(global)?;
+    screen.detail(settings.describe());
+    match command {
+        Command::Call(args) => call::run(args, settings, screen),
+        Command::Tools(args) => tools::run(&args, &settings, screen),
+        Command::Calls(args) => calls::run(args, &settings, screen),
+        Command::Stats(args) => stats::run(&args, &settings, screen),
+        Command::Check(args) => check::run(&args, &settings, screen),
+        Command::Completion(_) | Command::Init(_) => Ok(Exit::Success),
+    }
+}

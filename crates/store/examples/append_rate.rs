@@ -53,6 +53,7 @@ fn bare(path: &std::path::Path, records: usize) -> Result<Duration, Box<dyn std:
         transaction.commit()?;
         time += began.elapsed();
     }
+    eprintln!("bare sched {:?}", std::fs::read_to_string("/proc/thread-self/schedstat"));
     Ok(time)
 }
 

@@ -1,13 +1,16 @@
 //! Whether the keywords of a schema agree with each other and with the values
 //! beside them.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::located::{At, Entry, Node};
 use super::reader::{self, Report};
 use super::schema::{Dialect, long_name};
 use crate::error::Violation;
 use crate::tool::Schema;
+
+/// What one pattern costs, in values.
+const PATTERN_COST: usize = 200;
 
 const BOUNDS: [(&str, &str); 4] = [
     ("minimum", "maximum"),
@@ -40,26 +43,34 @@ pub(super) fn bounds(
 /// Checks that every required name is a property.
 pub(super) fn required(schema: &Map<String, Value>, at: At, report: &mut Report<'_>) {
     let Some(names) = schema.get("required").and_then(Value::as_array) else { return };
-    let properties: Vec<&str> = match schema.get("properties") {
-        Some(Value::Object(properties)) => properties.keys().map(String::as_str).collect(),
-        _ => Vec::new(),
-    };
+    let properties = schema.get("properties").and_then(Value::as_object);
     for name in names.iter().filter_map(Value::as_str) {
-        if !properties.contains(&name) {
-            let message = format!("`{name}` is required, but is not in `properties`");
-            match reader::nearest(name, &properties) {
-                Some(near) => report.hinted(at, message, format!("did you mean `{near}`?")),
-                None => report.add(at, message),
-            }
+        let known = properties.is_some_and(|properties| properties.contains_key(name));
+        if known || report.is_full() {
+            continue;
+        }
+        let names: Vec<&str> =
+            properties.into_iter().flat_map(Map::keys).map(String::as_str).collect();
+        let message = format!("`{name}` is required, but is not in `properties`");
+        match reader::nearest(name, &names) {
+            Some(near) => report.hinted(at, message, format!("did you mean `{near}`?")),
+            None => report.add(at, message),
         }
     }
 }
 
 /// Why a default or preset does not fit the schema of its parameter: what it
 /// is, and what was expected.
-pub(super) fn misfit(schema: &Value, value: &Value) -> Option<(String, String)> {
+pub(super) fn misfit(
+    schema: &Value,
+    node: &Node,
+    report: &mut Report<'_>,
+) -> Option<(String, String)> {
+    if !report.afford(node.at, cost(schema)) {
+        return None;
+    }
     // A reference may point outside this part; the whole is compiled later.
-    let violations = Schema::compile(schema).ok()?.violations(value);
+    let violations = Schema::compile(schema).ok()?.violations(&node.to_json());
     let Violation { path, expected, got } = violations.into_iter().next()?;
     let place = if path.is_empty() { String::new() } else { format!(" at {path}") };
     Some((format!("does not fit{place}: got {got}"), format!("expected {expected}")))
@@ -67,8 +78,34 @@ pub(super) fn misfit(schema: &Value, value: &Value) -> Option<(String, String)> 
 
 /// Reports a default or preset that does not fit.
 pub(super) fn value(schema: &Value, node: &Node, what: &str, report: &mut Report<'_>) {
-    if let Some((found, expected)) = misfit(schema, &node.to_json()) {
+    if let Some((found, expected)) = misfit(schema, node, report) {
         report.hinted(node.at, format!("{what} {found}"), expected);
+    }
+}
+
+/// Checks that a regular expression compiles.
+pub(super) fn pattern(pattern: &str, at: At, report: &mut Report<'_>) -> bool {
+    if !report.afford(at, PATTERN_COST) {
+        return false;
+    }
+    let compiled = Schema::compile(&json!({"pattern": pattern}));
+    if let Err(error) = &compiled {
+        let shown: String = pattern.chars().take(60).collect();
+        let message = format!("the pattern `{shown}` does not compile");
+        report.hinted(at, message, error.message().to_owned());
+    }
+    compiled.is_ok()
+}
+
+/// What compiling a schema costs: its values, and much more for a pattern.
+fn cost(schema: &Value) -> usize {
+    match schema {
+        Value::Object(map) => {
+            let patterns = if map.contains_key("pattern") { PATTERN_COST } else { 0 };
+            map.values().map(cost).sum::<usize>() + patterns + 1
+        }
+        Value::Array(items) => items.iter().map(cost).sum::<usize>() + 1,
+        _ => 1,
     }
 }
 

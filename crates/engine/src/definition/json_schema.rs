@@ -17,14 +17,8 @@ use super::schema::{self, Dialect};
 use crate::text::Text;
 use crate::tool::{Behaviour, Exposure, Kind, ToolSpec};
 
-const INPUT: [&str; 6] = [
-    "input_schema",
-    "inputSchema",
-    "parameters",
-    "parametersJsonSchema",
-    "parameters_json_schema",
-    "schema",
-];
+const INPUT: [&str; 5] =
+    ["input_schema", "inputSchema", "parameters", "parametersJsonSchema", "parameters_json_schema"];
 const OUTPUT: [&str; 5] =
     ["output_schema", "outputSchema", "response", "responseJsonSchema", "response_json_schema"];
 

@@ -4,6 +4,8 @@
 //! Both documents' keys are taken in either form. `required` is false where it
 //! is not written.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 use super::check;
@@ -158,6 +160,7 @@ fn read_options(
         report.add(node.at, "`options` is empty: no value would be allowed");
     }
     let mut values: Vec<Value> = Vec::new();
+    let mut seen = HashSet::new();
     for item in items {
         let value = match &item.data {
             Data::Map(_) => read_option(item, report),
@@ -168,7 +171,7 @@ fn read_options(
             _ => Some(item.to_json()),
         };
         let Some(value) = value else { continue };
-        if values.contains(&value) {
+        if !seen.insert(value.to_string()) {
             report.add(item.at, format!("the option {value} is given twice"));
         } else {
             values.push(value);

@@ -22,6 +22,7 @@ pub(super) fn read(node: &Node, spec: &ToolSpec, report: &mut Report<'_>) -> Vec
                 let preset = read_one(key, value, schema, spec, report);
                 presets.extend(preset.map(|preset| (key.clone(), preset)));
             }
+            None if report.is_full() => break,
             None => {
                 let known: Vec<&str> =
                     properties.into_iter().flat_map(|all| all.keys()).map(String::as_str).collect();
@@ -45,15 +46,20 @@ fn read_one(
     report: &mut Report<'_>,
 ) -> Option<Preset> {
     let secret = spec.parameters.get(name).is_some_and(|known| known.filled_by == FilledBy::Secret);
-    let constant = |value: &Node, report: &mut Report<'_>| {
-        check::value(schema, value, &format!("the preset of `{name}`"), report);
-        match value.to_json() {
-            Value::String(text) if secret => Preset::secret(text),
-            json => Preset::value(json),
+    let constant = |value: &Node, report: &mut Report<'_>| match &value.data {
+        // No message may repeat a secret, so it is not checked further.
+        Data::Text(text) if secret => Some(Preset::secret(text.as_str())),
+        _ if secret => {
+            report.add(value.at, format!("the preset of `{name}` is a secret, and must be a text"));
+            None
+        }
+        _ => {
+            check::value(schema, value, &format!("the preset of `{name}`"), report);
+            Some(Preset::value(value.to_json()))
         }
     };
     if !node.has("value") && !node.has("variable") {
-        return Some(constant(node, report));
+        return constant(node, report);
     }
     let mut fields = Fields::of(node, "a preset", report)?;
     let value = fields.written("value");
@@ -66,7 +72,7 @@ fn read_one(
             report.add(variable.at, "a preset has either `value` or `variable`");
             return None;
         }
-        (Some(value), None) => constant(value, report),
+        (Some(value), None) => constant(value, report)?,
         (None, variable) => Preset::variable(reader::text(variable?, "variable", report)?),
     };
     Some(if overridable == Some(true) { preset.overridable() } else { preset })

@@ -12,16 +12,24 @@ use crate::text::Text;
 /// After this many faults a file is broken, and more of them do not help.
 const MAX_ERRORS: usize = 100;
 
+/// A message does not repeat more than this of a file.
+const MAX_MESSAGE: usize = 400;
+/// How many known words are looked at for the nearest one.
+const MAX_CANDIDATES: usize = 500;
+/// What compiling parts of schemas may cost in a file; a value is 1.
+const CHECK_BUDGET: usize = 100_000;
+
 /// What is wrong with a file, so far.
 pub(super) struct Report<'f> {
     file: &'f str,
     errors: Vec<LoadError>,
     notes: Vec<Lint>,
+    checks_left: usize,
 }
 
 impl<'f> Report<'f> {
     pub(super) fn new(file: &'f str) -> Self {
-        Self { file, errors: Vec::new(), notes: Vec::new() }
+        Self { file, errors: Vec::new(), notes: Vec::new(), checks_left: CHECK_BUDGET }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -50,9 +58,32 @@ impl<'f> Report<'f> {
         std::mem::take(&mut self.notes)
     }
 
+    /// Whether one more compiled check may be made. A file that is made of
+    /// costly checks runs out, and is refused.
+    pub(super) fn afford(&mut self, at: At, cost: usize) -> bool {
+        match self.checks_left.checked_sub(cost) {
+            Some(left) => {
+                self.checks_left = left;
+                true
+            }
+            None => {
+                if self.checks_left > 0 {
+                    self.hinted(at, "too many patterns and defaults in one file", "split it");
+                }
+                self.checks_left = 0;
+                false
+            }
+        }
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.errors.len() >= MAX_ERRORS
+    }
+
     fn record(&mut self, at: At, message: String, hint: Option<String>) {
-        if self.errors.len() < MAX_ERRORS {
+        if !self.is_full() {
             let (file, At { line, column }) = (self.file.to_owned(), at);
+            let (message, hint) = (shortened(message), hint.map(shortened));
             self.errors.push(LoadError { file, line, column, message, hint });
         }
     }
@@ -154,6 +185,9 @@ impl<'n> Fields<'n> {
 
 /// Reports an unknown word with the nearest known one, or with all of them.
 pub(super) fn unknown(at: At, what: &str, word: &str, known: &[&str], report: &mut Report<'_>) {
+    if report.is_full() {
+        return;
+    }
     let hint = match nearest(word, known) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("use one of {}", known.join(", ")),
@@ -166,6 +200,7 @@ pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let word: String = word.chars().take(64).collect::<String>().to_lowercase();
     known
         .iter()
+        .take(MAX_CANDIDATES)
         .map(|&candidate| (strsim::jaro_winkler(&word, &candidate.to_lowercase()), candidate))
         .filter(|(likeness, _)| *likeness > 0.8)
         .max_by(|(a, _), (b, _)| a.total_cmp(b))
@@ -268,6 +303,13 @@ fn is_language(tag: &str) -> bool {
     let language = tag.split(['_', '-']).next().unwrap_or_default();
     (2..=3).contains(&language.len())
         && tag.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+}
+
+fn shortened(message: String) -> String {
+    match message.char_indices().nth(MAX_MESSAGE) {
+        Some((end, _)) => format!("{}…", &message[..end]),
+        None => message,
+    }
 }
 
 fn wrong<T>(node: &Node, what: &str, expected: &str, report: &mut Report<'_>) -> Option<T> {

@@ -12,7 +12,6 @@ use serde_json::{Map, Value, json};
 use super::check;
 use super::located::{At, Data, Entry, Node};
 use super::reader::{self, Report};
-use crate::tool::Schema;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
@@ -132,7 +131,7 @@ fn check_default(schema: &mut Value, node: &Node, dialect: Dialect, report: &mut
     if dialect == Dialect::Short {
         return check::value(schema, node, "the default", report);
     }
-    if let Some((found, expected)) = check::misfit(schema, &node.to_json()) {
+    if let Some((found, expected)) = check::misfit(schema, node, report) {
         report.note(node.at, format!("the default {found}, and is left out"), expected);
         if let Some(schema) = schema.as_object_mut() {
             schema.shift_remove("default");
@@ -272,16 +271,7 @@ fn read_pattern(node: &Node, report: &mut Report<'_>) -> Option<Value> {
     let Data::Text(pattern) = &node.data else {
         return wrong(node, "pattern", "a regular expression", report);
     };
-    if let Err(error) = Schema::compile(&json!({"pattern": pattern})) {
-        let shown: String = pattern.chars().take(60).collect();
-        report.hinted(
-            node.at,
-            format!("the pattern `{shown}` does not compile"),
-            error.message().to_owned(),
-        );
-        return None;
-    }
-    Some(Value::String(pattern.clone()))
+    check::pattern(pattern, node.at, report).then(|| Value::String(pattern.clone()))
 }
 
 fn read_required(node: &Node, report: &mut Report<'_>) -> Option<Value> {

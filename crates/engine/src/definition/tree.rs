@@ -248,6 +248,10 @@ fn finish_map(mut entries: Vec<Entry>, merged: Vec<Node>, report: &mut Report<'_
         }
     }
     twice.into_iter().for_each(|(at, message)| report.add(at, message));
+    if merged.is_empty() {
+        return entries;
+    }
+    let mut known: HashSet<String> = entries.iter().map(|entry| entry.key.clone()).collect();
     for node in merged {
         let maps = match node.data {
             Data::List(items) => items,
@@ -258,10 +262,7 @@ fn finish_map(mut entries: Vec<Entry>, merged: Vec<Node>, report: &mut Report<'_
                 report.add(map.at, "`<<` takes a mapping, or a list of mappings");
                 continue;
             };
-            let known: HashSet<&str> = entries.iter().map(|entry| entry.key.as_str()).collect();
-            let new: Vec<Entry> =
-                added.into_iter().filter(|entry| !known.contains(entry.key.as_str())).collect();
-            entries.extend(new);
+            entries.extend(added.into_iter().filter(|entry| known.insert(entry.key.clone())));
         }
     }
     entries

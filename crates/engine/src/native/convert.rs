@@ -56,25 +56,28 @@ as_is! {
 
 impl<T: Serialize + 'static> IntoOutput for Vec<T> {
     fn into_output(self) -> Result<Output, Error> {
-        dynamic(self)
+        match take::<Self, Vec<Content>>(self) {
+            Ok(blocks) => Ok(blocks.into()),
+            Err(values) => Json(values).into_output(),
+        }
     }
 }
 
-impl<T: Serialize + 'static> IntoOutput for Option<T> {
+impl<T: Serialize> IntoOutput for Option<T> {
     fn into_output(self) -> Result<Output, Error> {
-        dynamic(self)
+        Json(self).into_output()
     }
 }
 
-impl<K: Serialize + 'static, V: Serialize + 'static> IntoOutput for BTreeMap<K, V> {
+impl<K: Serialize, V: Serialize> IntoOutput for BTreeMap<K, V> {
     fn into_output(self) -> Result<Output, Error> {
-        dynamic(self)
+        Json(self).into_output()
     }
 }
 
-impl<K: Serialize + 'static, V: Serialize + 'static, S: 'static> IntoOutput for HashMap<K, V, S> {
+impl<K: Serialize, V: Serialize, S> IntoOutput for HashMap<K, V, S> {
     fn into_output(self) -> Result<Output, Error> {
-        dynamic(self)
+        Json(self).into_output()
     }
 }
 
@@ -97,30 +100,6 @@ impl<E: Display + 'static> IntoToolError for E {
             Ok(error) => error,
             Err(other) => Error::tool(format!("{other:#}")),
         }
-    }
-}
-
-/// Any serialisable value; texts and blocks among them stay what they are.
-fn dynamic<T: Serialize + 'static>(value: T) -> Result<Output, Error> {
-    let value = match take::<T, Output>(value) {
-        Ok(output) => return Ok(output),
-        Err(value) => value,
-    };
-    let value = match take::<T, Content>(value) {
-        Ok(block) => return Ok(block.into()),
-        Err(value) => value,
-    };
-    let value = match take::<T, Vec<Content>>(value) {
-        Ok(blocks) => return Ok(blocks.into()),
-        Err(value) => value,
-    };
-    let value = match take::<T, String>(value) {
-        Ok(text) => return Ok(Output::text(text)),
-        Err(value) => value,
-    };
-    match take::<T, ()>(value) {
-        Ok(()) => Ok(Output::default()),
-        Err(value) => to_json(&value).map(Output::json),
     }
 }
 

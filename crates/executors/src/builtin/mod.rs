@@ -1,11 +1,11 @@
 //! The tools that Windlass ships: pure functions of their arguments.
 //!
 //! A tool here is two things: a definition in `definitions/`, in the formats
-//! that users write, and a handler in [`HANDLERS`] that a definition names in
+//! that users write, and a handler in `HANDLERS` that a definition names in
 //! its `entry`. A user may therefore define another tool on the same handler.
 //!
 //! Handlers run inline on an async thread, so each bounds its own work: texts
-//! and arrays have a largest size ([`bounds`]), numbers a largest number of
+//! and arrays have a largest size (`bounds`), numbers a largest number of
 //! digits, patterns a largest program. None reads files, the network or the
 //! environment; the clock is the only thing outside that any of them looks at.
 

@@ -321,6 +321,18 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn any_text_gets_an_answer(text in "\\PC{0,30}", likely in "[-0-9:/.TZ+ %a-zA-Z\\[\\]]{0,30}") {
+            for text in [text, likely] {
+                let _ = zone(&text);
+                let _ = read(&text, &TimeZone::UTC);
+                let _ = read_with(&text, "2024-05-17", &TimeZone::UTC);
+                let _ = format(&Timestamp::UNIX_EPOCH.to_zoned(TimeZone::UTC), &text);
+            }
+        }
+    }
+
     #[test]
     fn formats_read_too() {
         let utc = TimeZone::UTC;

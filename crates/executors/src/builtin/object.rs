@@ -1,6 +1,8 @@
 //! `object`: what can be done with a JSON object. A `path` is written
 //! `a.b[0].c` or `/a/b/0/c` (see [`super::path`]).
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 use windlass::{Error, Output};
 
@@ -103,8 +105,8 @@ fn remove(arguments: &Arguments<'_>) -> Result<Output, Error> {
 
 /// Keeps the named keys, or all others.
 fn keep(arguments: &Arguments<'_>, named: bool) -> Result<Output, Error> {
-    let keys: Vec<&str> = arguments.list("keys")?.iter().filter_map(Value::as_str).collect();
-    let kept = object(arguments)?.iter().filter(|(key, _)| keys.contains(&key.as_str()) == named);
+    let keys: HashSet<&str> = arguments.list("keys")?.iter().filter_map(Value::as_str).collect();
+    let kept = object(arguments)?.iter().filter(|(key, _)| keys.contains(key.as_str()) == named);
     let kept: Map<String, Value> = kept.map(|(key, value)| (key.clone(), value.clone())).collect();
     Ok(Output::json(kept))
 }
@@ -167,7 +169,7 @@ fn equals(arguments: &Arguments<'_>) -> Result<Output, Error> {
 /// What `other` adds, lacks and changes, by path.
 fn diff(arguments: &Arguments<'_>) -> Result<Output, Error> {
     let mut diff = Diff::default();
-    diff.compare(&Path::default(), object(arguments)?, arguments.object("other")?);
+    diff.compare(object(arguments)?, arguments.object("other")?)?;
     Ok(Output::json(json!({
         "equal": diff.added.is_empty() && diff.removed.is_empty() && diff.changed.is_empty(),
         "added": diff.added,
@@ -176,59 +178,96 @@ fn diff(arguments: &Arguments<'_>) -> Result<Output, Error> {
     })))
 }
 
+/// The way to where a walk through an object is, and the sum of all paths that
+/// it wrote down: a long key with many values below it would be repeated for
+/// each of them.
+#[derive(Default)]
+struct Walk {
+    path: Path,
+    written: usize,
+}
+
+impl Walk {
+    fn name(&mut self) -> Result<String, Error> {
+        let name = self.path.to_string();
+        self.written += name.len();
+        if self.written > 4 * bounds::MAX_TEXT {
+            return Err(invalid("the keys are too long: the result would be too large"));
+        }
+        Ok(name)
+    }
+}
+
 #[derive(Default)]
 struct Diff {
+    walk: Walk,
     added: Map<String, Value>,
     removed: Map<String, Value>,
     changed: Map<String, Value>,
 }
 
 impl Diff {
-    fn compare(&mut self, path: &Path, from: &Map<String, Value>, to: &Map<String, Value>) {
+    fn compare(&mut self, from: &Map<String, Value>, to: &Map<String, Value>) -> Result<(), Error> {
         for (key, old) in from {
-            let place = path.key(key);
+            self.walk.path.push_key(key);
             match (old, to.get(key)) {
                 (_, None) => {
-                    self.removed.insert(place.to_string(), old.clone());
+                    self.removed.insert(self.walk.name()?, old.clone());
                 }
-                (Value::Object(old), Some(Value::Object(new))) => self.compare(&place, old, new),
+                (Value::Object(old), Some(Value::Object(new))) => self.compare(old, new)?,
                 (old, Some(new)) if !value::equal(old, new) => {
-                    self.changed.insert(place.to_string(), json!({"from": old, "to": new}));
+                    self.changed.insert(self.walk.name()?, json!({"from": old, "to": new}));
                 }
                 _ => {}
             }
+            self.walk.path.pop();
         }
         for (key, new) in to.iter().filter(|(key, _)| !from.contains_key(*key)) {
-            self.added.insert(path.key(key).to_string(), new.clone());
+            self.walk.path.push_key(key);
+            self.added.insert(self.walk.name()?, new.clone());
+            self.walk.path.pop();
         }
+        Ok(())
     }
 }
 
 /// One level: paths to values. Empty objects and arrays stay as they are.
 fn flatten(arguments: &Arguments<'_>) -> Result<Output, Error> {
     let mut flat = Map::new();
+    let mut walk = Walk::default();
     for (key, value) in object(arguments)? {
-        flatten_into(&Path::default().key(key), value, &mut flat);
+        walk.path.push_key(key);
+        flatten_into(&mut walk, value, &mut flat)?;
+        walk.path.pop();
     }
     Ok(Output::json(flat))
 }
 
-fn flatten_into(path: &Path, value: &Value, flat: &mut Map<String, Value>) {
+fn flatten_into(
+    walk: &mut Walk,
+    value: &Value,
+    flat: &mut Map<String, Value>,
+) -> Result<(), Error> {
     match value {
         Value::Object(map) if !map.is_empty() => {
             for (key, value) in map {
-                flatten_into(&path.key(key), value, flat);
+                walk.path.push_key(key);
+                flatten_into(walk, value, flat)?;
+                walk.path.pop();
             }
         }
         Value::Array(items) if !items.is_empty() => {
             for (index, item) in items.iter().enumerate() {
-                flatten_into(&path.index(index), item, flat);
+                walk.path.push_index(index);
+                flatten_into(walk, item, flat)?;
+                walk.path.pop();
             }
         }
         other => {
-            flat.insert(path.to_string(), other.clone());
+            flat.insert(walk.name()?, other.clone());
         }
     }
+    Ok(())
 }
 
 fn unflatten(arguments: &Arguments<'_>) -> Result<Output, Error> {
@@ -356,6 +395,12 @@ mod tests {
         let nested = json!({"a": {"b": [1, {"c": 2}], "x.y": 3}, "d": {}, "e": []});
         let flat = json!({"a.b[0]": 1, "a.b[1].c": 2, r#"a["x.y"]"#: 3, "d": {}, "e": []});
         check("flatten", json!({"object": nested}), flat.clone());
+        let long = json!({"k".repeat(100_000): vec![0; 100]});
+        check(
+            "flatten",
+            json!({"object": long}),
+            "error: the keys are too long: the result would be too large",
+        );
         check("unflatten", json!({"object": flat}), nested);
     }
 }

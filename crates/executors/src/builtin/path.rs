@@ -11,6 +11,9 @@ use super::arguments::invalid;
 /// The deepest place that a path names.
 const MAX_DEPTH: usize = 100;
 
+/// The longest path that is read, in bytes.
+const MAX_LENGTH: usize = 10_000;
+
 /// A place inside a JSON value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Path(Vec<Step>);
@@ -24,6 +27,9 @@ enum Step {
 impl Path {
     /// Reads either form. The empty text is the value itself.
     pub(super) fn parse(text: &str) -> Result<Self, Error> {
+        if text.len() > MAX_LENGTH {
+            return Err(invalid(format!("a path has at most {MAX_LENGTH} bytes")));
+        }
         let steps = if text.starts_with('/') { parse_pointer(text) } else { parse_dotted(text)? };
         if steps.len() > MAX_DEPTH {
             return Err(invalid(format!("the path has more than {MAX_DEPTH} steps")));
@@ -68,20 +74,19 @@ impl Path {
         }
     }
 
-    /// The place of a key below this one.
-    pub(super) fn key(&self, key: &str) -> Self {
-        self.then(Step::Key(key.to_owned()))
+    /// Goes down to a key.
+    pub(super) fn push_key(&mut self, key: &str) {
+        self.0.push(Step::Key(key.to_owned()));
     }
 
-    /// The place of an item below this one.
-    pub(super) fn index(&self, index: usize) -> Self {
-        self.then(Step::Index(index))
+    /// Goes down to an item.
+    pub(super) fn push_index(&mut self, index: usize) {
+        self.0.push(Step::Index(index));
     }
 
-    fn then(&self, step: Step) -> Self {
-        let mut steps = self.0.clone();
-        steps.push(step);
-        Self(steps)
+    /// Goes up again.
+    pub(super) fn pop(&mut self) {
+        self.0.pop();
     }
 }
 
@@ -93,7 +98,9 @@ impl fmt::Display for Path {
         for (depth, step) in self.0.iter().enumerate() {
             match step {
                 Step::Index(index) => write!(f, "[{index}]")?,
-                Step::Key(key) if key.is_empty() || key.contains(['.', '[', ']', '/', '"']) => {
+                Step::Key(key)
+                    if key.is_empty() || key == "$" || key.contains(['.', '[', ']', '/', '"']) =>
+                {
                     write!(f, "[{}]", Value::from(key.as_str()))?;
                 }
                 Step::Key(key) if depth == 0 => f.write_str(key)?,
@@ -164,8 +171,12 @@ fn parse_pointer(text: &str) -> Vec<Step> {
 fn parse_dotted(text: &str) -> Result<Vec<Step>, Error> {
     let wrong = |why: &str| invalid(format!("the path `{text}` is not valid: {why}"));
     let mut steps = Vec::new();
-    // A `$` at the front, as in JSONPath, is the value itself.
-    let mut rest = text.strip_prefix("$.").or(text.strip_prefix('$')).unwrap_or(text);
+    // A `$` at the front, as in JSONPath, is the value itself; `$ref` is a key.
+    let mut rest = match text.strip_prefix('$') {
+        Some(rest) if rest.is_empty() || rest.starts_with('[') => rest,
+        Some(rest) => rest.strip_prefix('.').unwrap_or(text),
+        None => text,
+    };
     while !rest.is_empty() {
         if let Some(inside) = rest.strip_prefix('[') {
             let (step, after) = if inside.starts_with('"') {
@@ -203,7 +214,7 @@ mod tests {
 
     #[test]
     fn every_form_finds_its_place() {
-        let value = json!({"a": {"b": [{"c": 1}, 2]}, "x.y": 3, "7": 4});
+        let value = json!({"a": {"b": [{"c": 1}, 2]}, "x.y": 3, "7": 4, "$ref": 5});
         let table = [
             ("a.b[0].c", json!(1)),
             ("a.b.0.c", json!(1)),
@@ -211,6 +222,9 @@ mod tests {
             ("/a/b/1", json!(2)),
             (r#"["x.y"]"#, json!(3)),
             ("7", json!(4)),
+            ("$ref", json!(5)),
+            ("$[\"$ref\"]", json!(5)),
+            ("$", value.clone()),
             ("", value.clone()),
         ];
         for (path, expected) in table {
@@ -236,6 +250,22 @@ mod tests {
         let error = set("b.c.d").unwrap_err();
         assert_eq!(error.message(), "cannot set `b.c.d`: b.c is a string");
         assert_eq!(value, json!({"a": [1, "new"], "b": {"c": "new"}, "d": [{"e": "new"}]}));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_key_can_be_written_and_read(key in "\\PC{0,12}", index in 0_usize..9) {
+            let mut path = Path::default();
+            path.push_key(&key);
+            path.push_index(index);
+            path.push_key("b");
+            proptest::prop_assert_eq!(Path::parse(&path.to_string()).unwrap(), path);
+        }
+
+        #[test]
+        fn any_text_gets_an_answer(text in r#"[a-b.$\[\]0-9"/~\\]{0,16}"#) {
+            let _ = Path::parse(&text);
+        }
     }
 
     #[test]

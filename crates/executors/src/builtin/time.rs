@@ -80,8 +80,8 @@ fn describe(moment: &Zoned) -> Value {
 mod tests {
     use super::*;
 
-    fn text(tool: fn(&Arguments<'_>) -> Result<Output, Error>, arguments: Value) -> String {
-        match tool(&Arguments::new(&arguments)) {
+    fn text(tool: fn(&Arguments<'_>) -> Result<Output, Error>, arguments: &Value) -> String {
+        match tool(&Arguments::new(arguments)) {
             Ok(output) => output.to_text(),
             Err(error) => format!("error: {}", error.message()),
         }
@@ -89,9 +89,9 @@ mod tests {
 
     #[test]
     fn the_current_time_has_a_zone() {
-        let shown = text(current_time, json!({}));
+        let shown = text(current_time, &json!({}));
         assert!(shown.starts_with("Current time: 20") && shown.ends_with(" UTC"), "{shown}");
-        let shown = text(current_time, json!({"timezone": "Asia/Shanghai"}));
+        let shown = text(current_time, &json!({"timezone": "Asia/Shanghai"}));
         assert!(shown.ends_with(" CST"), "{shown}");
 
         let arguments = json!({"timezone": "Mars/Olympus"});
@@ -105,7 +105,7 @@ mod tests {
             let arguments = json!({
                 "time": time, "from_timezone": "Asia/Shanghai", "to_timezone": "America/New_York",
             });
-            text(timezone_conversion, arguments)
+            text(timezone_conversion, &arguments)
         };
         assert_eq!(
             convert("2024-05-01 09:00"),
@@ -129,7 +129,7 @@ mod tests {
                 "error: give `date`, or `month` and `day` (and `year`), or nothing for today",
             ),
         ] {
-            assert_eq!(text(weekday, arguments), expected);
+            assert_eq!(text(weekday, &arguments), expected);
         }
     }
 }

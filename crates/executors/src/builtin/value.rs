@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 use serde_json::{Number, Value};
 
 /// Orders any two values: null, booleans, numbers, strings, arrays, objects.
+/// Objects have no order among themselves, so a stable sort leaves them.
 pub(super) fn compare(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
         (Value::Bool(left), Value::Bool(right)) => left.cmp(right),
@@ -19,7 +20,6 @@ pub(super) fn compare(left: &Value, right: &Value) -> Ordering {
             .map(|(left, right)| compare(left, right))
             .find(|order| order.is_ne())
             .unwrap_or_else(|| left.len().cmp(&right.len())),
-        (Value::Object(_), Value::Object(_)) => identity(left).cmp(&identity(right)),
         _ => rank(left).cmp(&rank(right)),
     }
 }

@@ -94,6 +94,47 @@ parameters:
 }
 
 #[test]
+fn work_per_file_is_bounded() {
+    // Thousands of costly patterns; each default compiles all that is inside.
+    let mut patterns = String::from("name: t\nparameters:\n");
+    for index in 0..5_000 {
+        let limits = format!("validation: {{pattern: '(\\w{{20}}){{9}}{index}'}}");
+        writeln!(patterns, "- {{name: p{index}, type: string, default: '', {limits}}}").unwrap();
+    }
+    refused(&patterns);
+    let mut nested = String::from("name: t\ninput_schema: ");
+    nested.push_str(&"{properties: {a: {type: object, default: {}}, b: ".repeat(25));
+    nested.push_str(&format!("{{enum: [{}]}}", vec!["1"; 40_000].join(",")));
+    nested.push_str(&"}, default: {}}".repeat(25));
+    assert!(refused(&nested).contains("too many patterns and defaults"));
+    // Many names that are nearly right, and many that are wrong.
+    let names: Vec<String> = (0..12_000).map(|index| format!("name{index}x")).collect();
+    let properties: Vec<String> = names.iter().map(|name| format!("{name}: {{}}")).collect();
+    refused(&format!(
+        "name: t\ninput_schema: {{properties: {{{}}}, required: [{}]}}",
+        properties.join(", "),
+        names.join("y, "),
+    ));
+    let options = names.join(", ");
+    let text =
+        format!("name: t\nparameters:\n- {{name: p, type: select, options: [{options}, x, x]}}");
+    assert!(refused(&text).contains("the option \"x\" is given twice"));
+    let merges = vec!["*a"; 9_000].join(", ");
+    refused(&format!("name: t\na: &a {{b: 1}}\nentry: {{<<: [{merges}], c: 1}}"));
+    // A message does not repeat the file.
+    assert!(refused(&format!("name: t\n{}: 1", "k".repeat(900))).len() < 1_500);
+}
+
+#[test]
+fn secrets_are_not_repeated() {
+    let text = "name: t\nparameters:\n- {name: key, type: secret-input}\npresets: {key: 123456}";
+    assert_eq!(refused(text), "t.yaml:4:16: the preset of `key` is a secret, and must be a text");
+    let text = text.replace("123456", "hunter2");
+    let shown = format!("{:?}", parse("t.yaml", &text).unwrap());
+    assert!(!shown.contains("hunter2"), "{shown}");
+}
+
+#[test]
 fn files_are_looked_at_before_they_are_read() {
     let dir = tempfile::tempdir().unwrap();
     let huge = dir.path().join("huge.yaml");

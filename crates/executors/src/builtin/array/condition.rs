@@ -1,6 +1,10 @@
 //! `filter`: the items for which a comparison holds.
+//!
+//! A comparison is made ready once, with what is wanted, and then asked about
+//! every item, so that a long list of wanted values is not searched each time.
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
 
 use serde_json::Value;
 use windlass::{Error, Output};
@@ -9,23 +13,26 @@ use super::super::arguments::{Arguments, invalid};
 use super::super::value;
 use super::{Key, items, list};
 
-/// Whether a comparison holds between what an item has and what is wanted.
-pub(in super::super) type Comparison = fn(found: &Value, wanted: &Value) -> bool;
+/// Whether a comparison holds for what an item has.
+type Test<'a> = Box<dyn Fn(&Value) -> bool + 'a>;
+
+/// Makes a test of what is wanted.
+type Comparison = for<'a> fn(&'a Value) -> Test<'a>;
 
 pub(in super::super) const COMPARISONS: &[(&str, Comparison)] = &[
-    ("eq", value::equal),
-    ("ne", |found, wanted| !value::equal(found, wanted)),
-    ("gt", |found, wanted| ordered(found, wanted).is_some_and(Ordering::is_gt)),
-    ("gte", |found, wanted| ordered(found, wanted).is_some_and(Ordering::is_ge)),
-    ("lt", |found, wanted| ordered(found, wanted).is_some_and(Ordering::is_lt)),
-    ("lte", |found, wanted| ordered(found, wanted).is_some_and(Ordering::is_le)),
-    ("in", |found, wanted| holds(wanted, found)),
-    ("not_in", |found, wanted| !holds(wanted, found)),
-    ("contains", holds),
-    ("starts_with", |found, wanted| texts(found, wanted).is_some_and(|(f, w)| f.starts_with(w))),
-    ("ends_with", |found, wanted| texts(found, wanted).is_some_and(|(f, w)| f.ends_with(w))),
-    ("exists", |found, _| !found.is_null()),
-    ("missing", |found, _| found.is_null()),
+    ("eq", |wanted| Box::new(|found| value::equal(found, wanted))),
+    ("ne", |wanted| Box::new(|found| !value::equal(found, wanted))),
+    ("gt", |wanted| ordered(wanted, Ordering::is_gt)),
+    ("gte", |wanted| ordered(wanted, Ordering::is_ge)),
+    ("lt", |wanted| ordered(wanted, Ordering::is_lt)),
+    ("lte", |wanted| ordered(wanted, Ordering::is_le)),
+    ("in", |wanted| listed(wanted, true)),
+    ("not_in", |wanted| listed(wanted, false)),
+    ("contains", |wanted| Box::new(|found| holds(found, wanted))),
+    ("starts_with", |wanted| texts(wanted, |found, wanted| found.starts_with(wanted))),
+    ("ends_with", |wanted| texts(wanted, |found, wanted| found.ends_with(wanted))),
+    ("exists", |_| Box::new(|found| !found.is_null())),
+    ("missing", |_| Box::new(Value::is_null)),
 ];
 
 /// These ask only whether there is a value.
@@ -40,14 +47,28 @@ pub(super) fn filter(arguments: &Arguments<'_>) -> Result<Output, Error> {
     };
     let wanted =
         if WITHOUT_VALUE.contains(&name) { &Value::Null } else { arguments.any("value")? };
-    let kept = items(arguments)?.iter().filter(|item| comparison(key.or_null(item), wanted));
+    let test = comparison(wanted);
+    let kept = items(arguments)?.iter().filter(|item| test(key.or_null(item)));
     list(kept.cloned().collect())
 }
 
 /// Values of different types have no order.
-fn ordered(found: &Value, wanted: &Value) -> Option<Ordering> {
-    let same = std::mem::discriminant(found) == std::mem::discriminant(wanted);
-    same.then(|| value::compare(found, wanted))
+fn ordered(wanted: &Value, holds: fn(Ordering) -> bool) -> Test<'_> {
+    let kind = std::mem::discriminant(wanted);
+    Box::new(move |found| {
+        std::mem::discriminant(found) == kind && holds(value::compare(found, wanted))
+    })
+}
+
+/// Whether a list (or a text) holds what is found.
+fn listed(wanted: &Value, inside: bool) -> Test<'_> {
+    match wanted {
+        Value::Array(items) => {
+            let known: HashSet<String> = items.iter().map(value::identity).collect();
+            Box::new(move |found| known.contains(&value::identity(found)) == inside)
+        }
+        container => Box::new(move |found| holds(container, found) == inside),
+    }
 }
 
 /// A text holds a text, a list an item, an object a key.
@@ -60,6 +81,9 @@ fn holds(container: &Value, wanted: &Value) -> bool {
     }
 }
 
-fn texts<'a>(found: &'a Value, wanted: &'a Value) -> Option<(&'a str, &'a str)> {
-    found.as_str().zip(wanted.as_str())
+fn texts(wanted: &Value, holds: fn(&str, &str) -> bool) -> Test<'_> {
+    Box::new(move |found| match (found, wanted) {
+        (Value::String(found), Value::String(wanted)) => holds(found, wanted),
+        _ => false,
+    })
 }

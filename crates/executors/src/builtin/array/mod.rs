@@ -124,13 +124,19 @@ fn sort(arguments: &Arguments<'_>) -> Result<Output, Error> {
         "desc" => true,
         other => return Err(invalid(format!("unknown order `{other}`; known: asc, desc"))),
     };
-    let (mut with, without): (Vec<&Value>, Vec<&Value>) =
-        items(arguments)?.iter().partition(|item| key.of(item).is_some());
-    with.sort_by(|left, right| {
-        let order = value::compare(key.or_null(left), key.or_null(right));
+    let mut with: Vec<(&Value, &Value)> = Vec::new();
+    let mut without: Vec<&Value> = Vec::new();
+    for item in items(arguments)? {
+        match key.of(item) {
+            Some(found) => with.push((found, item)),
+            None => without.push(item),
+        }
+    }
+    with.sort_by(|(left, _), (right, _)| {
+        let order = value::compare(left, right);
         if descending { order.reverse() } else { order }
     });
-    list(with.into_iter().chain(without).cloned().collect())
+    list(with.into_iter().map(|(_, item)| item).chain(without).cloned().collect())
 }
 
 fn flatten(arguments: &Arguments<'_>) -> Result<Output, Error> {

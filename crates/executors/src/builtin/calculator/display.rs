@@ -1,6 +1,7 @@
 //! A number as people, models and programs read it.
 
 use num_bigint::BigInt;
+use num_integer::Integer;
 use num_rational::BigRational;
 use num_traits::{One, Signed, ToPrimitive, Zero};
 use serde_json::Value;
@@ -56,7 +57,11 @@ fn show_float(float: f64) -> Shown {
 }
 
 fn show_rounded(ratio: &BigRational) -> Shown {
-    let text = significant(ratio);
+    let (text, exact) = significant(ratio);
+    if exact {
+        let value = lossless(ratio, &text).unwrap_or_else(|| text.clone().into());
+        return Shown { text, value, exact, fraction: None };
+    }
     let value = match text.parse::<f64>() {
         Ok(float) if float.is_finite() && float != 0.0 => float.into(),
         _ => text.clone().into(),
@@ -72,7 +77,8 @@ fn lossless(ratio: &BigRational, text: &str) -> Option<Value> {
         return ratio.numer().to_i64().map(Value::from);
     }
     let value = Value::from(text.parse::<f64>().ok()?);
-    (value.to_string() == text).then_some(value)
+    let written = value.to_string();
+    (written == text).then_some(value)
 }
 
 /// All digits, where the decimals end soon enough.
@@ -99,26 +105,29 @@ fn decimals(ratio: &BigRational) -> Option<String> {
     Some(signed(ratio, &with_point(&scaled.to_string(), count as usize)))
 }
 
-/// The leading digits, correctly rounded: `0.33333333333333333333`.
-fn significant(ratio: &BigRational) -> String {
+/// The leading digits, correctly rounded, and whether they are all there are:
+/// `0.33333333333333333333` and false.
+fn significant(ratio: &BigRational) -> (String, bool) {
     let (numerator, denominator) = (ratio.numer().abs(), ratio.denom());
     let digits_wanted = ROUNDED_DIGITS as usize;
     let bits = numerator.bits() as f64 - denominator.bits() as f64;
     // The exponent of the first digit: a guess that is off by one at most.
     let mut exponent = (bits * std::f64::consts::LOG10_2).floor() as i64;
-    let digits = loop {
+    let (digits, exact) = loop {
         let shift = ROUNDED_DIGITS - 1 - exponent;
         let power = BigInt::from(10).pow(u32::try_from(shift.unsigned_abs()).unwrap_or(0));
-        let rounded: BigInt = if shift >= 0 {
-            (&numerator * power * 2 + denominator) / (denominator * 2)
+        let (dividend, divisor) = if shift >= 0 {
+            (&numerator * power, denominator.clone())
         } else {
-            (&numerator * 2 + denominator * &power) / (denominator * power * 2)
+            (numerator.clone(), denominator * power)
         };
-        let digits = rounded.to_string();
+        let (whole, rest) = dividend.div_rem(&divisor);
+        let exact = rest.is_zero();
+        let digits = if rest * 2 >= divisor { whole + 1 } else { whole }.to_string();
         match digits.len() {
             length if length > digits_wanted => exponent += 1,
             length if length < digits_wanted => exponent -= 1,
-            _ => break digits,
+            _ => break (digits, exact),
         }
     };
     let text = if (-7..ROUNDED_DIGITS).contains(&exponent) {
@@ -127,7 +136,7 @@ fn significant(ratio: &BigRational) -> String {
         let mantissa = with_point(&digits, digits_wanted - 1);
         format!("{mantissa}e{exponent}")
     };
-    signed(ratio, &text)
+    (signed(ratio, &text), exact)
 }
 
 /// Puts a point before the last `decimals` digits and drops zeros at the end.

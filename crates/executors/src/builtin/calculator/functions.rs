@@ -267,7 +267,8 @@ fn combinations(x: &[Number], budget: &mut Budget) -> Result<Number, String> {
     let chosen = chosen.min(all - chosen);
     let mut product = BigInt::one();
     for step in 1..=chosen {
-        budget.spend(2 * words(&product))?;
+        // A division costs several times what a product does.
+        budget.spend(10 * words(&product))?;
         // The product of `step` neighbouring numbers has `step` as a factor.
         product = product * (all - chosen + step) / step;
         Number::integer(product.clone())?;

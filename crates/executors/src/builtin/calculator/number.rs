@@ -19,22 +19,33 @@ const MAX_EXACT_ROOT: u32 = 64;
 
 /// What an expression may still cost, in products of two machine words: a few
 /// milliseconds in all.
-pub(super) struct Budget(u64);
+pub(super) struct Budget {
+    work: u64,
+    /// For bringing fractions to lowest terms, which is what costs most. Once
+    /// it is used up, fractions are approximated; nothing fails for it.
+    reducing: u64,
+}
 
 impl Budget {
     pub(super) fn new() -> Self {
-        Self(3_000_000)
+        Self { work: 2_000_000, reducing: 1_000_000 }
     }
 
     /// Pays, or says that there is not enough left.
     pub(super) fn spend(&mut self, cost: u64) -> Result<(), String> {
-        match self.0.checked_sub(cost) {
+        match self.work.checked_sub(cost) {
             Some(left) => {
-                self.0 = left;
+                self.work = left;
                 Ok(())
             }
             None => Err("the expression takes too much work; use fewer or smaller numbers".into()),
         }
+    }
+
+    fn can_reduce(&mut self, cost: u64) -> bool {
+        let left = self.reducing.checked_sub(cost);
+        self.reducing = left.unwrap_or(0);
+        left.is_some()
     }
 }
 
@@ -76,7 +87,7 @@ impl Number {
         }
         let bits = numerator.bits() + denominator.bits();
         let gcd_cost = bits * words(&numerator).max(words(&denominator));
-        if bits <= MAX_BITS && budget.spend(gcd_cost).is_ok() {
+        if budget.can_reduce(gcd_cost) {
             return Ok(Self::Exact(BigRational::new(numerator, denominator)));
         }
         float_of(&BigRational::new_raw(numerator, denominator)).and_then(Self::float)

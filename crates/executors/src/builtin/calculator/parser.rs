@@ -216,6 +216,7 @@ impl Parser<'_> {
 fn unknown_name(name: &str) -> String {
     let functions: Vec<&str> = FUNCTIONS.iter().map(|function| function.name).collect();
     let constants: Vec<&str> = CONSTANTS.iter().map(|(name, _)| *name).collect();
+    let name: String = name.chars().take(40).collect();
     format!(
         "`{name}` is not known; functions: {}; constants: {}",
         functions.join(", "),

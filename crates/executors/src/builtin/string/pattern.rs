@@ -2,9 +2,9 @@
 //! regular expression. A plain text is an escaped expression, so that both
 //! share one path and `ignore_case` works for either.
 //!
-//! The regex engine takes time linear in the text for one match, so the size
-//! of the compiled expression and of the text bound that; finding all matches
-//! may be quadratic, so it stops at [`PATIENCE`].
+//! The regex engine takes time linear in the text and in the size of the
+//! compiled expression for one match, so the product of the two is bounded;
+//! finding all matches may be quadratic, so it stops at [`PATIENCE`].
 
 use std::time::{Duration, Instant};
 
@@ -13,47 +13,45 @@ use serde_json::{Map, Value, json};
 use windlass::{Error, Output};
 
 use super::super::arguments::{Arguments, invalid};
-use super::super::bounds::{BoundedText, MAX_ITEMS, too_many_items};
+use super::super::bounds::{self, BoundedText, MAX_ITEMS, MAX_TEXT, too_many_items};
 use super::text;
 
 /// The longest expression, in bytes.
 const MAX_PATTERN: usize = 1_000;
 
-/// The largest compiled expression, in bytes.
-const MAX_PROGRAM: usize = 256 * 1024;
-
 /// The largest text that an expression is run on, in bytes.
 const MAX_SEARCHED: usize = 100_000;
 
+/// The sizes of compiled expressions, in bytes: for the largest text and for
+/// short ones.
+const SMALL_PROGRAM: usize = 512 << 10;
+const LARGE_PROGRAM: usize = 4 << 20;
+
 /// How long a search for all matches may take.
-const PATIENCE: Duration = Duration::from_millis(100);
+const PATIENCE: Duration = Duration::from_millis(200);
 
 pub(super) fn contains(arguments: &Arguments<'_>) -> Result<Output, Error> {
-    let found = Pattern::search(arguments, Anchor::None)?.is_match(text(arguments)?)?;
-    Ok(Output::json(found))
+    Ok(Output::json(Search::new(arguments, Anchor::None)?.is_match()))
 }
 
 pub(super) fn starts_with(arguments: &Arguments<'_>) -> Result<Output, Error> {
-    let found = Pattern::search(arguments, Anchor::Start)?.is_match(text(arguments)?)?;
-    Ok(Output::json(found))
+    Ok(Output::json(Search::new(arguments, Anchor::Start)?.is_match()))
 }
 
 pub(super) fn ends_with(arguments: &Arguments<'_>) -> Result<Output, Error> {
-    let found = Pattern::search(arguments, Anchor::End)?.is_match(text(arguments)?)?;
-    Ok(Output::json(found))
+    Ok(Output::json(Search::new(arguments, Anchor::End)?.is_match()))
 }
 
 /// The position of the first match, or -1.
 pub(super) fn find(arguments: &Arguments<'_>) -> Result<Output, Error> {
-    let text = text(arguments)?;
-    let pattern = Pattern::search(arguments, Anchor::None)?;
-    let found = pattern.on(text)?.find(text);
-    Ok(Output::json(found.map_or(json!(-1), |found| json!(characters(text, found.start())))))
+    let Search { text, regex, .. } = Search::new(arguments, Anchor::None)?;
+    let position = regex.find(text).map(|found| characters(text, found.start()));
+    Ok(Output::json(position.map_or(json!(-1), Value::from)))
 }
 
 pub(super) fn count(arguments: &Arguments<'_>) -> Result<Output, Error> {
     let mut count = 0_usize;
-    Pattern::search(arguments, Anchor::None)?.each(text(arguments)?, |_| {
+    Search::new(arguments, Anchor::None)?.each(|_| {
         count += 1;
         Ok(Go::On)
     })?;
@@ -61,23 +59,21 @@ pub(super) fn count(arguments: &Arguments<'_>) -> Result<Output, Error> {
 }
 
 pub(super) fn replace(arguments: &Arguments<'_>) -> Result<Output, Error> {
-    let text = text(arguments)?;
-    let pattern = Pattern::search(arguments, Anchor::None)?;
-    let replacement = arguments.text("replacement")?;
+    let search = Search::new(arguments, Anchor::None)?;
+    let text = search.text;
+    let replacement = bounds::text(arguments.text("replacement")?)?;
     let limit = arguments.optional_size("limit")?.unwrap_or(usize::MAX);
     let mut replaced = BoundedText::default();
     let (mut copied, mut count) = (0, 0);
-    pattern.each(text, |captures| {
+    search.each(|captures| {
         if count == limit {
             return Ok(Go::Stop);
         }
         count += 1;
         let whole = captures.get_match();
         replaced.push(&text[copied..whole.start()])?;
-        if pattern.is_regex {
-            let mut expanded = String::new();
-            captures.expand(replacement, &mut expanded);
-            replaced.push(&expanded)?;
+        if search.is_regex {
+            replaced.push(&expand(replacement, captures)?)?;
         } else {
             replaced.push(replacement)?;
         }
@@ -90,20 +86,17 @@ pub(super) fn replace(arguments: &Arguments<'_>) -> Result<Output, Error> {
 
 /// Splits at a separator; without one, at runs of white space.
 pub(super) fn split(arguments: &Arguments<'_>) -> Result<Output, Error> {
-    let text = text(arguments)?;
     let limit = arguments.optional_size("limit")?.unwrap_or(usize::MAX).max(1);
-    if arguments.optional_text("separator")?.is_none() && limit == usize::MAX {
-        return super::listed(text.split_whitespace());
-    }
-    let pattern = match arguments.optional_text("separator")? {
+    let search = match arguments.optional_text("separator")? {
         Some(separator) => {
-            Pattern::new(separator, arguments.flag("regex")?, arguments, Anchor::None)?
+            Search::compile(separator, arguments.flag("regex")?, arguments, Anchor::None)?
         }
-        None => Pattern::new(r"\s+", true, arguments, Anchor::None)?,
+        None if limit == usize::MAX => return super::listed(text(arguments)?.split_whitespace()),
+        None => Search::compile(r"\s+", true, arguments, Anchor::None)?,
     };
     let mut parts: Vec<Value> = Vec::new();
     let mut copied = 0;
-    pattern.each(text, |captures| {
+    search.each(|captures| {
         if parts.len() + 1 >= limit {
             return Ok(Go::Stop);
         }
@@ -111,25 +104,23 @@ pub(super) fn split(arguments: &Arguments<'_>) -> Result<Output, Error> {
             return Err(too_many_items(format!("more than {MAX_ITEMS}")));
         }
         let whole = captures.get_match();
-        parts.push(text[copied..whole.start()].into());
+        parts.push(search.text[copied..whole.start()].into());
         copied = whole.end();
         Ok(Go::On)
     })?;
-    parts.push(text[copied..].into());
+    parts.push(search.text[copied..].into());
     Ok(Output::json(parts))
 }
 
 /// The first match of a regular expression, with its groups.
 pub(super) fn first_match(arguments: &Arguments<'_>) -> Result<Output, Error> {
-    let text = text(arguments)?;
-    let pattern = Pattern::expression(arguments)?;
-    let Some(captures) = pattern.on(text)?.captures(text) else {
+    let Search { text, regex, .. } = Search::expression(arguments)?;
+    let Some(captures) = regex.captures(text) else {
         return Ok(Output::json(json!({"matched": false})));
     };
     let group = |index: usize| captures.get(index).map(|group| group.as_str());
     let groups: Vec<Option<&str>> = (1..captures.len()).map(group).collect();
-    let named: Map<String, Value> = pattern
-        .regex
+    let named: Map<String, Value> = regex
         .capture_names()
         .flatten()
         .map(|name| (name.to_owned(), json!(captures.name(name).map(|group| group.as_str()))))
@@ -145,11 +136,11 @@ pub(super) fn first_match(arguments: &Arguments<'_>) -> Result<Output, Error> {
 
 /// All matches of a regular expression, or one group of each.
 pub(super) fn extract(arguments: &Arguments<'_>) -> Result<Output, Error> {
-    let pattern = Pattern::expression(arguments)?;
-    let group = pattern.group(arguments)?;
-    let mut found: Vec<Value> = Vec::new();
+    let search = Search::expression(arguments)?;
+    let group = search.group(arguments)?;
     let limit = arguments.optional_size("limit")?.unwrap_or(usize::MAX);
-    pattern.each(text(arguments)?, |captures| {
+    let mut found: Vec<Value> = Vec::new();
+    search.each(|captures| {
         if found.len() >= limit {
             return Ok(Go::Stop);
         }
@@ -162,8 +153,9 @@ pub(super) fn extract(arguments: &Arguments<'_>) -> Result<Output, Error> {
     Ok(Output::json(found))
 }
 
-/// What is looked for.
-struct Pattern {
+/// A text, and what is looked for in it.
+struct Search<'a> {
+    text: &'a str,
     regex: Regex,
     is_regex: bool,
 }
@@ -181,67 +173,62 @@ enum Go {
     Stop,
 }
 
-impl Pattern {
+impl<'a> Search<'a> {
     /// The parameter `search`, plain unless `regex` is set.
-    fn search(arguments: &Arguments<'_>, anchor: Anchor) -> Result<Self, Error> {
-        Self::new(arguments.text("search")?, arguments.flag("regex")?, arguments, anchor)
+    fn new(arguments: &Arguments<'a>, anchor: Anchor) -> Result<Self, Error> {
+        text(arguments)?;
+        Self::compile(arguments.text("search")?, arguments.flag("regex")?, arguments, anchor)
     }
 
     /// The parameter `search`, always a regular expression.
-    fn expression(arguments: &Arguments<'_>) -> Result<Self, Error> {
-        Self::new(arguments.text("search")?, true, arguments, Anchor::None)
+    fn expression(arguments: &Arguments<'a>) -> Result<Self, Error> {
+        text(arguments)?;
+        Self::compile(arguments.text("search")?, true, arguments, Anchor::None)
     }
 
-    fn new(
-        search: &str,
+    fn compile(
+        wanted: &str,
         is_regex: bool,
-        arguments: &Arguments<'_>,
+        arguments: &Arguments<'a>,
         anchor: Anchor,
     ) -> Result<Self, Error> {
-        if search.is_empty() {
+        let text = text(arguments)?;
+        if wanted.is_empty() {
             return Err(invalid("what to look for must not be empty"));
         }
-        if search.len() > MAX_PATTERN {
+        if wanted.len() > MAX_PATTERN {
             return Err(invalid(format!("what to look for has at most {MAX_PATTERN} bytes")));
         }
-        let core = if is_regex { search.to_owned() } else { regex::escape(search) };
-        let anchored = match anchor {
-            Anchor::None => core,
-            Anchor::Start => format!(r"\A(?:{core})"),
-            Anchor::End => format!(r"(?:{core})\z"),
-        };
-        let regex = RegexBuilder::new(&anchored)
-            .case_insensitive(arguments.flag("ignore_case")?)
-            .size_limit(MAX_PROGRAM)
-            .nest_limit(50)
-            .build()
-            .map_err(|error| invalid(format!("`{search}` is not a valid pattern: {error}")))?;
-        Ok(Self { regex, is_regex })
-    }
-
-    /// The expression, if the text is not too large for it.
-    fn on(&self, text: &str) -> Result<&Regex, Error> {
-        if self.is_regex && text.len() > MAX_SEARCHED {
+        if is_regex && text.len() > MAX_SEARCHED {
             return Err(invalid(format!(
                 "a regular expression takes at most {MAX_SEARCHED} bytes of text, not {}",
                 text.len()
             )));
         }
-        Ok(&self.regex)
+        let core = if is_regex { wanted.to_owned() } else { regex::escape(wanted) };
+        let anchored = match anchor {
+            Anchor::None => core,
+            Anchor::Start => format!(r"\A(?:{core})"),
+            Anchor::End => format!(r"(?:{core})\z"),
+        };
+        let size = SMALL_PROGRAM * MAX_SEARCHED / text.len().max(1);
+        let regex = RegexBuilder::new(&anchored)
+            .case_insensitive(arguments.flag("ignore_case")?)
+            .size_limit(size.clamp(SMALL_PROGRAM, LARGE_PROGRAM))
+            .nest_limit(50)
+            .build()
+            .map_err(|error| invalid(format!("`{wanted}` is not a valid pattern: {error}")))?;
+        Ok(Self { text, regex, is_regex })
     }
 
-    fn is_match(&self, text: &str) -> Result<bool, Error> {
-        Ok(self.on(text)?.is_match(text))
+    fn is_match(&self) -> bool {
+        self.regex.is_match(self.text)
     }
 
     /// Shows all matches, in order.
-    fn each(
-        &self,
-        text: &str,
-        mut show: impl FnMut(&Captures<'_>) -> Result<Go, Error>,
-    ) -> Result<(), Error> {
+    fn each(&self, mut show: impl FnMut(&Captures<'a>) -> Result<Go, Error>) -> Result<(), Error> {
         let start = Instant::now();
-        for captures in self.on(text)?.captures_iter(text) {
+        for captures in self.regex.captures_iter(self.text) {
             if start.elapsed() > PATIENCE {
                 return Err(Error::tool("the pattern takes too long on this text"));
             }
@@ -271,6 +258,18 @@ impl Pattern {
             ))
         })
     }
+}
+
+/// The replacement with its groups filled in. A group is a part of the match,
+/// which tells beforehand how long the result can be.
+fn expand(replacement: &str, captures: &Captures<'_>) -> Result<String, Error> {
+    let groups = replacement.matches('$').count();
+    if replacement.len() + groups.saturating_mul(captures.get_match().len()) > MAX_TEXT {
+        return Err(invalid(format!("the result could have more than {MAX_TEXT} bytes")));
+    }
+    let mut expanded = String::new();
+    captures.expand(replacement, &mut expanded);
+    Ok(expanded)
 }
 
 /// A position in bytes as one in characters.

@@ -1,5 +1,7 @@
 //! The operations that change how a text looks: case, length, order.
 
+use std::collections::HashSet;
+
 use unicode_segmentation::UnicodeSegmentation;
 use windlass::{Error, Output};
 
@@ -23,9 +25,10 @@ pub(super) fn capitalize(arguments: &Arguments<'_>) -> Result<Output, Error> {
 
 pub(super) fn trim(arguments: &Arguments<'_>) -> Result<Output, Error> {
     let text = text(arguments)?;
-    let listed = arguments.optional_text("characters")?;
-    let goes = |c: char| match listed {
-        Some(listed) => listed.contains(c),
+    let listed: Option<HashSet<char>> =
+        arguments.optional_text("characters")?.map(|listed| listed.chars().collect());
+    let goes = |c: char| match &listed {
+        Some(listed) => listed.contains(&c),
         None => c.is_whitespace(),
     };
     Ok(Output::text(match side(arguments, Side::Both)? {

@@ -128,6 +128,11 @@ fn what_would_be_too_large_is_refused() {
     );
     check("join", json!({"items": vec![""; 1000], "separator": long}), too_large);
     check(
+        "replace",
+        json!({"text": long, "search": "x+", "replacement": "$0".repeat(10_000), "regex": true}),
+        "error: the result could have more than 1000000 bytes",
+    );
+    check(
         "upper",
         json!({"text": "x".repeat(1_000_001)}),
         "error: the text has 1000001 bytes; the most that is taken is 1000000",
@@ -147,6 +152,10 @@ fn patterns_are_bounded() {
     assert!(shown("(", "a").unwrap_err().message().contains("unclosed group"));
     assert!(shown(&"(".repeat(60), "a").is_err());
     assert_eq!(shown(r"\w+@\w+\.\p{Letter}{2,}", "a@b.com, ü@d.org").unwrap(), "2");
+    // A large expression is for short texts only.
+    let large = r"\w{2,20}@\w{2,20}";
+    assert_eq!(shown(large, "héllo@example").unwrap(), "1");
+    assert!(shown(large, &"a".repeat(90_000)).unwrap_err().message().contains("size limit"));
     let error = shown("a", &"a".repeat(100_001)).unwrap_err();
     assert!(error.message().starts_with("a regular expression takes at most"));
 }

@@ -1,0 +1,152 @@
+//! The command line as `clap` reads it: the commands, what all of them take,
+//! and how help looks. What one command takes is in that command's module.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use anstyle::{AnsiColor, Style};
+use clap::builder::Styles;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use windlass::Lang;
+
+use crate::commands::{call, calls, check, completion, init, stats, tools};
+use crate::exit::Exit;
+
+const HEADER: Style = Style::new().bold().underline();
+const COMMAND: Style = AnsiColor::Cyan.on_default();
+const COMMENT: Style = Style::new().dimmed();
+
+/// Runs the tool calls of AI agents.
+#[derive(Debug, Parser)]
+#[command(name = "windlass", version, styles = styles(), after_help = after_help())]
+#[command(max_term_width = 100, arg_required_else_help = true, propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Call(call::CallArgs),
+    Tools(tools::ToolsArgs),
+    Calls(calls::CallsArgs),
+    Stats(stats::StatsArgs),
+    Check(check::CheckArgs),
+    Init(init::InitArgs),
+    Completion(completion::CompletionArgs),
+}
+
+/// What every command takes.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// The project's folder [default: the nearest one upwards with a windlass.yaml]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) project: Option<PathBuf>,
+    /// A folder of tool definitions; may be given several times [env: WINDLASS_TOOLS]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) tools: Vec<PathBuf>,
+    /// The file that keeps the records; `:memory:` keeps none [env: WINDLASS_DATABASE]
+    #[arg(long, global = true, value_name = "PATH")]
+    pub(crate) database: Option<String>,
+    /// The language of tool descriptions and of a tool's errors: en or zh [env: WINDLASS_LANG]
+    #[arg(long, global = true, value_name = "LANG")]
+    pub(crate) lang: Option<Lang>,
+    /// Print JSON, for scripts
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// When to use colours [env: NO_COLOR]
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: Color,
+    /// No warnings, notes or progress
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Say which settings, tools and database are used
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+impl Color {
+    /// Makes this the choice for everything that is printed.
+    pub(crate) fn apply(self) {
+        match self {
+            // Left to the environment: NO_COLOR, CLICOLOR_FORCE, TERM.
+            Self::Auto => anstream::ColorChoice::Auto,
+            Self::Always => anstream::ColorChoice::Always,
+            Self::Never => anstream::ColorChoice::Never,
+        }
+        .write_global();
+    }
+}
+
+/// Examples for a command's help: what it does, and the line to type.
+pub(crate) fn examples(lines: &[(&str, &str)]) -> String {
+    let mut text = format!("{HEADER}Examples:{HEADER:#}");
+    for (what, line) in lines {
+        let _ = write!(text, "\n  {COMMENT}# {what}{COMMENT:#}\n  {COMMAND}{line}{COMMAND:#}");
+    }
+    text
+}
+
+/// The exit codes, for help.
+pub(crate) fn exit_codes() -> String {
+    format!("{HEADER}Exit codes:{HEADER:#}\n{}", Exit::table())
+}
+
+fn after_help() -> String {
+    let examples = examples(&[
+        ("Make a project with a first tool of your own", "windlass init my-tools && cd my-tools"),
+        ("See what there is", "windlass tools"),
+        ("Call a tool", "windlass call calculator expression='2^10 / 3'"),
+        ("Look back", "windlass calls --since 1h"),
+    ]);
+    format!(
+        "{examples}\n\n\
+         {HEADER}Settings:{HEADER:#}\n  \
+         A flag wins over the environment (WINDLASS_TOOLS, WINDLASS_DATABASE, WINDLASS_LANG),\n  \
+         the environment over windlass.yaml, and that over the default. windlass.yaml is looked\n  \
+         for in the current folder and upwards to your home folder; `windlass init` writes one\n  \
+         that explains every key. Records are kept in .windlass/windlass.db beside it, and in\n  \
+         $XDG_DATA_HOME/windlass/windlass.db where there is none.\n\n{}",
+        exit_codes()
+    )
+}
+
+fn styles() -> Styles {
+    Styles::styled()
+        .header(HEADER)
+        .usage(HEADER)
+        .literal(AnsiColor::Cyan.on_default().bold())
+        .placeholder(AnsiColor::Cyan.on_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent_and_every_command_shows_examples() {
+        let mut command = super::Cli::command();
+        command.build();
+        command.clone().debug_assert();
+        for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+            let help = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Examples:"), "{} has no examples", sub.get_name());
+            assert!(sub.get_about().is_some(), "{} is not explained", sub.get_name());
+        }
+    }
+}

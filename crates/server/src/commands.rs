@@ -1,0 +1,9 @@
+//! One module a command: what it takes, and what it does.
+
+pub(crate) mod call;
+pub(crate) mod calls;
+pub(crate) mod check;
+pub(crate) mod completion;
+pub(crate) mod init;
+pub(crate) mod stats;
+pub(crate) mod tools;

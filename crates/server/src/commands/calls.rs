@@ -1,0 +1,200 @@
+//! `windlass calls`: what was called, by whom, and what came of it.
+
+mod detail;
+mod find;
+mod when;
+
+use clap::Args;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use windlass::{
+    CallId, CallRecord, PageRequest, RecordFilter, RecordPage, RecordStore, Status, Summary,
+    TenantId,
+};
+
+use crate::cli;
+use crate::exit::{Exit, Failure};
+use crate::output::{BOLD, Grid, Screen, cell, number, spent, status, strong};
+use crate::settings::Settings;
+use crate::wiring;
+
+/// A UUIDv7 begins with the millisecond of the call: enough to tell calls
+/// apart that a person made.
+const SHORT_ID: usize = 13;
+
+/// List the recorded calls, or show one of them
+#[derive(Debug, Args)]
+#[command(after_help = after_help())]
+pub(crate) struct CallsArgs {
+    /// Show this call; the beginning of its id is enough
+    #[arg(value_parser = find::parse)]
+    id: Option<find::Wanted>,
+    /// Print the whole result of the call and nothing else
+    #[arg(long, requires = "id")]
+    output: bool,
+    /// Only calls of this tool
+    #[arg(long, value_name = "NAME", conflicts_with = "id")]
+    tool: Option<String>,
+    /// Only calls that ended so: succeeded, failed, refused, timed_out, cancelled, interrupted
+    #[arg(long, conflicts_with = "id")]
+    status: Option<Status>,
+    /// Only calls of this conversation
+    #[arg(long, value_name = "ID", conflicts_with = "id")]
+    conversation: Option<String>,
+    /// Only calls of this caller
+    #[arg(long, value_name = "ID", conflicts_with = "id")]
+    caller: Option<String>,
+    /// Only calls from then on: 30m, 2d, 2026-11-16, 2026-11-16T08:00:00Z
+    #[arg(long, value_name = "WHEN", value_parser = when::parse, conflicts_with = "id")]
+    since: Option<Timestamp>,
+    /// Only calls before then
+    #[arg(long, value_name = "WHEN", value_parser = when::parse, conflicts_with = "id")]
+    until: Option<Timestamp>,
+    /// How many at the most, up to 1000
+    #[arg(long, value_name = "N", default_value_t = 20, conflicts_with = "id")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=PageRequest::MAX as i64))]
+    limit: u16,
+    /// Go on after this call: the `next` of the page before
+    #[arg(long, value_name = "ID", conflicts_with = "id")]
+    after: Option<CallId>,
+    /// Sum up a conversation in place of listing its calls
+    #[arg(long, value_name = "CONVERSATION")]
+    #[arg(conflicts_with_all = ["id", "tool", "status", "conversation", "caller", "since", "until", "after"])]
+    summary: Option<String>,
+    /// Only what belongs into a final answer
+    #[arg(long, requires = "summary")]
+    brief: bool,
+}
+
+fn after_help() -> String {
+    cli::examples(&[
+        ("The last calls", "windlass calls"),
+        ("What went wrong today", "windlass calls --status failed --since 24h"),
+        ("One call with its arguments and result", "windlass calls 019a8c21-f3e2"),
+        ("A result that was cut, all of it", "windlass calls 019a8c21-f3e2 --output > result.txt"),
+        ("A conversation in numbers", "windlass calls --summary CONVERSATION"),
+    ])
+}
+
+/// Runs the command.
+pub(crate) fn run(args: CallsArgs, settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
+    wiring::block_on(async {
+        let records = wiring::records(&settings.database)?;
+        let records = &*records;
+        match (&args.id, &args.summary) {
+            (Some(wanted), _) => {
+                let record = find::find(records, wanted).await?;
+                if args.output {
+                    detail::output(records, &record, screen).await?;
+                } else if screen.json {
+                    screen.document(&record)?;
+                } else {
+                    detail::show(&record, settings.lang, screen)?;
+                }
+            }
+            (None, Some(conversation)) => {
+                let summary = records.summary(&TenantId::default(), conversation).await?;
+                show_summary(&summary, args.brief, screen)?;
+            }
+            (None, None) => list(records, args, settings, screen).await?,
+        }
+        Ok(Exit::Success)
+    })
+}
+
+async fn list(
+    records: &dyn RecordStore,
+    args: CallsArgs,
+    settings: &Settings,
+    screen: Screen,
+) -> Result<(), Failure> {
+    let filter = RecordFilter {
+        conversation: args.conversation,
+        tool: args.tool,
+        caller_id: args.caller,
+        status: args.status,
+        since: args.since,
+        until: args.until,
+    };
+    let page = PageRequest { limit: args.limit.into(), after: args.after };
+    let page = records.query(&TenantId::default(), &filter, page).await?;
+    if screen.json {
+        screen.document(&page)?;
+    } else if page.records.is_empty() {
+        let database = settings.database.describe();
+        screen.note(format_args!("no such calls are recorded (database: {database})"));
+    } else {
+        show_page(&page, screen)?;
+    }
+    Ok(())
+}
+
+fn show_page(page: &RecordPage, screen: Screen) -> Result<(), Failure> {
+    let columns = ["TIME", "ID", "TOOL", "STATUS", "DURATION", "CALLER", "ERROR"];
+    let mut table = Grid::new(&columns).one_line();
+    let short = table.on_terminal();
+    for record in &page.records {
+        let id = record.id.to_string();
+        let id = if short { id.get(..SHORT_ID).unwrap_or(&id) } else { &id };
+        table.row([
+            cell(local_time(record.created_at)),
+            cell(id),
+            strong(&*record.tool_name),
+            status(record.status),
+            number(spent(record.run_time)),
+            cell(caller(record)),
+            cell(record.error.as_ref().map_or("", |error| error.message.as_str())),
+        ]);
+    }
+    screen.table(table)?;
+    if let Some(next) = page.next {
+        screen.note(format_args!("there are more: add --after {next}"));
+    }
+    Ok(())
+}
+
+/// Who called, and in which conversation.
+fn caller(record: &CallRecord) -> String {
+    let caller = &record.caller;
+    let who = caller.caller_id.as_deref().or(caller.user.as_deref()).unwrap_or("-");
+    match &caller.conversation {
+        Some(conversation) => format!("{who} in {conversation}"),
+        None => who.to_owned(),
+    }
+}
+
+fn show_summary(summary: &Summary, brief: bool, screen: Screen) -> Result<(), Failure> {
+    if screen.json {
+        let brief = brief.then(|| summary.to_brief());
+        match brief {
+            Some(brief) => screen.document(&brief)?,
+            None => screen.document(summary)?,
+        }
+        return Ok(());
+    }
+    if summary.total_calls == 0 {
+        let id = &summary.conversation_id;
+        screen.note(format_args!("no calls of the conversation `{id}` are recorded"));
+        return Ok(());
+    }
+    if !brief {
+        screen.line(format_args!("{BOLD}conversation{BOLD:#} {}", summary.conversation_id))?;
+    }
+    let (total, good, bad) =
+        (summary.total_calls, summary.successful_calls, summary.failed_calls);
+    screen.line(format_args!(
+        "{total} calls: {good} succeeded, {bad} did not ({:.1} % success)",
+        summary.success_rate
+    ))?;
+    let mut table = Grid::new(&["TOOL", "CALLS"]);
+    for (tool, calls) in &summary.tool_usage {
+        table.row([strong(tool), number(calls.to_string())]);
+    }
+    screen.table(table)?;
+    Ok(())
+}
+
+/// A time as the clock on the wall shows it.
+fn local_time(at: Timestamp) -> String {
+    at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}

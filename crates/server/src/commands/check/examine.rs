@@ -1,0 +1,127 @@
+//! Reads definitions as the engine would, and goes on where the engine stops:
+//! to what nothing here can run, and to what could be better.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use windlass::definition::{
+    Definition, Limits, LoadError, LoadedFile, lint, load_folder, parse_all, read_file,
+};
+use windlass::{BoxFuture, Call, Engine, Error, Executor, Output, ToolBuilder};
+
+use super::{Finding, Report, Severity};
+use crate::exit::Failure;
+use crate::wiring;
+
+/// Examines files and folders.
+pub(super) fn examine(paths: &[PathBuf]) -> Result<Report, Failure> {
+    let mut report = Report::default();
+    let engine = Engine::builder().build()?;
+    let mut owners: HashMap<String, String> = HashMap::new();
+    for path in paths {
+        let files = if path.is_dir() {
+            let folder = load_folder(path);
+            report.findings.extend(folder.errors.iter().map(error));
+            folder.files
+        } else {
+            vec![read_one(path.clone())]
+        };
+        for file in files {
+            report.files += 1;
+            match &file.outcome {
+                Err(errors) => report.findings.extend(errors.iter().map(error)),
+                Ok(parsed) => {
+                    report.tools += parsed.tools.len();
+                    let name = file.path.display().to_string();
+                    for definition in &parsed.tools {
+                        let place = Place { file: &name, definition };
+                        let owner = owners.insert(definition.spec.name.to_string(), name.clone());
+                        // The same file named twice is no conflict.
+                        if let Some(owner) = owner.filter(|owner| *owner != name) {
+                            report.findings.push(place.error(format!(
+                                "the tool `{}` is already defined in {owner}",
+                                definition.spec.name
+                            )));
+                        }
+                        report.findings.extend(place.examine(&engine));
+                    }
+                }
+            }
+        }
+    }
+    Ok(report)
+}
+
+fn read_one(path: PathBuf) -> LoadedFile {
+    let limits = Limits::default();
+    let outcome = read_file(&path, &limits)
+        .map_err(|error| vec![error])
+        .and_then(|text| parse_all(&path.display().to_string(), &text, &limits));
+    LoadedFile { path, outcome }
+}
+
+/// A definition and the file that it is in.
+struct Place<'a> {
+    file: &'a str,
+    definition: &'a Definition,
+}
+
+impl Place<'_> {
+    fn examine(&self, engine: &Engine) -> Vec<Finding> {
+        let definition = self.definition;
+        let mut findings = Vec::new();
+        let executor = wiring::bind(&definition.spec).unwrap_or_else(|error| {
+            let severity = Severity::Warning;
+            let message = format!("`{}` cannot run here: {error}", definition.spec.name);
+            findings.push(Finding { severity, ..self.error(message) });
+            Arc::new(Nothing)
+        });
+        let builder = ToolBuilder::new(definition.spec.clone(), executor);
+        let builder = (definition.presets.iter())
+            .fold(builder, |builder, (name, preset)| builder.preset(name, preset.clone()));
+        if let Err(error) = engine.registry().replace(builder) {
+            findings.push(self.error(error.message().to_owned()));
+        }
+        findings.extend(lint(definition).into_iter().map(|lint| Finding {
+            severity: Severity::Warning,
+            file: self.file.to_owned(),
+            line: lint.line,
+            column: lint.column,
+            message: lint.message,
+            hint: Some(lint.hint),
+        }));
+        findings
+    }
+
+    fn error(&self, message: String) -> Finding {
+        Finding {
+            severity: Severity::Error,
+            file: self.file.to_owned(),
+            line: self.definition.line,
+            column: self.definition.column,
+            message,
+            hint: None,
+        }
+    }
+}
+
+fn error(error: &LoadError) -> Finding {
+    Finding {
+        severity: Severity::Error,
+        file: error.file.clone(),
+        line: error.line,
+        column: error.column,
+        message: error.message.clone(),
+        hint: error.hint.clone(),
+    }
+}
+
+/// Stands in for code that is not here; it is never called.
+struct Nothing;
+
+impl Executor for Nothing {
+    fn execute<'a>(&'a self, _call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
+        Box::pin(std::future::ready(Ok(Output::default())))
+    }
+}

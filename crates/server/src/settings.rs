@@ -1,0 +1,235 @@
+//! Where everything is and how the engine runs: flags, environment and
+//! `windlass.yaml` become one checked [`Settings`], once.
+//!
+//! A flag wins over the environment, the environment over the file, the file
+//! over the default. Paths in the file are relative to the file, all others to
+//! the current folder.
+
+mod file;
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use windlass::{Lang, WatchOptions};
+
+use crate::cli::Global;
+use crate::exit::Failure;
+use file::File;
+
+/// The name of the settings file; it marks the root of a project.
+pub(crate) const FILE: &str = "windlass.yaml";
+/// The database of a project, below its root.
+const DATABASE: &str = ".windlass/windlass.db";
+/// Where definitions are if nobody says otherwise.
+const TOOLS: &str = "tools";
+
+/// Everything that can be set, resolved.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// The settings file, where there is one.
+    pub(crate) file: Option<PathBuf>,
+    /// Where definitions are read from.
+    pub(crate) tools: Vec<ToolsFolder>,
+    /// Where records are kept.
+    pub(crate) database: Database,
+    /// The language of descriptions and errors.
+    pub(crate) lang: Lang,
+    /// How a server looks for changed definitions, if it does.
+    pub(crate) reload: Option<WatchOptions>,
+    /// What the engine is built with.
+    pub(crate) engine: EngineSettings,
+}
+
+/// A folder of definitions.
+#[derive(Debug)]
+pub(crate) struct ToolsFolder {
+    pub(crate) path: PathBuf,
+    /// Whether somebody asked for it; the default folder may be missing.
+    pub(crate) asked_for: bool,
+}
+
+/// Where records are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Database {
+    /// Only while the program runs.
+    Memory,
+    /// In a SQLite file.
+    File(PathBuf),
+}
+
+/// The engine's settings that were set; the rest is the engine's default.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct EngineSettings {
+    pub(crate) strict_validation: Option<bool>,
+    pub(crate) max_concurrent: Option<usize>,
+    pub(crate) queue_size: Option<usize>,
+    pub(crate) default_timeout: Option<Duration>,
+    pub(crate) max_output_bytes: Option<usize>,
+}
+
+impl EngineSettings {
+    pub(crate) fn apply(self, to: &mut windlass::Settings) {
+        fn set<T>(field: &mut T, value: Option<T>) {
+            if let Some(value) = value {
+                *field = value;
+            }
+        }
+        set(&mut to.strict_validation, self.strict_validation);
+        set(&mut to.max_concurrent, self.max_concurrent);
+        set(&mut to.queue_size, self.queue_size);
+        set(&mut to.default_timeout, self.default_timeout);
+        set(&mut to.max_output_bytes, self.max_output_bytes);
+    }
+}
+
+impl Settings {
+    /// Resolves the settings of this run.
+    pub(crate) fn resolve(global: &Global) -> Result<Self, Failure> {
+        let here = env::current_dir().map_err(|error| {
+            Failure::usage(format!("the current folder cannot be read: {error}"))
+        })?;
+        let (root, path) = find_project(global.project.as_deref(), &here)?;
+        let file = path.as_deref().map(File::read).transpose()?.unwrap_or_default();
+        let base = root.as_deref().unwrap_or(&here);
+        Ok(Self {
+            tools: tools_folders(global, file.tools_directory.as_deref(), base)?,
+            database: database(global, file.database.as_deref(), root.as_deref())?,
+            lang: lang(global)?.or(file.lang).unwrap_or_default(),
+            reload: file.auto_reload.unwrap_or(true).then(|| WatchOptions {
+                interval: file.reload_interval.unwrap_or(WatchOptions::default().interval),
+                notify: file.watch_for_changes.unwrap_or(false),
+            }),
+            engine: file.engine,
+            file: path,
+        })
+    }
+
+    /// The settings in words, for `-v`.
+    pub(crate) fn describe(&self) -> String {
+        let file = match &self.file {
+            Some(path) => path.display().to_string(),
+            None => format!("no {FILE}"),
+        };
+        let tools: Vec<String> =
+            self.tools.iter().map(|folder| folder.path.display().to_string()).collect();
+        let reload = match &self.reload {
+            None => "off".to_owned(),
+            Some(WatchOptions { interval, notify }) => {
+                let how = if *notify { ", and at once when told" } else { "" };
+                format!("every {}{how}", windlass::duration::format(*interval))
+            }
+        };
+        format!(
+            "settings: {file}\ntools: {}\ndatabase: {}\nreload (when serving): {reload}",
+            tools.join(", "),
+            self.database.describe(),
+        )
+    }
+}
+
+impl Database {
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Self::Memory => "in memory, forgotten at the end".to_owned(),
+            Self::File(path) => path.display().to_string(),
+        }
+    }
+}
+
+/// The root of the project and its settings file.
+fn find_project(
+    named: Option<&Path>,
+    here: &Path,
+) -> Result<(Option<PathBuf>, Option<PathBuf>), Failure> {
+    if let Some(root) = named {
+        if !root.is_dir() {
+            return Err(Failure::usage(format!("--project {}: no such folder", root.display()))
+                .hint(format!("`windlass init {}` makes one", root.display())));
+        }
+        let file = root.join(FILE);
+        let file = file.is_file().then_some(file);
+        return Ok((Some(root.to_owned()), file));
+    }
+    let home = env::home_dir();
+    for folder in here.ancestors() {
+        let file = folder.join(FILE);
+        if file.is_file() {
+            return Ok((Some(folder.to_owned()), Some(file)));
+        }
+        if Some(folder) == home.as_deref() {
+            break;
+        }
+    }
+    Ok((None, None))
+}
+
+fn tools_folders(
+    global: &Global,
+    in_file: Option<&Path>,
+    base: &Path,
+) -> Result<Vec<ToolsFolder>, Failure> {
+    let named: Vec<(PathBuf, &str)> = match variable("WINDLASS_TOOLS") {
+        _ if !global.tools.is_empty() => {
+            global.tools.iter().map(|path| (path.clone(), "--tools")).collect()
+        }
+        Some(paths) => env::split_paths(&paths).map(|path| (path, "WINDLASS_TOOLS")).collect(),
+        None => {
+            let asked_for = in_file.is_some();
+            let path = base.join(in_file.unwrap_or(Path::new(TOOLS)));
+            return Ok(vec![ToolsFolder { path, asked_for }]);
+        }
+    };
+    if let Some((path, from)) = named.iter().find(|(path, _)| !path.is_dir()) {
+        let what = if path.exists() { "not a folder" } else { "no such folder" };
+        return Err(Failure::usage(format!("{from} {}: {what}", path.display()))
+            .hint("name a folder with tool definitions in *.yaml or *.json files"));
+    }
+    Ok(named.into_iter().map(|(path, _)| ToolsFolder { path, asked_for: true }).collect())
+}
+
+fn database(
+    global: &Global,
+    in_file: Option<&str>,
+    root: Option<&Path>,
+) -> Result<Database, Failure> {
+    let named = global.database.clone().or_else(|| variable("WINDLASS_DATABASE"));
+    if let Some(path) = named {
+        return Ok(match path.as_str() {
+            ":memory:" => Database::Memory,
+            path => Database::File(path.into()),
+        });
+    }
+    match (in_file, root) {
+        (Some(":memory:"), _) => Ok(Database::Memory),
+        (Some(path), Some(root)) => Ok(Database::File(root.join(path))),
+        (_, Some(root)) => Ok(Database::File(root.join(DATABASE))),
+        (_, None) => data_home()
+            .map(|folder| Database::File(folder.join("windlass/windlass.db")))
+            .ok_or_else(|| {
+                Failure::usage("there is no home folder to keep the database in")
+                    .hint("name a file with --database PATH, or `:memory:` for none")
+            }),
+    }
+}
+
+/// The user's folder for data of programs, as the XDG standard has it.
+fn data_home() -> Option<PathBuf> {
+    variable("XDG_DATA_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+        .or_else(|| env::home_dir().map(|home| home.join(".local/share")))
+}
+
+fn lang(global: &Global) -> Result<Option<Lang>, Failure> {
+    if let Some(lang) = global.lang {
+        return Ok(Some(lang));
+    }
+    let parse = |tag: String| tag.parse().map_err(|why| format!("WINDLASS_LANG: {why}"));
+    variable("WINDLASS_LANG").map(parse).transpose().map_err(Failure::usage)
+}
+
+/// A variable of the environment; an empty one is as good as none.
+fn variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
+}

@@ -1,0 +1,95 @@
+//! The one place that names every kind of tool and every store.
+
+use std::io;
+use std::sync::Arc;
+
+use windlass::definition::LoadError;
+use windlass::{Engine, EngineBuilder, Error, Executor, Kind, MemoryStore, RecordStore, ToolSpec};
+use windlass_executors::builtin;
+use windlass_store::SqliteStore;
+
+use crate::exit::Failure;
+use crate::output::Screen;
+use crate::settings::{Database, Settings};
+
+/// Finds what runs a definition.
+type Bind = fn(&ToolSpec) -> Result<Arc<dyn Executor>, Error>;
+
+/// The kinds of tools that definitions may name.
+const KINDS: &[(Kind, Bind)] = &[(Kind::Builtin, builtin::bind)];
+
+/// An engine with all tools, which keeps its records in the database.
+pub(crate) fn engine(settings: &Settings, screen: &Screen) -> Result<Engine, Failure> {
+    let builder = match &settings.database {
+        Database::Memory => Engine::builder(),
+        Database::File(path) => Engine::builder().store(SqliteStore::open(path)?),
+    };
+    load(builder, settings, screen)
+}
+
+/// An engine with all tools for those who only look at them: nothing is
+/// opened or created on disk.
+pub(crate) fn catalogue(settings: &Settings, screen: &Screen) -> Result<Engine, Failure> {
+    load(Engine::builder(), settings, screen)
+}
+
+/// The records. A database that does not exist yet is not created to be read.
+pub(crate) fn records(database: &Database) -> Result<Box<dyn RecordStore>, Failure> {
+    Ok(match database {
+        Database::File(path) if path.exists() => Box::new(SqliteStore::open(path)?),
+        _ => Box::new(MemoryStore::new()),
+    })
+}
+
+/// What runs a definition, or why nothing here does.
+pub(crate) fn bind(spec: &ToolSpec) -> Result<Arc<dyn Executor>, Error> {
+    match KINDS.iter().find(|(kind, _)| *kind == spec.kind) {
+        Some((_, bind)) => bind(spec),
+        None => Err(Error::new(
+            windlass::ErrorKind::ExecutorNotFound,
+            format!("this program runs no tools of the kind `{}`", spec.kind),
+        )),
+    }
+}
+
+fn load(builder: EngineBuilder, settings: &Settings, screen: &Screen) -> Result<Engine, Failure> {
+    let builder = KINDS.iter().fold(builder, |builder, (kind, bind)| builder.kind(*kind, bind));
+    let engine = builder.output_tool().settings(|own| settings.engine.apply(own)).build()?;
+    for folder in &settings.tools {
+        if folder.path.is_dir() {
+            let report = engine.load_folder(&folder.path);
+            report.errors.iter().for_each(|error| warn(screen, error));
+        } else if folder.asked_for {
+            screen.warn(format_args!("{}: no such folder of tools", folder.path.display()));
+        }
+    }
+    // Last, so that a definition of the user's wins over a built-in of its
+    // name. That a name is taken is the only thing which can be wrong here.
+    for (file, text) in builtin::DEFINITIONS {
+        engine.load_text(&format!("builtin/{file}"), text);
+    }
+    Ok(engine)
+}
+
+fn warn(screen: &Screen, error: &LoadError) {
+    // A refusal by the registry has no place in a file.
+    if error.file.is_empty() {
+        screen.warn(&error.message);
+    } else {
+        screen.warn(error);
+    }
+}
+
+/// Runs a command that waits for something.
+pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = runtime()?;
+    let done = runtime.block_on(work);
+    // What ignores its cancellation must not keep the program from ending.
+    runtime.shutdown_background();
+    done
+}
+
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    // A tool that computes keeps one thread busy; the other hears Ctrl-C.
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()
+}
