@@ -11,6 +11,10 @@ mod report;
 
 use report::{Figure, Table};
 
+/// As in the `windlass` binary.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Names a group of figures and the code that measures them.
 type Group = (&'static str, fn() -> anyhow::Result<Vec<Figure>>);
 

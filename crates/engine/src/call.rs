@@ -37,7 +37,7 @@ impl CallRequest {
         Self {
             tool: tool.into(),
             arguments: arguments.into(),
-            context: Arc::default(),
+            context: Context::unnamed(),
             call_ref: None,
             timeout: None,
             cancel: None,

@@ -15,11 +15,11 @@ pub struct Content {
     #[serde(flatten)]
     pub body: Body,
     /// Facts about the block: a title, a size, a mime type.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub meta: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "Facts::is_empty")]
+    pub meta: Facts,
     /// The variable under which a workflow keeps this block; empty for none.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub save_as: String,
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub save_as: Box<str>,
 }
 
 /// The kinds of blocks.
@@ -70,7 +70,7 @@ impl Data {
 impl Content {
     /// A block with this body.
     pub fn new(body: Body) -> Self {
-        Self { body, meta: Map::new(), save_as: String::new() }
+        Self { body, meta: Facts::default(), save_as: Box::default() }
     }
 
     /// A text.
@@ -115,13 +115,13 @@ impl Content {
     /// The same block with a fact about it.
     #[must_use]
     pub fn with_meta(mut self, key: &str, value: impl Into<Value>) -> Self {
-        self.meta.insert(key.to_owned(), value.into());
+        self.meta.insert(key, value);
         self
     }
 
     /// The same block, to be kept under this variable.
     #[must_use]
-    pub fn saved_as(mut self, variable: impl Into<String>) -> Self {
+    pub fn saved_as(mut self, variable: impl Into<Box<str>>) -> Self {
         self.save_as = variable.into();
         self
     }
@@ -140,6 +140,39 @@ impl Content {
     }
 }
 
+/// Named facts. Most blocks and results have none, so that costs a pointer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Map<String, Value>")]
+pub struct Facts(Option<Box<Map<String, Value>>>);
+
+impl Facts {
+    /// Adds a fact, in place of an earlier one of its name.
+    pub fn insert(&mut self, name: &str, value: impl Into<Value>) {
+        self.0.get_or_insert_default().insert(name.to_owned(), value.into());
+    }
+
+    /// A fact.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.0.as_ref()?.get(name)
+    }
+
+    /// All facts.
+    pub fn iter(&self) -> impl Iterator<Item = (&String, &Value)> {
+        self.0.iter().flat_map(|facts| facts.iter())
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.as_ref().is_none_or(|facts| facts.is_empty())
+    }
+}
+
+impl From<Map<String, Value>> for Facts {
+    fn from(facts: Map<String, Value>) -> Self {
+        Self((!facts.is_empty()).then(|| Box::new(facts)))
+    }
+}
+
 /// Everything a tool gives back.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Output {
@@ -147,21 +180,21 @@ pub struct Output {
     pub content: Vec<Content>,
     /// The result as data, where it differs from the blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub structured: Option<Value>,
+    pub structured: Option<Box<Value>>,
     /// Facts about the run, for people and programs, not for the model.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub metadata: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "Facts::is_empty")]
+    pub metadata: Facts,
     /// Set where the content is only the beginning of a larger result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub truncated: Option<Truncated>,
+    pub truncated: Option<Box<Truncated>>,
 }
 
 /// Says that a result was cut, and where the whole of it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Truncated {
     /// Names the whole result; read it with the `read_output` tool or
-    /// `windlass calls ID --output`.
-    pub handle: String,
+    /// `windlass calls ID --output`. None where it could not be kept.
+    pub handle: Option<String>,
     /// The size of the whole, in bytes.
     pub total_bytes: u64,
     /// How much of it the content shows.
@@ -182,20 +215,20 @@ impl Output {
     /// The same output with a structured value beside its blocks.
     #[must_use]
     pub fn with_structured(mut self, value: impl Into<Value>) -> Self {
-        self.structured = Some(value.into());
+        self.structured = Some(Box::new(value.into()));
         self
     }
 
     /// The same output with a fact about the run.
     #[must_use]
     pub fn with_metadata(mut self, key: &str, value: impl Into<Value>) -> Self {
-        self.metadata.insert(key.to_owned(), value.into());
+        self.metadata.insert(key, value);
         self
     }
 
     /// The result as data: the structured value, else a single JSON block.
     pub fn value(&self) -> Option<&Value> {
-        self.structured.as_ref().or(match self.content.as_slice() {
+        self.structured.as_deref().or(match self.content.as_slice() {
             [Content { body: Body::Json(value), .. }] => Some(value),
             _ => None,
         })
@@ -204,7 +237,7 @@ impl Output {
     /// All blocks as one text, joined by newlines (S3.15's `plain_text`).
     pub fn to_text(&self) -> String {
         match self.content.as_slice() {
-            [] => self.structured.as_ref().map(Value::to_string).unwrap_or_default(),
+            [] => self.structured.as_deref().map(Value::to_string).unwrap_or_default(),
             [one] => one.to_text(),
             many => many.iter().map(Content::to_text).collect::<Vec<_>>().join("\n"),
         }

@@ -3,7 +3,7 @@
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -81,6 +81,12 @@ pub struct Context {
 }
 
 impl Context {
+    /// The context of a call that names none, made once.
+    pub(crate) fn unnamed() -> Arc<Self> {
+        static UNNAMED: LazyLock<Arc<Context>> = LazyLock::new(Arc::default);
+        Arc::clone(&UNNAMED)
+    }
+
     /// A context for this caller.
     pub fn new(caller: Caller) -> Self {
         Self { caller: Arc::new(caller), ..Self::default() }

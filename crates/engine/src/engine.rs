@@ -53,9 +53,10 @@ impl Engine {
     /// Runs a call. It always ends in exactly one result and one record; a
     /// future that is dropped stops the work and is recorded as cancelled.
     pub async fn call(&self, mut request: CallRequest) -> CallResult {
-        let mut open = self.0.journal.open(&mut request).await;
+        self.0.journal.ready().await;
+        let mut open = self.0.journal.open(&mut request);
         let outcome = self.run(&request, &mut open).await;
-        open.close(outcome)
+        open.close(outcome.map(Arc::new))
     }
 
     async fn run(&self, request: &CallRequest, open: &mut OpenCall<'_>) -> Result<Output, Error> {

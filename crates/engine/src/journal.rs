@@ -37,12 +37,16 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Opens a call. Waits while the store is so far behind that taking more
-    /// would have no bound.
-    pub(crate) async fn open(&self, request: &mut CallRequest) -> OpenCall<'_> {
+    /// Waits while the store is so far behind that taking more calls would
+    /// have no bound.
+    pub(crate) async fn ready(&self) {
         if !self.store.keeps_up() {
             self.store.caught_up().await;
         }
+    }
+
+    /// Opens a call.
+    pub(crate) fn open(&self, request: &mut CallRequest) -> OpenCall<'_> {
         let created_at = Timestamp::now();
         OpenCall {
             journal: self,
@@ -128,11 +132,7 @@ impl OpenCall<'_> {
     }
 
     /// Closes the call with what came of it.
-    pub(crate) fn close(mut self, outcome: Result<Output, Error>) -> CallResult {
-        self.finish(outcome.map(Arc::new))
-    }
-
-    fn finish(&mut self, outcome: Result<Arc<Output>, Error>) -> CallResult {
+    pub(crate) fn close(&mut self, outcome: Result<Arc<Output>, Error>) -> CallResult {
         self.closed = true;
         let run_time = match self.attempts {
             0 => Duration::ZERO,
@@ -239,7 +239,7 @@ impl OpenCall<'_> {
 impl Drop for OpenCall<'_> {
     fn drop(&mut self) {
         if !self.closed {
-            let _ = self.finish(Err(Error::new(ErrorKind::Cancelled, "the caller went away")));
+            let _ = self.close(Err(Error::new(ErrorKind::Cancelled, "the caller went away")));
         }
     }
 }

@@ -39,7 +39,7 @@ mod text;
 mod tool;
 
 pub use call::{Call, CallRequest, CallResult};
-pub use content::{Body, Content, Data, Output, Truncated};
+pub use content::{Body, Content, Data, Facts, Output, Truncated};
 pub use context::{Agent, Caller, CallerType, Context, Objects};
 pub use engine::{Engine, EngineBuilder, Settings};
 pub use error::{Error, ErrorKind, KindInfo, Violation};

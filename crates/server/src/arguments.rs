@@ -10,7 +10,7 @@
 //! | `key:=json` | JSON, whatever the tool wants |
 //! | `key:=@file` | the file's JSON |
 
-use std::fs;
+use std::fs::File;
 use std::io::Read;
 
 use serde_json::{Map, Value};
@@ -20,7 +20,8 @@ use crate::exit::Failure;
 /// More than this is not an argument but a mistake.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
-const FORMS: &str = "write '{\"key\": \"value\"}', key=value, key:=json, @file.json, or - for stdin";
+const FORMS: &str =
+    "write '{\"key\": \"value\"}', key=value, key:=json, @file.json, or - for stdin";
 
 /// Whether reading these words takes stdin.
 pub(crate) fn take_stdin(words: &[String]) -> bool {
@@ -57,12 +58,7 @@ pub(crate) fn variable(word: &str) -> Result<(String, Value), Failure> {
 /// The whole object, if the word stands for one.
 fn whole(word: &str) -> Result<Option<Map<String, Value>>, Failure> {
     if word == "-" {
-        let mut text = String::new();
-        std::io::stdin()
-            .take(MAX_BYTES)
-            .read_to_string(&mut text)
-            .map_err(|error| Failure::usage(format!("stdin cannot be read: {error}")))?;
-        return object(&text, "stdin").map(Some);
+        return object(&text(std::io::stdin(), "stdin")?, "stdin").map(Some);
     }
     if let Some(path) = word.strip_prefix('@') {
         return object(&file(path)?, path).map(Some);
@@ -96,7 +92,9 @@ fn pair<'a>(word: &'a str, schema: Option<&Value>) -> Result<(&'a str, Value), F
         None => (key, false),
     };
     if key.is_empty() {
-        return Err(Failure::usage(format!("`{}` has no name before the =", shown(word))).hint(FORMS));
+        return Err(
+            Failure::usage(format!("`{}` has no name before the =", shown(word))).hint(FORMS)
+        );
     }
     let from_file = value.strip_prefix('@').map(|path| file(path).map(|text| (text, path)));
     let value = match (from_file.transpose()?, forced) {
@@ -130,14 +128,22 @@ fn json(text: &str, from: &str) -> Result<Value, Failure> {
 }
 
 fn file(path: &str) -> Result<String, Failure> {
-    let unreadable = |error: std::io::Error| {
-        Failure::usage(format!("@{path}: cannot be read: {error}"))
+    let file = File::open(path).map_err(|error| {
+        Failure::usage(format!("@{path}: cannot be opened: {error}"))
             .hint("for a text that begins with @, write key:='\"@…\"'")
-    };
-    if fs::metadata(path).map_err(unreadable)?.len() > MAX_BYTES {
-        return Err(Failure::usage(format!("@{path}: larger than {MAX_BYTES} bytes")));
+    })?;
+    text(file, path)
+}
+
+fn text(from: impl Read, name: &str) -> Result<String, Failure> {
+    let mut text = String::new();
+    from.take(MAX_BYTES + 1)
+        .read_to_string(&mut text)
+        .map_err(|error| Failure::usage(format!("{name}: cannot be read: {error}")))?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(Failure::usage(format!("{name}: larger than {MAX_BYTES} bytes")));
     }
-    fs::read_to_string(path).map_err(unreadable)
+    Ok(text)
 }
 
 fn kind_of(value: &Value) -> &'static str {
@@ -193,8 +199,8 @@ mod tests {
             (&["=1"], "no name"),
             (&["a=1", "a=2"], "given twice"),
             (&["a:=nope"], "not valid JSON"),
-            (&["@/no/such/file"], "cannot be read"),
-            (&["a=@/no/such/file"], "cannot be read"),
+            (&["@/no/such/file"], "cannot be opened"),
+            (&["a=@/no/such/file"], "cannot be opened"),
         ] {
             let failure = read(&words(typed), None).unwrap_err();
             assert!(failure.message.contains(part), "{typed:?}: {failure}");

@@ -72,11 +72,8 @@ pub(crate) struct Global {
 /// When to use colours.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Color {
-    /// On a terminal
     Auto,
-    /// Always
     Always,
-    /// Never
     Never,
 }
 

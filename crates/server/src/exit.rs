@@ -64,7 +64,8 @@ impl Exit {
 
     /// The table as the help shows it.
     pub(crate) fn table() -> String {
-        let lines = Self::ALL.iter().map(|exit| format!("  {:>3}  {}", exit.code(), exit.meaning()));
+        let lines =
+            Self::ALL.iter().map(|exit| format!("  {:>3}  {}", exit.code(), exit.meaning()));
         lines.collect::<Vec<_>>().join("\n")
     }
 }

@@ -133,14 +133,19 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// A table with these columns.
+    /// A table with these columns; a name that begins with `>` is a column of
+    /// numbers.
     pub(crate) fn new(columns: &[&str]) -> Self {
         let mut table = Table::new();
         let terminal = table.width();
         table.load_preset(presets::NOTHING);
-        table.set_header(columns.iter().map(|name| Cell::new(name).add_attribute(Attribute::Bold)));
-        for column in table.column_iter_mut() {
+        let names = columns.iter().map(|name| name.trim_start_matches('>'));
+        table.set_header(names.map(|name| Cell::new(name).add_attribute(Attribute::Bold)));
+        for (column, name) in table.column_iter_mut().zip(columns) {
             column.set_padding((0, 2));
+            if name.starts_with('>') {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
         }
         if AutoStream::choice(&io::stdout()) == ColorChoice::Never {
             table.force_no_tty();
@@ -195,11 +200,6 @@ pub(crate) fn cell(text: impl AsRef<str>) -> Cell {
 /// A cell that stands out.
 pub(crate) fn strong(text: impl AsRef<str>) -> Cell {
     cell(text).add_attribute(Attribute::Bold)
-}
-
-/// A cell with a number.
-pub(crate) fn number(text: impl AsRef<str>) -> Cell {
-    cell(text).set_alignment(CellAlignment::Right)
 }
 
 /// A cell that says how a call ended.

@@ -91,7 +91,7 @@ impl Settings {
         })?;
         let (root, path) = find_project(global.project.as_deref(), &here)?;
         let file = path.as_deref().map(File::read).transpose()?.unwrap_or_default();
-        let base = root.as_deref().unwrap_or(&here);
+        let base = root.as_deref().unwrap_or(Path::new(""));
         Ok(Self {
             tools: tools_folders(global, file.tools_directory.as_deref(), base)?,
             database: database(global, file.database.as_deref(), root.as_deref())?,
@@ -155,7 +155,9 @@ fn find_project(
     for folder in here.ancestors() {
         let file = folder.join(FILE);
         if file.is_file() {
-            return Ok((Some(folder.to_owned()), Some(file)));
+            // Messages name what is in the current folder as people do.
+            let root = if folder == here { Path::new("") } else { folder };
+            return Ok((Some(root.to_owned()), Some(root.join(FILE))));
         }
         if Some(folder) == home.as_deref() {
             break;

@@ -53,7 +53,6 @@ fn bare(path: &std::path::Path, records: usize) -> Result<Duration, Box<dyn std:
         transaction.commit()?;
         time += began.elapsed();
     }
-    eprintln!("bare sched {:?}", std::fs::read_to_string("/proc/thread-self/schedstat"));
     Ok(time)
 }
 

@@ -115,14 +115,9 @@ impl Writer {
         self.counts.clear();
         let transaction =
             self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let t0 = Instant::now();
         insert(&transaction, records, &mut self.counts)?;
-        let t1 = Instant::now();
         add_counts(&transaction, &self.counts)?;
-        let t2 = Instant::now();
-        let e = transaction.commit();
-        eprintln!("sched {} rows {} keys {} insert {:?} counts {:?} commit {:?}", std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default().trim(), records.len(), self.counts.len(), t1-t0, t2-t1, t2.elapsed());
-        e
+        transaction.commit()
     }
 
     fn succeeded(&mut self, records: usize) {

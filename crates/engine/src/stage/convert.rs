@@ -42,19 +42,31 @@ pub(crate) async fn convert(
         }
     };
     let total = whole.len();
-    store.keep_output(&call.caller().tenant, call.id, whole).await?;
     let handle = call.id.to_string();
-    let notice = format!(
-        "\n\n[The result was cut: {} of {total} bytes are shown. To read on, call read_output with \
-         {{\"handle\": \"{handle}\", \"offset\": {read_on}}}, or ask for less.]",
-        shown.len(),
-    );
+    let kept = store.keep_output(&call.caller().tenant, call.id, whole).await;
+    let rest = match &kept {
+        Ok(()) => format!(
+            "To read on, call read_output with {{\"handle\": \"{handle}\", \"offset\": {read_on}}}, \
+             or ask for less."
+        ),
+        Err(error) => {
+            tracing::warn!(call = %call.id, %error, "a result was cut and could not be kept");
+            "The rest could not be kept; ask for less.".to_owned()
+        }
+    };
     let shown_bytes = shown.len() as u64;
+    let notice =
+        format!("\n\n[The result was cut: {shown_bytes} of {total} bytes are shown. {rest}]");
+    let truncated = Truncated {
+        handle: kept.is_ok().then_some(handle),
+        total_bytes: total as u64,
+        shown_bytes,
+    };
     Ok(Output {
         content: vec![Content::text(shown + &notice)],
         structured: None,
         metadata: output.metadata,
-        truncated: Some(Truncated { handle, total_bytes: total as u64, shown_bytes }),
+        truncated: Some(Box::new(truncated)),
     })
 }
 
@@ -121,7 +133,7 @@ pub(crate) fn output_size(output: &Output, limit: usize) -> usize {
                 pay(data.base64.len(), &mut left)
             }
         };
-        fits && block.meta.values().all(|value| spend(value, &mut left))
+        fits && block.meta.iter().all(|(_, value)| spend(value, &mut left))
     });
     let fits = fits && output.structured.as_ref().is_none_or(|value| spend(value, &mut left));
     if fits { limit - left } else { limit + 1 }

@@ -73,11 +73,7 @@ fn after_help() -> String {
 }
 
 /// Runs the command.
-pub(crate) fn run(
-    args: CallArgs,
-    mut settings: Settings,
-    screen: Screen,
-) -> Result<Exit, Failure> {
+pub(crate) fn run(args: CallArgs, mut settings: Settings, screen: Screen) -> Result<Exit, Failure> {
     if args.strict {
         settings.engine.strict_validation = Some(true);
     }
@@ -93,15 +89,12 @@ pub(crate) fn run(
             raw: args.raw,
             kept: settings.database != Database::Memory,
         };
-        // A program that reads only a part of the result still gets the code.
         let exit = show::show(&result, &view, screen)?;
-        match stored {
-            Ok(()) => Ok(exit),
-            Err(error) => Err(Failure::new(
-                Exit::Storage,
-                format!("the call ran, but its record was not kept: {error}"),
-            )),
+        if let Err(error) = stored {
+            screen.error(format_args!("the call ended, but its record was not kept: {error}"));
+            return Ok(Exit::Storage);
         }
+        Ok(exit)
     })
 }
 

@@ -14,7 +14,7 @@ use windlass::{
 
 use crate::cli;
 use crate::exit::{Exit, Failure};
-use crate::output::{BOLD, Grid, Screen, cell, number, spent, status, strong};
+use crate::output::{BOLD, Grid, Screen, cell, spent, status, strong};
 use crate::settings::Settings;
 use crate::wiring;
 
@@ -130,7 +130,7 @@ async fn list(
 }
 
 fn show_page(page: &RecordPage, screen: Screen) -> Result<(), Failure> {
-    let columns = ["TIME", "ID", "TOOL", "STATUS", "DURATION", "CALLER", "ERROR"];
+    let columns = ["TIME", "ID", "TOOL", "STATUS", ">DURATION", "CALLER", "ERROR"];
     let mut table = Grid::new(&columns).one_line();
     let short = table.on_terminal();
     for record in &page.records {
@@ -141,7 +141,7 @@ fn show_page(page: &RecordPage, screen: Screen) -> Result<(), Failure> {
             cell(id),
             strong(&*record.tool_name),
             status(record.status),
-            number(spent(record.run_time)),
+            cell(duration(record)),
             cell(caller(record)),
             cell(record.error.as_ref().map_or("", |error| error.message.as_str())),
         ]);
@@ -151,6 +151,11 @@ fn show_page(page: &RecordPage, screen: Screen) -> Result<(), Failure> {
         screen.note(format_args!("there are more: add --after {next}"));
     }
     Ok(())
+}
+
+/// How long it ran, if it did.
+fn duration(record: &CallRecord) -> String {
+    if record.attempts == 0 { "-".to_owned() } else { spent(record.run_time) }
 }
 
 /// Who called, and in which conversation.
@@ -180,15 +185,14 @@ fn show_summary(summary: &Summary, brief: bool, screen: Screen) -> Result<(), Fa
     if !brief {
         screen.line(format_args!("{BOLD}conversation{BOLD:#} {}", summary.conversation_id))?;
     }
-    let (total, good, bad) =
-        (summary.total_calls, summary.successful_calls, summary.failed_calls);
+    let (total, good, bad) = (summary.total_calls, summary.successful_calls, summary.failed_calls);
     screen.line(format_args!(
         "{total} calls: {good} succeeded, {bad} did not ({:.1} % success)",
         summary.success_rate
     ))?;
-    let mut table = Grid::new(&["TOOL", "CALLS"]);
+    let mut table = Grid::new(&["TOOL", ">CALLS"]);
     for (tool, calls) in &summary.tool_usage {
-        table.row([strong(tool), number(calls.to_string())]);
+        table.row([strong(tool), cell(calls.to_string())]);
     }
     screen.table(table)?;
     Ok(())

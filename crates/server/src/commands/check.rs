@@ -72,9 +72,8 @@ pub(crate) fn run(args: &CheckArgs, settings: &Settings, screen: Screen) -> Resu
     if args.strict {
         report.findings.iter_mut().for_each(|finding| finding.severity = Severity::Error);
     }
-    let number = |severity| {
-        report.findings.iter().filter(|finding| finding.severity == severity).count()
-    };
+    let number =
+        |severity| report.findings.iter().filter(|finding| finding.severity == severity).count();
     (report.errors, report.warnings) = (number(Severity::Error), number(Severity::Warning));
     if screen.json {
         screen.document(&report)?;
@@ -108,9 +107,10 @@ fn show(report: &Report, screen: Screen) -> Result<(), Failure> {
             continue;
         }
         let Finding { file, line, column, .. } = finding;
-        let hint = finding.hint.as_ref().map_or(String::new(), |hint| {
-            format!("{DIM}; {}{DIM:#}", one_line(hint))
-        });
+        let hint = finding
+            .hint
+            .as_ref()
+            .map_or(String::new(), |hint| format!("{DIM}; {}{DIM:#}", one_line(hint)));
         screen.line(format_args!(
             "{BOLD}{file}:{line}:{column}{BOLD:#}: {style}{word}{style:#}: {}{hint}",
             one_line(&finding.message)

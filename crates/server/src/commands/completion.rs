@@ -17,10 +17,7 @@ pub(crate) struct CompletionArgs {
 
 fn after_help() -> String {
     cli::examples(&[
-        (
-            "bash",
-            "windlass completion bash > ~/.local/share/bash-completion/completions/windlass",
-        ),
+        ("bash", "windlass completion bash > ~/.local/share/bash-completion/completions/windlass"),
         ("zsh, where ~/.zfunc is in $fpath", "windlass completion zsh > ~/.zfunc/_windlass"),
         ("fish", "windlass completion fish > ~/.config/fish/completions/windlass.fish"),
     ])

@@ -7,7 +7,7 @@ use windlass::{TenantId, ToolStatistics};
 
 use crate::cli;
 use crate::exit::{Exit, Failure};
-use crate::output::{Grid, Screen, cell, number, spent, strong};
+use crate::output::{Grid, Screen, cell, spent, strong};
 use crate::settings::Settings;
 use crate::wiring;
 
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &StatsArgs, settings: &Settings, screen: Screen) -> Resu
         screen.note(format_args!("no such calls are recorded (database: {database})"));
         return Ok(Exit::Success);
     }
-    let mut table = Grid::new(&["TOOL", "CALLS", "SUCCESS", "P50", "P95", "P99", "ENDED"]);
+    let mut table = Grid::new(&["TOOL", ">CALLS", ">SUCCESS", ">P50", ">P95", ">P99", "ENDED"]);
     for (name, statistics) in &all.tools {
         table.row(row(name, statistics));
     }
@@ -61,14 +61,13 @@ pub(crate) fn run(args: &StatsArgs, settings: &Settings, screen: Screen) -> Resu
 }
 
 fn row(name: &str, statistics: &ToolStatistics) -> Vec<comfy_table::Cell> {
-    let time = |millis: f64| number(spent(Duration::from_secs_f64(millis / 1000.0)));
-    let ended: Vec<String> = (statistics.by_status.iter())
-        .map(|(status, calls)| format!("{calls} {status}"))
-        .collect();
+    let time = |millis: f64| cell(spent(Duration::from_secs_f64(millis / 1000.0)));
+    let ended: Vec<String> =
+        (statistics.by_status.iter()).map(|(status, calls)| format!("{calls} {status}")).collect();
     vec![
         strong(name),
-        number(statistics.calls.to_string()),
-        number(format!("{:.1} %", statistics.success_rate)),
+        cell(statistics.calls.to_string()),
+        cell(format!("{:.1} %", statistics.success_rate)),
         time(statistics.p50_ms),
         time(statistics.p95_ms),
         time(statistics.p99_ms),

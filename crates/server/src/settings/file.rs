@@ -1,11 +1,12 @@
 //! `windlass.yaml`: every fault at once, each with its line and what to write.
+//!
+//! The file is a flat list of keys with one value each, so it is read from the
+//! parser's events; types are decided by the key, not by how a value looks.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde_json::Value;
-use serde_saphyr::Spanned;
+use granit_parser::{Event, Parser, ScalarStyle};
 use windlass::{Lang, definition, duration};
 
 use super::EngineSettings;
@@ -43,35 +44,33 @@ impl File {
             .map_err(|error| Failure::usage(error.to_string()))?;
         Self::parse(&text).map_err(|faults| {
             let place = path.display();
-            let lines: Vec<String> =
-                faults.iter().map(|fault| format!("{place}:{}: {}", fault.line, fault.why)).collect();
+            let lines: Vec<String> = faults
+                .iter()
+                .map(|fault| format!("{place}:{}: {}", fault.line, fault.why))
+                .collect();
             Failure::usage(lines.join("\n"))
                 .hint("`windlass init` in an empty folder writes a file that explains every key")
         })
     }
 
     fn parse(text: &str) -> Result<Self, Vec<Fault>> {
-        let entries: Option<BTreeMap<String, Spanned<Value>>> = serde_saphyr::from_str(text)
-            .map_err(|error| {
-                let line = error.location().map_or(1, |at| at.line());
-                vec![Fault { line, why: plain_message(&error) }]
-            })?;
         let mut file = Self::default();
         let mut faults = Vec::new();
-        for (key, entry) in entries.unwrap_or_default() {
-            // A key without a value is a key that is not set.
-            if entry.value.is_null() && KEYS.contains(&key.as_str()) {
-                continue;
-            }
-            if let Err(why) = file.set(&key, &entry.value) {
-                faults.push(Fault { line: entry.referenced.line(), why });
-            }
+        let mut seen: Vec<(String, usize)> = Vec::new();
+        for Entry { key, value, line } in entries(text).map_err(|fault| vec![fault])? {
+            let set = match (seen.iter().find(|(known, _)| *known == key), value) {
+                (Some((_, first)), _) => Err(format!("`{key}` is already set in line {first}")),
+                // A key without a value is a key that is not set.
+                (None, None) if KEYS.contains(&key.as_str()) => Ok(()),
+                (None, value) => file.set(&key, &value.unwrap_or_default()),
+            };
+            faults.extend(set.err().map(|why| Fault { line, why }));
+            seen.push((key, line));
         }
-        faults.sort_by_key(|fault| fault.line);
         if faults.is_empty() { Ok(file) } else { Err(faults) }
     }
 
-    fn set(&mut self, key: &str, value: &Value) -> Result<(), String> {
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         let engine = &mut self.engine;
         match key {
             "tools_directory" => self.tools_directory = Some(text(key, value)?.into()),
@@ -94,16 +93,60 @@ impl File {
 /// What is wrong, and in which line.
 #[derive(Debug, PartialEq, Eq)]
 struct Fault {
-    line: u64,
+    line: usize,
     why: String,
 }
 
-/// The reader's own words without its picture of the place.
-fn plain_message(error: &serde_saphyr::Error) -> String {
-    let text = error.to_string();
-    let first = text.lines().next().unwrap_or_default();
-    let first = first.trim_start_matches("error: ");
-    first.split_once(": ").filter(|(at, _)| at.starts_with("line ")).map_or(first, |(_, why)| why).to_owned()
+/// A key, its value where it has one, and the line of the key.
+struct Entry {
+    key: String,
+    value: Option<String>,
+    line: usize,
+}
+
+/// Reads the keys and values of the one mapping that the file is.
+fn entries(text: &str) -> Result<Vec<Entry>, Fault> {
+    const DEPTH: usize = 8;
+    let options = granit_parser::options! {
+        emit_comments: false,
+        flow_nesting_limit: DEPTH,
+        block_nesting_limit: DEPTH,
+    };
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut entries = Vec::new();
+    let mut inside = false;
+    let mut key: Option<(String, usize)> = None;
+    for next in Parser::new_from_str_with_options(text, options) {
+        let (event, span) = next.map_err(|error| Fault {
+            line: error.marker().line(),
+            why: format!("not valid YAML: {}", error.info()),
+        })?;
+        let line = span.start.line();
+        match event {
+            Event::MappingStart(..) if !inside => inside = true,
+            Event::Scalar(text, style, ..) if inside => match key.take() {
+                None => key = Some((text.into_owned(), line)),
+                Some((key, line)) => {
+                    let value = (!is_null(&text, style)).then(|| text.into_owned());
+                    entries.push(Entry { key, value, line });
+                }
+            },
+            Event::Scalar(text, style, ..) if is_null(&text, style) => {}
+            Event::Scalar(..) | Event::SequenceStart(..) if !inside => {
+                return Err(Fault { line, why: "expected `key: value`".to_owned() });
+            }
+            Event::MappingStart(..) | Event::SequenceStart(..) | Event::Alias(_) => {
+                let key = key.map(|(key, _)| key).unwrap_or_default();
+                return Err(Fault { line, why: format!("`{key}` takes one plain value") });
+            }
+            _ => {}
+        }
+    }
+    Ok(entries)
+}
+
+fn is_null(text: &str, style: ScalarStyle) -> bool {
+    style == ScalarStyle::Plain && matches!(text, "" | "~" | "null")
 }
 
 fn unknown_key(key: &str) -> String {
@@ -118,32 +161,22 @@ fn unknown_key(key: &str) -> String {
     }
 }
 
-fn text(key: &str, value: &Value) -> Result<String, String> {
-    match value.as_str() {
-        Some("") | None => Err(format!("`{key}` is a text, found {value}")),
-        Some(text) => Ok(text.to_owned()),
-    }
+fn text(key: &str, value: &str) -> Result<String, String> {
+    if value.is_empty() { Err(format!("`{key}` is empty")) } else { Ok(value.to_owned()) }
 }
 
-fn flag(key: &str, value: &Value) -> Result<bool, String> {
-    value.as_bool().ok_or_else(|| format!("`{key}` is true or false, found {value}"))
+fn flag(key: &str, value: &str) -> Result<bool, String> {
+    value.parse().map_err(|_| format!("`{key}` is true or false, found `{value}`"))
 }
 
-fn count(key: &str, value: &Value, least: usize) -> Result<usize, String> {
-    value
-        .as_u64()
-        .and_then(|number| usize::try_from(number).ok())
-        .filter(|number| *number >= least)
-        .ok_or_else(|| format!("`{key}` is a whole number from {least}, found {value}"))
+fn count(key: &str, value: &str, least: usize) -> Result<usize, String> {
+    let digits = value.replace('_', "");
+    let number = digits.parse().ok().filter(|number| *number >= least);
+    number.ok_or_else(|| format!("`{key}` is a whole number from {least}, found `{value}`"))
 }
 
-fn span(key: &str, value: &Value) -> Result<Duration, String> {
-    let read = match value {
-        Value::Number(number) => duration::from_seconds(number.as_f64().unwrap_or_default()),
-        Value::String(text) => duration::parse(text),
-        _ => Err(format!("{value} is not a duration; write 30s, 500ms or 2m")),
-    };
-    read.map_err(|why| format!("`{key}`: {why}"))
+fn span(key: &str, value: &str) -> Result<Duration, String> {
+    duration::parse(value).map_err(|why| format!("`{key}`: {why}"))
 }
 
 #[cfg(test)]
@@ -175,7 +208,7 @@ mod tests {
     fn all_faults_are_told_with_their_lines() {
         let text = "max_concurent: 3\nqueue_size: many\n\nlang: fr\ndefault_timeout: 0\nzzz: 1\n";
         let faults = File::parse(text).unwrap_err();
-        let lines: Vec<u64> = faults.iter().map(|fault| fault.line).collect();
+        let lines: Vec<usize> = faults.iter().map(|fault| fault.line).collect();
         assert_eq!(lines, [1, 2, 4, 5, 6]);
         assert!(faults[0].why.contains("did you mean `max_concurrent`"), "{faults:?}");
         assert!(faults[4].why.contains("the keys are tools_directory"), "{faults:?}");
@@ -183,7 +216,8 @@ mod tests {
 
     #[test]
     fn what_is_not_a_mapping_is_refused() {
-        for text in ["- a\n", "just text\n", "a: 1\na: 2\n", "a: [1\n", "? [a]\n: b\n"] {
+        let twice = "lang: en\nlang: zh\n";
+        for text in ["- a\n", "just text\n", twice, "a: [1\n", "? [a]\n: b\n", "lang: {a: b}\n"] {
             let faults = File::parse(text).unwrap_err();
             assert!(faults[0].line >= 1 && !faults[0].why.is_empty(), "{faults:?}");
         }

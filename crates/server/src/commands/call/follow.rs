@@ -159,6 +159,7 @@ mod tests {
         TenantId, ToolBuilder,
     };
 
+    use super::super::show::{View, show};
     use super::*;
 
     /// Sends signals to its own process, then never ends.
@@ -187,16 +188,38 @@ mod tests {
         }
     }
 
-    fn engine(stops: bool) -> Engine {
-        let tool = ToolBuilder::native("slow", json!({}), Arc::new(Interrupted { stops }));
+    /// Waits without end.
+    struct Endless;
+
+    impl Executor for Endless {
+        fn execute<'a>(&'a self, _call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    fn engine(executor: impl Executor) -> Engine {
+        let tool = ToolBuilder::native("slow", json!({}), Arc::new(executor));
         Engine::builder().tool(tool).build().unwrap()
+    }
+
+    #[test]
+    fn a_call_that_takes_too_long_is_stopped_and_has_its_own_code() {
+        let exit = crate::wiring::block_on(async {
+            let request = CallRequest::new("slow", json!({})).timeout(Duration::from_millis(20));
+            let (engine, interrupts) = (engine(Endless), Interrupts::listen()?);
+            let result = follow(&engine, request, Watch::Nothing, interrupts).await?;
+            let screen = Screen { json: false, quiet: true, verbose: false };
+            let view = View { lang: windlass::Lang::En, raw: false, kept: false };
+            show(&result, &view, screen)
+        });
+        assert_eq!(exit.unwrap(), Exit::Timeout);
     }
 
     /// Both in one test: signals go to the whole process.
     #[test]
     fn an_interrupt_cancels_and_a_second_one_does_not_wait() {
         crate::wiring::block_on(async {
-            let engine = engine(true);
+            let engine = engine(Interrupted { stops: true });
             let request = CallRequest::new("slow", json!({}));
             let interrupts = Interrupts::listen()?;
             let result = follow(&engine, request, Watch::Nothing, interrupts).await?;
@@ -210,7 +233,13 @@ mod tests {
         let began = std::time::Instant::now();
         let failure = crate::wiring::block_on(async {
             let request = CallRequest::new("slow", json!({}));
-            follow(&engine(false), request, Watch::Nothing, Interrupts::listen()?).await
+            follow(
+                &engine(Interrupted { stops: false }),
+                request,
+                Watch::Nothing,
+                Interrupts::listen()?,
+            )
+            .await
         })
         .unwrap_err();
         assert_eq!(failure.exit, Exit::Cancelled);

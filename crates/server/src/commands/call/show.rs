@@ -1,5 +1,7 @@
 //! Prints the result of a call.
 
+use std::io;
+
 use serde_json::Value;
 use windlass::{Body, CallResult, Content, Error, ErrorKind, Lang, Output};
 
@@ -18,32 +20,37 @@ pub(super) struct View {
 /// Prints a result: what the tool gave on stdout, what went wrong on stderr.
 pub(super) fn show(result: &CallResult, view: &View, screen: Screen) -> Result<Exit, Failure> {
     let exit = result.error().map_or(Exit::Success, |error| Exit::of(error.kind()));
-    let took = output::spent(result.run_time);
-    if screen.json {
-        screen.document(&result.to_json(view.lang))?;
-    } else {
-        match &result.outcome {
-            Ok(output) if view.raw => screen.bytes(&raw(output))?,
-            Ok(output) => {
-                let text = readable(output);
-                if !text.is_empty() {
-                    screen.foreign(&text)?;
-                }
-            }
-            Err(error) => explain(error, result, view, screen),
-        }
+    match print(result, view, screen) {
+        // Whoever has read enough still gets the code of the call.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error.into()),
+        _ => {}
     }
     if let Some(cut) = result.output().and_then(|output| output.truncated.as_ref()) {
         let (shown, total) = (cut.shown_bytes, cut.total_bytes);
-        let next = if view.kept {
-            format!("for all of it: windlass calls {} --output", cut.handle)
-        } else {
-            "raise max_output_bytes in windlass.yaml to see more".to_owned()
+        let next = match &cut.handle {
+            Some(handle) if view.kept => format!("for all of it: windlass calls {handle} --output"),
+            _ => "raise max_output_bytes in windlass.yaml to see more".to_owned(),
         };
         screen.note(format_args!("the result was cut: {shown} of {total} bytes; {next}"));
     }
+    let took = output::spent(result.run_time);
     screen.detail(format_args!("call {} took {took}", result.id));
     Ok(exit)
+}
+
+fn print(result: &CallResult, view: &View, screen: Screen) -> io::Result<()> {
+    match &result.outcome {
+        _ if screen.json => screen.document(&result.to_json(view.lang)),
+        Ok(output) if view.raw => screen.bytes(&raw(output)),
+        Ok(output) => match readable(output) {
+            text if text.is_empty() => Ok(()),
+            text => screen.foreign(&text),
+        },
+        Err(error) => {
+            explain(error, result, view, screen);
+            Ok(())
+        }
+    }
 }
 
 /// The result for people: JSON over several lines, everything else as text.
@@ -120,7 +127,7 @@ fn hint(kind: ErrorKind, result: &CallResult, view: &View) -> Option<String> {
     Some(match kind {
         ErrorKind::ToolNotFound => "`windlass tools` lists all tools".to_owned(),
         ErrorKind::InvalidArguments => {
-            format!("`windlass tools {name}` shows what it takes; --var and --secret fill the rest")
+            format!("`windlass tools {name}` shows what it takes")
         }
         ErrorKind::Timeout => "--timeout 2m gives it more time".to_owned(),
         ErrorKind::CredentialInvalid => {

@@ -88,7 +88,7 @@ fn facts(record: &CallRecord) -> Vec<(&'static str, String)> {
     let mut facts = vec![
         ("id", record.id.to_string()),
         ("time", super::local_time(record.created_at)),
-        ("duration", spent(record.run_time)),
+        ("duration", super::duration(record)),
     ];
     let mut add = |name, value: Option<String>| facts.extend(value.map(|value| (name, value)));
     let text = |value: &Option<std::sync::Arc<str>>| value.as_deref().map(str::to_owned);

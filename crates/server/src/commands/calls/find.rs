@@ -70,13 +70,13 @@ async fn search(
     beginning: &str,
 ) -> Result<Vec<CallRecord>, Failure> {
     let Some((since, until)) = stretch(beginning) else { return Ok(Vec::new()) };
-    let filter =
-        RecordFilter { since: Some(since), until: Some(until), ..RecordFilter::default() };
+    let filter = RecordFilter { since: Some(since), until: Some(until), ..RecordFilter::default() };
     let mut found = Vec::new();
     let mut page = PageRequest::first(PageRequest::MAX);
     for _ in 0..MAX_PAGES {
         let got = records.query(tenant, &filter, page).await?;
-        let fits = |record: &CallRecord| record.id.uuid().simple().to_string().starts_with(beginning);
+        let fits =
+            |record: &CallRecord| record.id.uuid().simple().to_string().starts_with(beginning);
         found.extend(got.records.into_iter().filter(fits));
         page.after = got.next;
         if page.after.is_none() || found.len() > 1 {

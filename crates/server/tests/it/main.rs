@@ -1,0 +1,11 @@
+//! The program as people and scripts run it, in folders of its own.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "the helpers are part of the tests")]
+
+mod calling;
+mod catalogue;
+mod checking;
+mod looking_back;
+mod process;
+mod project;
+mod settings;

@@ -1,0 +1,81 @@
+//! The program as a process: pipes that close, signals, kills.
+
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::project::Project;
+
+#[test]
+fn a_closed_pipe_is_no_failure() {
+    let project = Project::empty();
+    project.write("long.txt", &"line\n".repeat(18_000));
+    for args in [
+        &["tools", "--json"][..],
+        &["completion", "zsh"],
+        &["call", "echo", "message=@long.txt"],
+        &["tools", "--format", "mcp"],
+    ] {
+        let mut command = project.command(args);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // Closed before the program has written anything.
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && err.is_empty(), "{args:?}: {err}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_a_program_that_waits_for_stdin() {
+    use std::os::unix::process::ExitStatusExt;
+    let project = Project::new();
+    let mut command = project.command(&["call", "echo", "-"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    // The database is opened before the arguments are read.
+    while !project.path(".windlass/windlass.db").exists() {
+        sleep(Duration::from_millis(5));
+    }
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    let status = child.wait().unwrap();
+    assert_eq!(status.signal(), Some(2), "{status:?}");
+    assert!(project.run(&["calls"]).err.contains("no such calls"), "no call was begun");
+}
+
+#[test]
+fn a_kill_at_any_moment_leaves_a_usable_database() {
+    let project = Project::new();
+    let mut acknowledged = 0;
+    for millis in (0..60).step_by(5) {
+        let mut command = project.command(&["call", "echo", "message=kept"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        sleep(Duration::from_millis(millis));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let mut out = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        acknowledged += usize::from(out == "kept\n");
+    }
+    project.ok(&["call", "echo", "message=after"]);
+    let page = project.json(&["calls", "--limit", "100"]);
+    let records = page["records"].as_array().unwrap();
+    assert_eq!(records[0]["params"]["message"], "after");
+    // A result is printed only once its record is kept.
+    assert!(records.len() > acknowledged, "{acknowledged} acknowledged, {} kept", records.len());
+    assert_eq!(project.json(&["stats"])["total"]["calls"], records.len());
+}
+
+#[test]
+fn several_programs_share_a_database() {
+    let project = Project::new();
+    let children: Vec<_> = (0..8)
+        .map(|_| project.command(&["call", "hello"]).stdout(Stdio::null()).spawn().unwrap())
+        .collect();
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+    assert_eq!(project.json(&["stats"])["total"]["calls"], 8);
+}

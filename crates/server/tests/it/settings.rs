@@ -1,0 +1,88 @@
+//! Where settings come from, and which of them wins.
+
+use crate::project::Project;
+
+const TOOL: &str = "description: Says where it is from.\nentry: {type: builtin, handler: echo}\n\
+                    parameters:\n  - {name: message, type: string, default: ";
+
+fn tool(from: &str) -> String {
+    format!("name: where\n{TOOL}{from}}}\n")
+}
+
+#[test]
+fn a_flag_wins_over_the_environment_and_that_over_the_file() {
+    let project = Project::empty();
+    project.write("windlass.yaml", "tools_directory: in-file\ndatabase: file.db\nlang: zh\n");
+    for from in ["in-file", "in-env", "in-flag"] {
+        project.write(&format!("{from}/where.yaml"), &tool(from));
+    }
+    assert_eq!(project.ok(&["call", "where"]), "in-file\n");
+    let mut env = project.command(&["call", "where"]);
+    env.env("WINDLASS_TOOLS", "in-env").env("WINDLASS_DATABASE", "env.db");
+    assert_eq!(env.output().unwrap().stdout, b"in-env\n");
+    let mut flag =
+        project.command(&["call", "where", "--tools", "in-flag", "--database", "flag.db"]);
+    flag.env("WINDLASS_TOOLS", "in-env").env("WINDLASS_DATABASE", "env.db");
+    assert_eq!(flag.output().unwrap().stdout, b"in-flag\n");
+    for name in ["file.db", "env.db", "flag.db"] {
+        assert!(project.path(name).exists(), "{name}");
+    }
+    project.run(&["call", "x_y_z"]).fails(3, &["错误"]);
+    let english = project.command(&["call", "x_y_z"]).env("WINDLASS_LANG", "en").output().unwrap();
+    assert!(String::from_utf8_lossy(&english.stderr).contains("error: Unknown tool"));
+}
+
+#[test]
+fn a_project_is_found_from_below() {
+    let project = Project::new();
+    project.write("deep/er/file", "");
+    let mut below = project.command(&["call", "hello"]);
+    let ran = below.current_dir(project.path("deep/er")).output().unwrap();
+    assert_eq!(ran.stdout, b"Hello from Windlass!\n");
+    assert!(project.path(".windlass/windlass.db").exists());
+}
+
+#[test]
+fn without_a_project_records_go_to_the_users_data() {
+    let project = Project::empty();
+    project.ok(&["call", "echo", "message=a"]);
+    assert!(project.path(".local/share/windlass/windlass.db").exists());
+    let mut xdg = project.command(&["call", "echo", "message=a"]);
+    xdg.env("XDG_DATA_HOME", project.path("data"));
+    assert!(xdg.status().unwrap().success());
+    assert!(project.path("data/windlass/windlass.db").exists());
+}
+
+#[test]
+fn a_broken_settings_file_is_explained() {
+    let project = Project::empty();
+    project.write("windlass.yaml", "max_concurent: 3\n\nqueue_size: many\n");
+    let ran = project.run(&["tools"]);
+    ran.fails(2, &["windlass.yaml:1: unknown key `max_concurent`; did you mean `max_concurrent`?"]);
+    ran.fails(2, &["windlass.yaml:3: `queue_size` is a whole number from 0, found `many`"]);
+    project.write("windlass.yaml", "lang: [en\n");
+    project.run(&["tools"]).fails(2, &["windlass.yaml:", "not valid YAML"]);
+}
+
+#[test]
+fn folders_that_are_missing_are_named() {
+    let project = Project::empty();
+    project.run(&["tools", "--tools", "nowhere"]).fails(2, &["--tools nowhere: no such folder"]);
+    project.run(&["tools", "--project", "nowhere"]).fails(2, &["windlass init nowhere"]);
+    project.write("windlass.yaml", "tools_directory: nowhere\n");
+    let ran = project.run(&["tools"]);
+    assert_eq!(ran.code, Some(0));
+    assert!(ran.err.contains("warning: nowhere: no such folder of tools"), "{ran:?}");
+}
+
+#[test]
+fn settings_reach_the_engine() {
+    let project = Project::empty();
+    project.write("windlass.yaml", "strict_validation: true\n");
+    project.run(&["call", "echo", "message=a", "other=1"]).fails(2, &["/other"]);
+    let verbose = project.run(&["call", "echo", "message=a", "-v"]);
+    for part in ["settings: windlass.yaml", "database: .windlass/windlass.db", "every 5s", "call 0"]
+    {
+        assert!(verbose.err.contains(part), "no {part:?} in {verbose:?}");
+    }
+}
