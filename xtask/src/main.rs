@@ -1,1 +1,30 @@
-fn main() {}
+//! `cargo xtask`: everything that the project does to itself.
+
+mod bench;
+mod docs;
+mod run;
+mod test;
+
+const HELP: &str = "\
+cargo xtask test                  check formatting, lints, docs, and run all tests and examples
+cargo xtask bench [NAME…] [--json]  measure; NAME is call, burst, sustained or definitions
+cargo xtask docs [--check]        write docs/reference, or check that it is up to date
+";
+
+fn main() -> anyhow::Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (task, rest) = match arguments.split_first() {
+        Some((task, rest)) => (task.as_str(), rest),
+        None => ("help", &[][..]),
+    };
+    match task {
+        "test" => test::run(),
+        "bench" => bench::run(rest),
+        "docs" => docs::run(rest.iter().any(|argument| argument == "--check")),
+        "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            Ok(())
+        }
+        unknown => anyhow::bail!("there is no task `{unknown}`\n\n{HELP}"),
+    }
+}

@@ -47,6 +47,12 @@ impl Interrupts {
         Ok(Self(receiver))
     }
 
+    /// Hears nothing: a signal to the process reaches every listener in it.
+    #[cfg(test)]
+    pub(crate) fn none() -> Self {
+        Self(mpsc::channel(HEARD).1)
+    }
+
     /// Ends when the next signal comes.
     pub(crate) async fn next(&mut self) {
         if self.0.recv().await.is_none() {

@@ -45,20 +45,19 @@ fn main() -> ExitCode {
 }
 
 fn run(global: &cli::Global, command: Command, screen: Screen) -> Result<Exit, Failure> {
-    // These two work without a project, and also in one whose settings are broken.
-    let command = match command {
-        Command::Completion(args) => return completion::run(&args, screen),
-        Command::Init(args) => return init::run(&args, screen),
-        command => command,
+    let settings = || {
+        let settings = Settings::resolve(global)?;
+        screen.detail(settings.describe());
+        Ok::<_, Failure>(settings)
     };
-    let settings = Settings::resolve(global)?;
-    screen.detail(settings.describe());
     match command {
-        Command::Call(args) => call::run(args, settings, screen),
-        Command::Tools(args) => tools::run(&args, &settings, screen),
-        Command::Calls(args) => calls::run(args, &settings, screen),
-        Command::Stats(args) => stats::run(&args, &settings, screen),
-        Command::Check(args) => check::run(&args, &settings, screen),
-        Command::Completion(_) | Command::Init(_) => Ok(Exit::Success),
+        Command::Call(args) => call::run(&args, settings()?, screen),
+        Command::Tools(args) => tools::run(&args, &settings()?, screen),
+        Command::Calls(args) => calls::run(args, &settings()?, screen),
+        Command::Stats(args) => stats::run(&args, &settings()?, screen),
+        Command::Check(args) => check::run(&args, &settings()?, screen),
+        // These two also work where the settings are broken.
+        Command::Init(args) => init::run(&args, screen),
+        Command::Completion(args) => completion::run(&args, screen),
     }
 }

@@ -11,7 +11,10 @@ use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
-use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Row, Table, presets};
+use comfy_table::{
+    Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Row, Table,
+    presets,
+};
 use serde::Serialize;
 
 use crate::exit::Failure;
@@ -65,7 +68,7 @@ impl Screen {
     }
 
     /// Writes a table; of a terminal's width where there is one.
-    pub(crate) fn table(&self, table: Grid) -> io::Result<()> {
+    pub(crate) fn table(&self, table: &Grid) -> io::Result<()> {
         self.line(table.render())
     }
 
@@ -133,18 +136,21 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// A table with these columns; a name that begins with `>` is a column of
-    /// numbers.
+    /// A table with these columns. A name that begins with `>` is a column of
+    /// numbers, one with `!` a column that is useless when cut.
     pub(crate) fn new(columns: &[&str]) -> Self {
         let mut table = Table::new();
         let terminal = table.width();
         table.load_preset(presets::NOTHING);
-        let names = columns.iter().map(|name| name.trim_start_matches('>'));
+        let names = columns.iter().map(|name| name.trim_start_matches(['>', '!']));
         table.set_header(names.map(|name| Cell::new(name).add_attribute(Attribute::Bold)));
         for (column, name) in table.column_iter_mut().zip(columns) {
             column.set_padding((0, 2));
             if name.starts_with('>') {
                 column.set_cell_alignment(CellAlignment::Right);
+            }
+            if name.starts_with(['>', '!']) {
+                column.set_constraint(ColumnConstraint::ContentWidth);
             }
         }
         if AutoStream::choice(&io::stdout()) == ColorChoice::Never {

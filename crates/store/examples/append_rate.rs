@@ -15,6 +15,9 @@ use windlass::{
 use windlass_store::bare::{connect, insert_records};
 use windlass_store::{Options, SqliteStore};
 
+/// As in the `windlass` binary. With glibc's allocator, freeing what another
+/// thread allocated takes as long as the rest of the writer's work.
+
 /// Rows that a bare insert commits together, and that are made at once.
 const CHUNK: usize = 8192;
 

@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind};
 use crate::executor::BoxFuture;
 use crate::name::{CallId, TenantId};
 
-const DEFAULT_RECORDS: usize = 10_000;
+const DEFAULT_RECORDS: usize = 1_000;
 
 /// The size of all outputs together.
 const MAX_OUTPUT_BYTES: usize = 64 * 1024 * 1024;
@@ -44,7 +44,7 @@ struct KeptOutput {
 }
 
 impl MemoryStore {
-    /// A store for the last 10,000 records.
+    /// A store for the last 1,000 records.
     pub fn new() -> Self {
         Self::with_capacity(DEFAULT_RECORDS)
     }

@@ -73,12 +73,16 @@ fn after_help() -> String {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: CallArgs, mut settings: Settings, screen: Screen) -> Result<Exit, Failure> {
+pub(crate) fn run(
+    args: &CallArgs,
+    mut settings: Settings,
+    screen: Screen,
+) -> Result<Exit, Failure> {
     if args.strict {
         settings.engine.strict_validation = Some(true);
     }
     let engine = wiring::engine(&settings, &screen)?;
-    let request = request(&args, &engine)?;
+    let request = request(args, &engine)?;
     wiring::block_on(async {
         let watch = Watch::choose(args.progress, &screen);
         let interrupts = Interrupts::listen()?;

@@ -130,14 +130,17 @@ async fn list(
 }
 
 fn show_page(page: &RecordPage, screen: Screen) -> Result<(), Failure> {
-    let columns = ["TIME", "ID", "TOOL", "STATUS", ">DURATION", "CALLER", "ERROR"];
+    let columns = ["!TIME", "!ID", "TOOL", "!STATUS", ">DURATION", "CALLER", "ERROR"];
     let mut table = Grid::new(&columns).one_line();
     let short = table.on_terminal();
     for record in &page.records {
         let id = record.id.to_string();
         let id = if short { id.get(..SHORT_ID).unwrap_or(&id) } else { &id };
+        let time = local_time(record.created_at);
+        // A page of calls is rarely older than a year.
+        let time = if short { time.get("2026-".len()..).unwrap_or(&time) } else { &time };
         table.row([
-            cell(local_time(record.created_at)),
+            cell(time),
             cell(id),
             strong(&*record.tool_name),
             status(record.status),
@@ -146,7 +149,7 @@ fn show_page(page: &RecordPage, screen: Screen) -> Result<(), Failure> {
             cell(record.error.as_ref().map_or("", |error| error.message.as_str())),
         ]);
     }
-    screen.table(table)?;
+    screen.table(&table)?;
     if let Some(next) = page.next {
         screen.note(format_args!("there are more: add --after {next}"));
     }
@@ -194,7 +197,7 @@ fn show_summary(summary: &Summary, brief: bool, screen: Screen) -> Result<(), Fa
     for (tool, calls) in &summary.tool_usage {
         table.row([strong(tool), cell(calls.to_string())]);
     }
-    screen.table(table)?;
+    screen.table(&table)?;
     Ok(())
 }
 

@@ -1,5 +1,5 @@
-//! `windlass init`: a project to begin with. Nothing that exists is changed
-//! unless asked for, and nothing is written unless all of it can be.
+//! `windlass init`: a project to begin with. Where one of its files exists,
+//! nothing is written unless asked for; a `.gitignore` is only added to.
 
 use std::fs;
 use std::io;

@@ -49,14 +49,14 @@ pub(crate) fn run(args: &StatsArgs, settings: &Settings, screen: Screen) -> Resu
         screen.note(format_args!("no such calls are recorded (database: {database})"));
         return Ok(Exit::Success);
     }
-    let mut table = Grid::new(&["TOOL", ">CALLS", ">SUCCESS", ">P50", ">P95", ">P99", "ENDED"]);
+    let mut table = Grid::new(&["!TOOL", ">CALLS", ">SUCCESS", ">P50", ">P95", ">P99", "ENDED"]);
     for (name, statistics) in &all.tools {
         table.row(row(name, statistics));
     }
     if all.tools.len() > 1 {
         table.row(row("total", &all.total));
     }
-    screen.table(table)?;
+    screen.table(&table)?;
     Ok(Exit::Success)
 }
 

@@ -89,7 +89,7 @@ fn list(tools: &[Arc<Tool>], lang: Lang, screen: Screen) -> Result<(), Failure> 
         screen.note("no tool is like that; `windlass tools` lists all");
         return Ok(());
     }
-    let mut table = Grid::new(&["NAME", "KIND", "CATEGORY", "DESCRIPTION"]).one_line();
+    let mut table = Grid::new(&["!NAME", "!KIND", "CATEGORY", "DESCRIPTION"]).one_line();
     for tool in tools {
         let spec = tool.spec();
         table.row([
@@ -100,7 +100,7 @@ fn list(tools: &[Arc<Tool>], lang: Lang, screen: Screen) -> Result<(), Failure> 
         ]);
     }
     let people_read_it = table.on_terminal();
-    screen.table(table)?;
+    screen.table(&table)?;
     if people_read_it {
         let number = count(tools.len(), "tool");
         screen.note(format_args!("{number}; `windlass tools NAME` shows what one takes"));

@@ -123,7 +123,7 @@ fn completion_scripts_know_the_commands() {
         [("bash", "_windlass()"), ("zsh", "#compdef windlass"), ("fish", "complete -c windlass")]
     {
         let script = project.ok(&["completion", shell]);
-        assert!(script.contains(part) && script.contains("--conversation"), "{shell}");
+        assert!(script.contains(part) && script.contains("conversation"), "{shell}");
     }
     project.run(&["completion", "tcsh"]).fails(2, &["bash", "zsh", "fish"]);
 }

@@ -35,9 +35,11 @@ fn an_interrupt_ends_a_program_that_waits_for_stdin() {
     let mut command = project.command(&["call", "echo", "-"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     // The database is opened before the arguments are read.
-    while !project.path(".windlass/windlass.db").exists() {
+    let opened = (0..2000).any(|_| {
         sleep(Duration::from_millis(5));
-    }
+        project.path(".windlass/windlass.db").exists()
+    });
+    assert!(opened);
     let id = child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
     let status = child.wait().unwrap();

@@ -49,7 +49,7 @@ fn without_a_project_records_go_to_the_users_data() {
     assert!(project.path(".local/share/windlass/windlass.db").exists());
     let mut xdg = project.command(&["call", "echo", "message=a"]);
     xdg.env("XDG_DATA_HOME", project.path("data"));
-    assert!(xdg.status().unwrap().success());
+    assert!(xdg.output().unwrap().status.success());
     assert!(project.path("data/windlass/windlass.db").exists());
 }
 
@@ -60,7 +60,7 @@ fn a_broken_settings_file_is_explained() {
     let ran = project.run(&["tools"]);
     ran.fails(2, &["windlass.yaml:1: unknown key `max_concurent`; did you mean `max_concurrent`?"]);
     ran.fails(2, &["windlass.yaml:3: `queue_size` is a whole number from 0, found `many`"]);
-    project.write("windlass.yaml", "lang: [en\n");
+    project.write("windlass.yaml", "lang: \"en\n");
     project.run(&["tools"]).fails(2, &["windlass.yaml:", "not valid YAML"]);
 }
 

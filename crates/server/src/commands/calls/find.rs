@@ -103,6 +103,11 @@ fn missing(id: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use windlass::{MemoryStore, Status};
+
     use super::*;
 
     #[test]
@@ -112,6 +117,41 @@ mod tests {
         for digits in [8, 10, 12, 20] {
             let (since, until) = stretch(&id[..digits]).unwrap();
             assert!(since <= at && at < until, "{digits}");
+        }
+    }
+
+    #[test]
+    fn an_ambiguous_beginning_is_answered_with_the_whole_ids() {
+        let at: Timestamp = "2026-11-16T08:00:00.123Z".parse().unwrap();
+        let store = MemoryStore::new();
+        let ids = [CallId::at(at), CallId::at(at)];
+        ids.iter().for_each(|id| store.append(record(*id, at)));
+        let wanted = |text: &str| {
+            let wanted = parse(text).unwrap();
+            crate::wiring::block_on(async { find(&store, &wanted).await })
+        };
+        assert_eq!(wanted(&ids[1].to_string()).unwrap().id, ids[1]);
+        assert_eq!(wanted(&ids[1].to_string()[..35]).unwrap().id, ids[1]);
+        let failure = wanted(&ids[1].to_string()[..13]).unwrap_err();
+        let hint = failure.hint.unwrap();
+        assert!(ids.iter().all(|id| hint.contains(&id.to_string())), "{hint}");
+        assert_eq!(wanted("00000000").unwrap_err().exit, Exit::NotFound);
+    }
+
+    fn record(id: CallId, created_at: Timestamp) -> CallRecord {
+        CallRecord {
+            id,
+            call_ref: None,
+            tool_name: "t".into(),
+            arguments: Arc::default(),
+            result: None,
+            status: Status::Cancelled,
+            error: None,
+            caller: Arc::default(),
+            attempts: 1,
+            queue_wait: Duration::ZERO,
+            run_time: Duration::ZERO,
+            created_at,
         }
     }
 

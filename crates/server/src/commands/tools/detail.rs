@@ -21,7 +21,7 @@ pub(super) fn show(tool: &Tool, lang: Lang, screen: Screen) -> io::Result<()> {
     screen.line("")?;
     match spec.input.get("properties").and_then(Value::as_object) {
         Some(properties) if !properties.is_empty() => {
-            let mut table = Grid::new(&["PARAMETER", "TYPE", "", "DEFAULT", "DESCRIPTION"]);
+            let mut table = Grid::new(&["!PARAMETER", "!TYPE", "", "DEFAULT", "DESCRIPTION"]);
             for (name, schema) in properties {
                 let default = schema.get("default").map(plain).unwrap_or_default();
                 table.row([
@@ -32,7 +32,7 @@ pub(super) fn show(tool: &Tool, lang: Lang, screen: Screen) -> io::Result<()> {
                     cell(description(spec, name, schema, lang)),
                 ]);
             }
-            screen.table(table)?;
+            screen.table(&table)?;
         }
         _ => screen.line("It takes no parameters.")?,
     }

@@ -1,0 +1,53 @@
+//! Tools from definition files, run by the built-in handlers.
+//!
+//! Run it: `cargo run -p windlass-examples --bin yaml_tools`
+
+use std::error::Error;
+
+use serde_json::json;
+use windlass::{CallRequest, Context, Engine, Kind, Lang, Session, TenantId};
+use windlass_executors::builtin;
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tools");
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let engine = Engine::builder()
+        // Without this line, definitions of this kind load and fail when called.
+        .kind(Kind::Builtin, builtin::bind)
+        .group("extras", "Tools that are rarely needed", false)
+        .build()?;
+    let report = engine.load_folder(FOLDER);
+    for error in &report.errors {
+        println!("not loaded: {error}");
+    }
+    println!("{} tools from {} files", report.tools, report.files);
+    assert!(report.errors.is_empty());
+
+    // A tool of a group that is off cannot be called ...
+    let session = Session::new(TenantId::default(), "conversation-1");
+    let context = || Context::for_conversation("agent", "conversation-1");
+    let shout = || CallRequest::new("shout", json!({"text": "land ho"})).context(context());
+    let off = engine.call(shout()).await;
+    println!("shout, while its group is off: {}", off.to_text(Lang::En));
+    assert!(!off.is_success());
+
+    // ... until this conversation switches the group on.
+    engine.groups().update_session(&session, &["extras"], true)?;
+    let on = engine.call(shout()).await;
+    println!("shout, once it is on: {}", on.to_text(Lang::En));
+    assert!(on.is_success());
+
+    let welcome = CallRequest::new("welcome", json!({}));
+    let welcome = welcome.context(Context::default().variable("greeting", "Welcome aboard"));
+    let welcome = engine.call(welcome).await;
+    println!("welcome: {}", welcome.to_text(Lang::En));
+    assert_eq!(welcome.to_text(Lang::En), "Welcome aboard");
+
+    // A mistake in a definition comes with its place and what to write.
+    let broken = "name: broken\nparameters:\n  - {name: a, type: strng}\n";
+    let report = engine.load_text("broken.yaml", broken);
+    println!("\nnot loaded: {}", report.errors[0]);
+    assert_eq!((report.errors[0].line, report.tools), (3, 0));
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! `cargo xtask docs`: the reference pages, written from the code.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use windlass::{ErrorKind, FilledBy, Lang, ToolSpec};
+
+use crate::run::{cargo, must, root};
+
+const NOTICE: &str = "<!-- Written by `cargo xtask docs`; edit the code instead. -->\n\n";
+
+/// Writes the pages, or checks that they are what would be written.
+pub(crate) fn run(check: bool) -> anyhow::Result<()> {
+    let folder = root().join("docs/reference");
+    std::fs::create_dir_all(&folder)?;
+    for (name, page) in
+        [("errors.md", errors()?), ("tools.md", tools()?), ("command-line.md", command_line()?)]
+    {
+        publish(&folder.join(name), &page, check)?;
+    }
+    Ok(())
+}
+
+fn publish(path: &Path, page: &str, check: bool) -> anyhow::Result<()> {
+    let kept = std::fs::read_to_string(path).unwrap_or_default();
+    if kept == page {
+        return Ok(());
+    }
+    if check {
+        bail!("{} is out of date; run `cargo xtask docs`", path.display());
+    }
+    std::fs::write(path, page).with_context(|| format!("{} cannot be written", path.display()))?;
+    println!("wrote {}", path.display());
+    Ok(())
+}
+
+fn errors() -> anyhow::Result<String> {
+    let mut page = format!(
+        "{NOTICE}# Errors\n\nEvery call that fails has one of these kinds. The first table shows \
+         what each surface calls it; the second what a model reads. `{{detail}}` is the error's \
+         message.\n\n\
+         | kind | meaning | `error_type` (S0) | class (S1) | code (S3) | HTTP | MCP | may be retried |\n\
+         |---|---|---|---|---|---|---|---|\n"
+    );
+    for kind in ErrorKind::ALL {
+        let row = kind.info();
+        let mcp = row.mcp_code.map_or("`isError`".to_owned(), |code| code.to_string());
+        let retry = if row.retryable { "yes" } else { "no" };
+        writeln!(
+            page,
+            "| `{}` | {} | `{}` | `{}` | `{}` | {} | {mcp} | {retry} |",
+            row.name, row.meaning, row.error_type, row.class, row.code, row.status
+        )?;
+    }
+    page += "\n| kind | English | Chinese |\n|---|---|---|\n";
+    for kind in ErrorKind::ALL {
+        let row = kind.info();
+        writeln!(page, "| `{}` | {} | {} |", row.name, row.feedback_en, row.feedback_zh)?;
+    }
+    Ok(page)
+}
+
+fn tools() -> anyhow::Result<String> {
+    let mut page = format!(
+        "{NOTICE}# Built-in tools\n\nThey are defined by the same YAML that everybody writes, in \
+         `crates/executors/src/builtin/definitions`.\n"
+    );
+    let mut specs: Vec<ToolSpec> = Vec::new();
+    for (file, text) in windlass_executors::builtin::DEFINITIONS {
+        let parsed = windlass::definition::parse(file, text)
+            .map_err(|errors| anyhow::anyhow!("{file}: {}", errors[0]))?;
+        specs.extend(parsed.into_iter().map(|definition| definition.spec));
+    }
+    specs.sort_by(|a, b| a.name.cmp(&b.name));
+    for spec in &specs {
+        writeln!(page, "\n## {}\n\n{}\n", spec.name, spec.description.get(Lang::En).trim())?;
+        parameters(&mut page, spec)?;
+    }
+    Ok(page)
+}
+
+fn parameters(page: &mut String, spec: &ToolSpec) -> anyhow::Result<()> {
+    let Some(properties) = spec.input["properties"].as_object().filter(|all| !all.is_empty())
+    else {
+        writeln!(page, "No parameters.")?;
+        return Ok(());
+    };
+    writeln!(page, "| parameter | type | required | default | description |\n|---|---|---|---|---|")?;
+    for (name, schema) in properties {
+        let hidden = spec.parameters.get(name).is_some_and(|own| own.filled_by != FilledBy::Model);
+        let required = spec.input["required"].as_array().is_some_and(|all| all.contains(&name.as_str().into()));
+        let kind = schema["type"].as_str().unwrap_or("any");
+        let default = schema.get("default").map_or(String::new(), |value| format!("`{value}`"));
+        let mut text = schema["description"].as_str().unwrap_or_default().replace('|', "\\|");
+        if let Some(options) = schema["enum"].as_array() {
+            let options: Vec<String> = options.iter().map(|one| format!("`{one}`")).collect();
+            write!(text, " One of {}.", options.join(", "))?;
+        }
+        let text = text.replace('\n', " ");
+        let required = match (required, hidden) {
+            (_, true) => "hidden",
+            (true, _) => "yes",
+            (false, _) => "no",
+        };
+        writeln!(page, "| `{name}` | {kind} | {required} | {default} | {text} |")?;
+    }
+    Ok(())
+}
+
+/// What `windlass --help` and the help of every command print.
+fn command_line() -> anyhow::Result<String> {
+    must(&mut cargo(&["build", "--quiet", "--package", "windlass-server"]))?;
+    let mut page = format!("{NOTICE}# The command line\n");
+    let main = help(&[])?;
+    write!(page, "\n## windlass\n\n```text\n{main}\n```\n")?;
+    let commands = main
+        .lines()
+        .skip_while(|line| !line.starts_with("Commands:"))
+        .skip(1)
+        .take_while(|line| !line.trim().is_empty())
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help");
+    for name in commands {
+        write!(page, "\n## windlass {name}\n\n```text\n{}\n```\n", help(&[name])?)?;
+    }
+    Ok(page)
+}
+
+fn help(command: &[&str]) -> anyhow::Result<String> {
+    let output = cargo(&["run", "--quiet", "--package", "windlass-server", "--"])
+        .args(command)
+        .arg("--help")
+        .env("NO_COLOR", "1")
+        .env("COLUMNS", "100")
+        .env_remove("WINDLASS_DATABASE")
+        .env_remove("WINDLASS_TOOLS")
+        .env_remove("WINDLASS_LANG")
+        .output()?;
+    anyhow::ensure!(output.status.success(), "windlass {command:?} --help failed");
+    let text = String::from_utf8(output.stdout)?;
+    Ok(text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n"))
+}

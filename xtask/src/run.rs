@@ -1,0 +1,48 @@
+//! Running other programs, from the root of the workspace.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail};
+
+/// The root of the workspace.
+pub(crate) fn root() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().unwrap_or(manifest).to_owned()
+}
+
+/// A cargo command.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(arguments).current_dir(root());
+    command
+}
+
+/// Runs a command and fails if it does.
+pub(crate) fn must(command: &mut Command) -> anyhow::Result<()> {
+    let shown = format!("{command:?}");
+    let status = command.status().with_context(|| format!("{shown} does not start"))?;
+    if !status.success() {
+        bail!("{shown} failed: {status}");
+    }
+    Ok(())
+}
+
+/// Runs a command, shows its output, and hands every line to a reader.
+/// Returns whether it succeeded.
+pub(crate) fn watched(
+    command: &mut Command,
+    mut each_line: impl FnMut(&str),
+) -> anyhow::Result<bool> {
+    let mut child = command.stdout(Stdio::piped()).spawn()?;
+    if let Some(output) = child.stdout.take() {
+        for line in BufReader::new(output).lines() {
+            let line = line?;
+            println!("{line}");
+            each_line(&line);
+        }
+    }
+    Ok(child.wait()?.success())
+}

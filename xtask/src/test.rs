@@ -1,0 +1,80 @@
+//! `cargo xtask test`: all that must hold before a change is taken.
+
+use std::time::Instant;
+
+use crate::docs;
+use crate::run::{cargo, must, root, watched};
+
+/// Checks and tests everything, and ends with one line of counts.
+pub(crate) fn run() -> anyhow::Result<()> {
+    let start = Instant::now();
+    step("formatting");
+    must(&mut cargo(&["fmt", "--all", "--check"]))?;
+    step("lints");
+    must(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    step("rustdoc");
+    must(
+        cargo(&["doc", "--no-deps", "--workspace", "--exclude", "windlass-bench"])
+            .env("RUSTDOCFLAGS", "-D warnings"),
+    )?;
+    step("tests");
+    let mut counts = Counts::default();
+    let tested = watched(
+        &mut cargo(&["test", "--workspace", "--exclude", "windlass-bench", "--no-fail-fast"]),
+        |line| counts.read(line),
+    )?;
+    step("examples");
+    for example in examples()? {
+        must(&mut cargo(&["run", "--quiet", "--package", "windlass-examples", "--bin", &example]))?;
+    }
+    step("reference pages");
+    docs::run(true)?;
+    println!("\nall checks took {} s", start.elapsed().as_secs());
+    println!("{} passed, {} failed, {} skipped", counts.passed, counts.failed, counts.ignored);
+    anyhow::ensure!(tested && counts.failed == 0, "tests failed");
+    anyhow::ensure!(counts.passed > 0, "no test ran");
+    Ok(())
+}
+
+fn step(name: &str) {
+    println!("\n=== {name}");
+}
+
+/// The names of the examples, which all run.
+fn examples() -> anyhow::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(root().join("examples/src/bin"))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "rs") {
+            names.extend(path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned));
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// What the test runner's summary lines say, added up.
+#[derive(Default)]
+struct Counts {
+    passed: u64,
+    failed: u64,
+    ignored: u64,
+}
+
+impl Counts {
+    /// Reads `test result: ok. 12 passed; 0 failed; 1 ignored; …`.
+    fn read(&mut self, line: &str) {
+        let Some(rest) = line.strip_prefix("test result: ") else { return };
+        for part in rest.split([';', '.']) {
+            let mut words = part.split_whitespace();
+            let (Some(number), Some(what)) = (words.next(), words.next()) else { continue };
+            let Ok(number) = number.parse::<u64>() else { continue };
+            match what {
+                "passed" => self.passed += number,
+                "failed" => self.failed += number,
+                "ignored" => self.ignored += number,
+                _ => {}
+            }
+        }
+    }
+}
