@@ -61,7 +61,8 @@ pub(crate) fn burst() -> anyhow::Result<Vec<Figure>> {
     let folder = tempfile::tempdir()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let memory = engine(Engine::builder())?;
-    let sqlite = engine(Engine::builder().store(SqliteStore::open(folder.path().join("burst.db"))?))?;
+    let sqlite =
+        engine(Engine::builder().store(SqliteStore::open(folder.path().join("burst.db"))?))?;
     let once = |engine: &Engine| {
         let requests = requests(BURST);
         let time = timed(|| runtime.block_on(run(engine, requests)));
@@ -96,7 +97,8 @@ pub(crate) fn sustained() -> anyhow::Result<Vec<Figure>> {
         .block_on(engine.records().query(&tenant, &RecordFilter::default(), PageRequest::first(1)))?
         .records
         .remove(0);
-    let bare = SUSTAINED as f64 / bare_insert(&folder.path().join("bare.db"), &template)?.as_secs_f64();
+    let bare =
+        SUSTAINED as f64 / bare_insert(&folder.path().join("bare.db"), &template)?.as_secs_f64();
     Ok(vec![
         Figure::new("1,000,000 calls / bare insert", "rows/s", through_engine, bare).at_least(0.8),
         Figure::new("memory while sustained / before", "MB", peak, before),

@@ -86,10 +86,15 @@ fn parameters(page: &mut String, spec: &ToolSpec) -> anyhow::Result<()> {
         writeln!(page, "No parameters.")?;
         return Ok(());
     };
-    writeln!(page, "| parameter | type | required | default | description |\n|---|---|---|---|---|")?;
+    writeln!(
+        page,
+        "| parameter | type | required | default | description |\n|---|---|---|---|---|"
+    )?;
     for (name, schema) in properties {
         let hidden = spec.parameters.get(name).is_some_and(|own| own.filled_by != FilledBy::Model);
-        let required = spec.input["required"].as_array().is_some_and(|all| all.contains(&name.as_str().into()));
+        let required = spec.input["required"]
+            .as_array()
+            .is_some_and(|all| all.contains(&name.as_str().into()));
         let kind = schema["type"].as_str().unwrap_or("any");
         let default = schema.get("default").map_or(String::new(), |value| format!("`{value}`"));
         let mut text = schema["description"].as_str().unwrap_or_default().replace('|', "\\|");

@@ -16,9 +16,10 @@ use crate::secret::Secret;
 #[serde(default)]
 pub struct Caller {
     /// The tenant that everything of this call belongs to.
+    #[serde(rename = "tenant_id")]
     pub tenant: TenantId,
     /// The person on whose behalf the call is made.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "user_id", skip_serializing_if = "Option::is_none")]
     pub user: Option<Arc<str>>,
     /// The agent, node or program that calls.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -26,13 +27,13 @@ pub struct Caller {
     /// What the caller is.
     pub caller_type: CallerType,
     /// The conversation.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "conversation_id", skip_serializing_if = "Option::is_none")]
     pub conversation: Option<Arc<str>>,
     /// The workflow.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "workflow_id", skip_serializing_if = "Option::is_none")]
     pub workflow: Option<Arc<str>>,
     /// The call that made this call.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "parent_call_id", skip_serializing_if = "Option::is_none")]
     pub parent: Option<CallId>,
 }
 

@@ -24,6 +24,7 @@ use crate::error::{Error, ErrorKind};
 use crate::event::EventBody;
 use crate::executor::{BoxFuture, Executor};
 use crate::name::ToolName;
+use crate::registry::{Conflict, SourceTools};
 use crate::tool::{Source, Tool, ToolBuilder};
 
 /// What came of loading definitions.
@@ -65,22 +66,19 @@ impl Engine {
     fn install(&self, files: Vec<LoadedFile>, removed: &[PathBuf]) -> LoadReport {
         let mut report = LoadReport { files: files.len(), ..LoadReport::default() };
         let mut sources = Vec::new();
-        for outcome in in_parallel(files, |file| self.compile(file)) {
-            report.errors.extend(outcome.errors);
-            sources.extend(outcome.source);
+        let mut places = HashMap::new();
+        for compiled in in_parallel(files, |file| self.compile(file)) {
+            report.errors.extend(compiled.errors);
+            places.extend(compiled.places);
+            sources.extend(compiled.source);
         }
-        sources.extend(removed.iter().map(|path| (source_of(path), Vec::new(), Vec::new())));
-        report.tools = sources.iter().map(|(_, tools, _)| tools.len()).sum();
-        let mut refused = Vec::new();
-        self.registry().install(&sources, &mut refused);
-        report.tools -= refused.len().min(report.tools);
-        report.errors.extend(refused.into_iter().map(|error| LoadError {
-            file: String::new(),
-            line: 0,
-            column: 0,
-            message: error.message().to_owned(),
-            hint: None,
-        }));
+        sources.extend(removed.iter().map(|path| SourceTools::new(source_of(path))));
+        report.tools = sources.iter().map(|own| own.tools.len()).sum();
+        for Conflict { tool, error } in self.registry().install(&sources) {
+            let place = places.get(tool.name()).copied().unwrap_or_default();
+            report.tools -= 1;
+            report.errors.push(place.error(tool.source(), &error));
+        }
         for error in &report.errors {
             self.bus().emit(|| EventBody::LoadError {
                 source: error.file.as_str().into(),
@@ -92,33 +90,32 @@ impl Engine {
 
     fn compile(&self, file: LoadedFile) -> Compiled {
         let source = source_of(&file.path);
+        let mut compiled = Compiled::default();
         let parsed = match file.outcome {
             Ok(parsed) => parsed,
             // Without a source, the tools of the last good version stay.
-            Err(errors) => return Compiled { source: None, errors },
+            Err(errors) => return Compiled { errors, ..compiled },
         };
-        let (mut tools, mut kept, mut errors) = (Vec::new(), Vec::new(), Vec::new());
+        let mut own = SourceTools::new(Arc::clone(&source));
         for definition in parsed.tools {
-            let (name, line, column) =
-                (definition.spec.name.clone(), definition.line, definition.column);
-            let compiled = self
+            let name = definition.spec.name.clone();
+            let place = Place { line: definition.line, column: definition.column };
+            let tool = self
                 .bind(definition)
                 .and_then(|builder| Tool::compile(builder, Arc::clone(&source)));
-            match compiled {
-                Ok(tool) => tools.push(Arc::new(tool)),
+            match tool {
+                Ok(tool) => {
+                    own.tools.push(Arc::new(tool));
+                    compiled.places.push((name, place));
+                }
                 Err(error) => {
-                    kept.push(name);
-                    errors.push(LoadError {
-                        file: source.to_string(),
-                        line,
-                        column,
-                        message: error.message().to_owned(),
-                        hint: None,
-                    });
+                    own.kept.push(name);
+                    compiled.errors.push(place.error(&source, &error));
                 }
             }
         }
-        Compiled { source: Some((source, tools, kept)), errors }
+        compiled.source = Some(own);
+        compiled
     }
 
     /// Finds the code for a definition. A definition whose handler is not
@@ -143,9 +140,31 @@ impl Engine {
     }
 }
 
+/// What came of one file.
+#[derive(Default)]
 struct Compiled {
-    source: Option<(Source, Vec<Arc<Tool>>, Vec<ToolName>)>,
+    source: Option<SourceTools>,
+    places: Vec<(ToolName, Place)>,
     errors: Vec<LoadError>,
+}
+
+/// Where in a file a tool is defined.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    line: u32,
+    column: u32,
+}
+
+impl Place {
+    fn error(self, source: &Source, error: &Error) -> LoadError {
+        LoadError {
+            file: source.to_string(),
+            line: self.line,
+            column: self.column,
+            message: error.message().to_owned(),
+            hint: None,
+        }
+    }
 }
 
 /// Stands in for code that is not installed.

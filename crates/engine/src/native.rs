@@ -149,7 +149,11 @@ fn tidy(schema: &mut Value) {
                     }
                 }
             }
-            map.values_mut().for_each(tidy);
+            // What stands under these is data, not schema.
+            let schemas = map.iter_mut().filter(|(key, _)| {
+                !["default", "enum", "const", "examples"].contains(&key.as_str())
+            });
+            schemas.for_each(|(_, inner)| tidy(inner));
         }
         Value::Array(items) => items.iter_mut().for_each(tidy),
         _ => {}

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -40,6 +41,7 @@ pub struct CallRecord {
     /// The result, capped; absent for a failed call.
     pub result: Option<Arc<Output>>,
     /// How it ended.
+    #[serde(flatten, serialize_with = "with_success")]
     pub status: Status,
     /// Why it failed.
     pub error: Option<RecordedError>,
@@ -63,6 +65,23 @@ impl CallRecord {
     pub fn is_success(&self) -> bool {
         self.status == Status::Succeeded
     }
+
+    /// The tool that statistics count the call for. Names that nobody
+    /// registered are one row together: callers can make up any number of them.
+    pub fn counted_as(&self) -> Arc<str> {
+        match &self.error {
+            Some(error) if error.kind == ErrorKind::ToolNotFound => "(unknown tool)".into(),
+            _ => Arc::clone(&self.tool_name),
+        }
+    }
+}
+
+/// `status`, and S0.18's `is_success` beside it.
+fn with_success<S: serde::Serializer>(status: &Status, to: S) -> Result<S::Ok, S::Error> {
+    let mut map = to.serialize_map(Some(2))?;
+    map.serialize_entry("status", status)?;
+    map.serialize_entry("is_success", &(*status == Status::Succeeded))?;
+    map.end()
 }
 
 fn seconds<S: serde::Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {

@@ -119,51 +119,45 @@ impl Registry {
     /// compiled, or whose name belongs to another source, is left out and
     /// reported; a version of it that the source had before stays.
     pub fn replace_source(&self, source: &str, tools: Vec<ToolBuilder>) -> Vec<Error> {
-        let source: Source = source.into();
         let mut errors = Vec::new();
-        let mut kept = Vec::new();
-        let compiled: Vec<Arc<Tool>> = tools
-            .into_iter()
-            .filter_map(|builder| {
-                let name = builder.spec().name.clone();
-                Tool::compile(builder, Arc::clone(&source))
-                    .map(Arc::new)
-                    .map_err(|error| {
-                        errors.push(error);
-                        kept.push(name);
-                    })
-                    .ok()
-            })
-            .collect();
-        self.install(&[(source, compiled, kept)], &mut errors);
+        let mut of_source = SourceTools::new(source.into());
+        for builder in tools {
+            let name = builder.spec().name.clone();
+            match Tool::compile(builder, Arc::clone(&of_source.source)) {
+                Ok(tool) => of_source.tools.push(Arc::new(tool)),
+                Err(error) => {
+                    of_source.kept.push(name);
+                    errors.push(error);
+                }
+            }
+        }
+        errors.extend(self.install(&[of_source]).into_iter().map(|conflict| conflict.error));
         errors
     }
 
-    /// Swaps in the compiled tools of several sources at once. `kept` are the
-    /// names that a source keeps although they are not among its new tools.
-    pub(crate) fn install(
-        &self,
-        sources: &[(Source, Vec<Arc<Tool>>, Vec<ToolName>)],
-        errors: &mut Vec<Error>,
-    ) {
+    /// Swaps in the compiled tools of several sources at once. Returns those
+    /// whose names belong to another source.
+    pub(crate) fn install(&self, sources: &[SourceTools]) -> Vec<Conflict> {
+        let mut conflicts = Vec::new();
         let swapped = self.change(|next| {
             let mut before = next.by_source();
             let mut events = Vec::new();
             // First what goes, so that a name may move from one file to another.
-            for (source, tools, kept) in sources {
-                for name in before.remove(source).unwrap_or_default() {
-                    if !kept.contains(&name) && !tools.iter().any(|tool| *tool.name() == name) {
+            for own in sources {
+                for name in before.remove(&own.source).unwrap_or_default() {
+                    if !own.keeps(&name) {
                         next.remove(name.as_str());
                         events.push(EventBody::ToolRemoved { tool_name: name });
                     }
                 }
             }
-            for (source, tools, _) in sources {
-                next.install(source, tools, &mut events, errors);
+            for tool in sources.iter().flat_map(|own| &own.tools) {
+                conflicts.extend(next.install(tool, &mut events));
             }
             Ok(events)
         });
-        errors.extend(swapped.err());
+        debug_assert!(swapped.is_ok(), "a conflict is reported, not an error");
+        conflicts
     }
 
     /// Up to three names that look like this one, the nearest first.
@@ -187,6 +181,8 @@ impl Registry {
         near.into_iter().take(3).map(|(_, name)| name).collect()
     }
 
+    /// Builds the next snapshot, swaps it in and tells what has changed; on an
+    /// error nothing has.
     fn change(
         &self,
         apply: impl FnOnce(&mut Snapshot) -> Result<Vec<EventBody>, Error>,
@@ -201,6 +197,30 @@ impl Registry {
         }
         Ok(())
     }
+}
+
+/// The compiled tools of a source.
+pub(crate) struct SourceTools {
+    pub(crate) source: Source,
+    pub(crate) tools: Vec<Arc<Tool>>,
+    /// Names that the source keeps although they are not among its new tools.
+    pub(crate) kept: Vec<ToolName>,
+}
+
+impl SourceTools {
+    pub(crate) fn new(source: Source) -> Self {
+        Self { source, tools: Vec::new(), kept: Vec::new() }
+    }
+
+    fn keeps(&self, name: &ToolName) -> bool {
+        self.kept.contains(name) || self.tools.iter().any(|tool| tool.name() == name)
+    }
+}
+
+/// A tool whose name belongs to another source.
+pub(crate) struct Conflict {
+    pub(crate) tool: Arc<Tool>,
+    pub(crate) error: Error,
 }
 
 impl Snapshot {
@@ -234,34 +254,26 @@ impl Snapshot {
         by_source
     }
 
-    /// Adds or replaces tools of a source.
-    fn install(
-        &mut self,
-        source: &Source,
-        tools: &[Arc<Tool>],
-        events: &mut Vec<EventBody>,
-        errors: &mut Vec<Error>,
-    ) {
-        for tool in tools {
-            let tool_name = tool.name().clone();
-            if let Some(other) = self.by_name.get(tool_name.as_str())
-                && other.source() != source
-            {
-                errors.push(taken(&tool_name, other));
-                continue;
-            }
-            events.push(EventBody::ToolLoaded {
-                tool_name: tool_name.clone(),
-                source: Arc::clone(source),
-            });
-            match self.insert(tool) {
-                None => events.push(EventBody::ToolAdded { tool_name }),
-                Some(old) if old.spec() != tool.spec() => {
-                    events.push(EventBody::ToolUpdated { tool_name });
-                }
-                Some(_) => {}
-            }
+    /// Adds or replaces a tool of a source.
+    fn install(&mut self, tool: &Arc<Tool>, events: &mut Vec<EventBody>) -> Option<Conflict> {
+        let tool_name = tool.name().clone();
+        if let Some(other) = self.by_name.get(tool_name.as_str())
+            && other.source() != tool.source()
+        {
+            return Some(Conflict { tool: Arc::clone(tool), error: taken(&tool_name, other) });
         }
+        events.push(EventBody::ToolLoaded {
+            tool_name: tool_name.clone(),
+            source: Arc::clone(tool.source()),
+        });
+        match self.insert(tool) {
+            None => events.push(EventBody::ToolAdded { tool_name }),
+            Some(old) if old.spec() != tool.spec() => {
+                events.push(EventBody::ToolUpdated { tool_name });
+            }
+            Some(_) => {}
+        }
+        None
     }
 }
 

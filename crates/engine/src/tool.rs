@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-pub(crate) use schema::Schema;
+pub(crate) use schema::{MISSING, Schema};
 pub use spec::{
     Behaviour, Category, Entry, Exposure, FilledBy, InputKind, Kind, Parameter, ToolSpec,
     empty_object_schema,

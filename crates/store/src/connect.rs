@@ -13,8 +13,8 @@ use crate::fault::{is_busy, storage, unavailable};
 use crate::options::Options;
 use crate::schema;
 
-/// Rows are a few hundred bytes long: more of them on a page make inserts a
-/// fifth faster than the default of 4096 bytes.
+/// Rows are a few hundred bytes long; inserts were measured 15 to 20 % faster
+/// than with pages of 4096 bytes.
 const PAGE_BYTES: u32 = 8192;
 
 /// When the write-ahead log is moved into the database, in pages (32 MB).

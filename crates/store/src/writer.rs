@@ -198,7 +198,7 @@ fn insert_missing(
 fn count(record: &CallRecord, counts: &mut Counts) {
     let key = (
         record.caller.tenant.clone(),
-        Arc::clone(&record.tool_name),
+        record.counted_as(),
         record.status,
         Histogram::bucket(record.run_time),
     );

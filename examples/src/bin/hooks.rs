@@ -74,15 +74,17 @@ async fn main() -> Result<(), Box<dyn Error>> {
             _ => Before::Run,
         }))
         // Rewrite the result: hidden files are nobody's business.
-        .hook(hook::after(|_call, output| match output.value().and_then(|value| value.as_array()) {
-            Some(files) => After::Rewrite(Output::json(
-                files
-                    .iter()
-                    .filter(|file| !file.as_str().is_some_and(|name| name.starts_with('.')))
-                    .cloned()
-                    .collect::<Vec<_>>(),
-            )),
-            None => After::Keep,
+        .hook(hook::after(|_call, output| {
+            match output.value().and_then(|value| value.as_array()) {
+                Some(files) => After::Rewrite(Output::json(
+                    files
+                        .iter()
+                        .filter(|file| !file.as_str().is_some_and(|name| name.starts_with('.')))
+                        .cloned()
+                        .collect::<Vec<_>>(),
+                )),
+                None => After::Keep,
+            }
         }))
         .build()?;
 

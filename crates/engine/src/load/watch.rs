@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind};
 const SETTLE: Duration = Duration::from_millis(50);
 
 /// How a folder is watched (S0.23).
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct WatchOptions {
     /// How often to look for changes by itself.
     pub interval: Duration,

@@ -107,9 +107,8 @@ impl MemoryStore {
     }
 
     fn count(&self, tenant: &TenantId) -> Statistics {
-        let calls = self.collect(tenant, |record| {
-            Some((Arc::clone(&record.tool_name), record.status, record.run_time))
-        });
+        let calls = self
+            .collect(tenant, |record| Some((record.counted_as(), record.status, record.run_time)));
         Statistics::from_counts(
             calls
                 .into_iter()

@@ -8,7 +8,10 @@ use serde_json::Value;
 
 use super::repair::repair;
 use crate::error::{Error, Violation};
-use crate::tool::Tool;
+use crate::tool::{MISSING, Tool};
+
+/// A longer key is not compared with others.
+const MAX_KEY: usize = 128;
 
 /// Checks, fills and repairs the arguments. `strict` turns repair off and
 /// refuses unknown keys.
@@ -22,6 +25,7 @@ pub(crate) fn validate(tool: &Tool, arguments: &mut Value, strict: bool) -> Resu
     }
     let mut violations = unknown;
     violations.extend(schema.violations(arguments));
+    name_misspelt(tool, arguments, &mut violations);
     Err(Error::invalid_arguments(mask_hidden(tool, violations)))
 }
 
@@ -46,6 +50,29 @@ fn unknown_keys(tool: &Tool, arguments: &Value) -> Vec<Violation> {
             got: "an unknown parameter".to_owned(),
         })
         .collect()
+}
+
+/// Says which key was probably meant to be a missing one.
+fn name_misspelt(tool: &Tool, arguments: &Value, violations: &mut [Violation]) {
+    const ENOUGH: f64 = 0.8;
+    let (Some(arguments), Some(properties)) =
+        (arguments.as_object(), crate::tool::object(tool.model_schema(), "properties"))
+    else {
+        return;
+    };
+    for violation in violations.iter_mut().filter(|violation| violation.got == MISSING) {
+        let missing = violation.path.trim_start_matches('/').to_owned();
+        let meant = arguments
+            .keys()
+            .filter(|key| !properties.contains_key(*key) && key.len() <= MAX_KEY)
+            .map(|key| (strsim::jaro_winkler(key, &missing), key))
+            .filter(|(likeness, _)| *likeness >= ENOUGH)
+            .max_by(|a, b| a.0.total_cmp(&b.0));
+        if let Some((_, key)) = meant {
+            violation.got =
+                format!("{MISSING} (`{key}` is not a parameter; is `{missing}` meant?)");
+        }
+    }
 }
 
 /// Takes the values of hidden parameters out of what the model reads.

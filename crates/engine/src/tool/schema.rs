@@ -14,6 +14,8 @@ const MAX_PATTERN_CHARS: usize = 2_000;
 /// Compiled size of one pattern; a plain one takes a few kilobytes.
 const MAX_PATTERN_BYTES: usize = 512 * 1024;
 const MAX_BACKTRACKS: usize = 100_000;
+/// What came in place of a required value.
+pub(crate) const MISSING: &str = "nothing";
 /// How many violations one call reports.
 const MAX_VIOLATIONS: usize = 32;
 
@@ -182,7 +184,7 @@ fn describe(error: &ValidationError<'_>) -> Vec<Violation> {
         Kind::Required { property } => {
             let key = property.as_str().unwrap_or_default();
             let expected = "a value, it is required".to_owned();
-            vec![Violation { path: at(key), expected, got: "nothing".to_owned() }]
+            vec![Violation { path: at(key), expected, got: MISSING.to_owned() }]
         }
         Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
             unexpected
@@ -268,13 +270,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn violations(schema: Value, value: Value) -> Vec<String> {
-        Schema::compile(&schema)
-            .unwrap()
-            .violations(&value)
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+    fn violations(schema: &Value, value: &Value) -> Vec<String> {
+        Schema::compile(schema).unwrap().violations(value).iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -290,7 +287,7 @@ mod tests {
             "additionalProperties": false,
         });
         assert_eq!(
-            violations(schema, json!({"days": 99, "unit": "k", "x/y": 1})),
+            violations(&schema, &json!({"days": 99, "unit": "k", "x/y": 1})),
             [
                 "/city: expected a value, it is required, got nothing",
                 "/days: expected at most 14, got 99",

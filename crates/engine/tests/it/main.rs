@@ -1,5 +1,12 @@
 //! One binary for all integration tests of the engine.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a failure here should stop the run"
+)]
+
 mod definition;
 mod events;
 mod groups;

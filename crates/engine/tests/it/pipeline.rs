@@ -129,7 +129,9 @@ async fn all_that_is_wrong_with_arguments_is_told_at_once() {
         ]
     );
     assert!(result.to_text(Lang::Zh).starts_with("工具输入参数无效: "));
-    assert_eq!(only_record(&engine).await.status, Status::Refused);
+    let misspelt = engine.call(CallRequest::new("order_dish", json!({"dihs": "x"}))).await;
+    assert!(misspelt.to_text(Lang::En).contains("is `dish` meant?"), "{misspelt:?}");
+    assert!(records(&engine).await.iter().all(|record| record.status == Status::Refused));
 }
 
 #[tokio::test]
@@ -205,8 +207,7 @@ async fn a_blocking_function_does_not_outlast_its_deadline() {
 async fn a_panic_is_an_error_result() {
     let engine = engine(|builder| {
         builder.tool(ToolBuilder::from_fn("boom", |_: Value| async {
-            let nothing: Option<u32> = None;
-            nothing.expect("ouch")
+            if true { panic!("ouch") } else { "never" }
         }))
     });
     let result = engine.call(CallRequest::new("boom", json!({}))).await;

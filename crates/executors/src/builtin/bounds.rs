@@ -14,6 +14,25 @@ pub(super) const MAX_TEXT: usize = 1_000_000;
 /// The longest array that a tool takes or gives.
 pub(super) const MAX_ITEMS: usize = 100_000;
 
+/// Whether arguments are small enough to be worked on without a thread of
+/// their own.
+pub(super) fn is_small(arguments: &Value) -> bool {
+    const SMALL: usize = 8_000;
+    fn spend(value: &Value, left: usize) -> Option<usize> {
+        match value {
+            Value::String(text) => left.checked_sub(text.len() + 1),
+            Value::Array(items) => {
+                items.iter().try_fold(left.checked_sub(1)?, |left, item| spend(item, left))
+            }
+            Value::Object(map) => map.iter().try_fold(left.checked_sub(1)?, |left, (key, item)| {
+                spend(item, left.checked_sub(key.len() + 1)?)
+            }),
+            _ => left.checked_sub(1),
+        }
+    }
+    spend(arguments, SMALL).is_some()
+}
+
 /// Takes a text, if it is not too large.
 pub(super) fn text(text: &str) -> Result<&str, Error> {
     if text.len() > MAX_TEXT {

@@ -1,12 +1,13 @@
-//! The tools that Windlass ships: pure functions of their arguments.
+//! The tools that Windlass ships: functions of their arguments.
 //!
 //! A tool here is two things: a definition in `definitions/`, in the formats
 //! that users write, and a handler in `HANDLERS` that a definition names in
 //! its `entry`. A user may therefore define another tool on the same handler.
 //!
-//! Handlers run inline on an async thread, so each bounds its own work: texts
-//! and arrays have a largest size (`bounds`), numbers a largest number of
-//! digits, patterns a largest program. None reads files, the network or the
+//! Each handler bounds its own work: texts and arrays have a largest size
+//! (`bounds`), numbers a largest number of digits, patterns a largest program.
+//! Small arguments are worked on at once, large ones on a thread for that, so
+//! that a call never holds up the others. None reads files, the network or the
 //! environment; the clock is the only thing outside that any of them looks at.
 
 mod arguments;
@@ -21,9 +22,11 @@ mod path;
 mod string;
 mod time;
 mod value;
+mod wait;
 
 use std::sync::Arc;
 
+use windlass::native::run_blocking;
 use windlass::{BoxFuture, Call, Error, ErrorKind, Executor, Output, ToolSpec};
 
 use arguments::Arguments;
@@ -38,6 +41,7 @@ pub const DEFINITIONS: &[(&str, &str)] = &[
     ("object.yaml", include_str!("definitions/object.yaml")),
     ("string.yaml", include_str!("definitions/string.yaml")),
     ("timezone_conversion.yaml", include_str!("definitions/timezone_conversion.yaml")),
+    ("wait.yaml", include_str!("definitions/wait.yaml")),
     ("weekday.yaml", include_str!("definitions/weekday.yaml")),
 ];
 
@@ -59,26 +63,42 @@ pub fn bind(spec: &ToolSpec) -> Result<Arc<dyn Executor>, Error> {
     Ok(Arc::new(Builtin(handler)))
 }
 
-/// What runs a tool: a function of its arguments.
-type Handler = fn(&Arguments<'_>) -> Result<Output, Error>;
+/// What runs a tool.
+#[derive(Clone, Copy)]
+enum Handler {
+    /// A function of the arguments alone.
+    Pure(fn(&Arguments<'_>) -> Result<Output, Error>),
+    /// A function that waits.
+    Waiting(for<'a> fn(&'a Call) -> BoxFuture<'a, Result<Output, Error>>),
+}
 
 const HANDLERS: &[(&str, Handler)] = &[
-    ("array", array::run),
-    ("calculator", calculator::run),
-    ("current_time", time::current_time),
-    ("datetime", datetime::run),
-    ("echo", echo::run),
-    ("object", object::run),
-    ("string", string::run),
-    ("timezone_conversion", time::timezone_conversion),
-    ("weekday", time::weekday),
+    ("array", Handler::Pure(array::run)),
+    ("calculator", Handler::Pure(calculator::run)),
+    ("current_time", Handler::Pure(time::current_time)),
+    ("datetime", Handler::Pure(datetime::run)),
+    ("echo", Handler::Pure(echo::run)),
+    ("object", Handler::Pure(object::run)),
+    ("string", Handler::Pure(string::run)),
+    ("timezone_conversion", Handler::Pure(time::timezone_conversion)),
+    ("wait", Handler::Waiting(wait::run)),
+    ("weekday", Handler::Pure(time::weekday)),
 ];
 
 struct Builtin(Handler);
 
 impl Executor for Builtin {
     fn execute<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
-        Box::pin(async move { (self.0)(&Arguments::new(call.arguments())) })
+        match self.0 {
+            Handler::Waiting(handler) => handler(call),
+            Handler::Pure(handler) if bounds::is_small(call.arguments()) => {
+                Box::pin(async move { handler(&Arguments::new(call.arguments())) })
+            }
+            Handler::Pure(handler) => {
+                let arguments = call.arguments().clone();
+                Box::pin(run_blocking(move || handler(&Arguments::new(&arguments))))
+            }
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::project::Project;
 
@@ -45,6 +45,35 @@ fn an_interrupt_ends_a_program_that_waits_for_stdin() {
     let status = child.wait().unwrap();
     assert_eq!(status.signal(), Some(2), "{status:?}");
     assert!(project.run(&["calls"]).err.contains("no such calls"), "no call was begun");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_cancels_a_running_call_and_records_it() {
+    let project = Project::new();
+    let mut command = project.command(&["call", "wait", "seconds=60", "--timeout", "2m"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    // Long enough for the call to begin, also on a slow machine.
+    sleep(Duration::from_millis(1500));
+    let start = Instant::now();
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(130), "{status:?}");
+    assert!(start.elapsed() < Duration::from_secs(10), "the call was stopped, not waited for");
+    let record = &project.json(&["calls"])["records"][0];
+    assert_eq!((&record["tool_name"], &record["status"]), (&"wait".into(), &"cancelled".into()));
+}
+
+#[test]
+fn a_timeout_stops_a_call_and_has_its_own_code() {
+    let project = Project::new();
+    let start = Instant::now();
+    let ran = project.run(&["call", "wait", "seconds=60", "--timeout", "200ms"]);
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    assert!(ran.err.contains("timed out after 200ms"), "{}", ran.err);
+    assert!(start.elapsed() < Duration::from_secs(10));
+    assert_eq!(project.json(&["calls"])["records"][0]["status"], "timed_out");
 }
 
 #[test]

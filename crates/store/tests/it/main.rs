@@ -3,6 +3,13 @@
 //! `contract` holds what every store must do and runs against each of them;
 //! the other modules hold what only a store on a disk can do wrong.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a failure here should stop the run"
+)]
+
 mod contract;
 mod crash;
 mod disk;
