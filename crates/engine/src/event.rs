@@ -306,3 +306,23 @@ impl From<String> for Content {
         Self::text(text)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_built_while_nobody_listens() {
+        let bus = EventBus::new(8);
+        bus.emit(|| unreachable!("nobody listens"));
+        let subscription = bus.subscribe();
+        let mut built = 0;
+        bus.emit(|| {
+            built += 1;
+            EventBody::Missed { count: 0 }
+        });
+        assert_eq!(built, 1);
+        drop(subscription);
+        bus.emit(|| unreachable!("nobody listens any more"));
+    }
+}
