@@ -40,18 +40,19 @@ fn arguments() -> Value {
 }
 
 type Boxed = Pin<Box<dyn Future<Output = i64> + Send>>;
+type BoxedTool = Box<dyn Fn(&Value) -> Boxed>;
 
 /// The least that such a call costs: a boxed async call, the validation of the
 /// same arguments, a timeout and a permit.
 struct Floor {
-    tools: HashMap<&'static str, Box<dyn Fn(&Value) -> Boxed>>,
+    tools: HashMap<&'static str, BoxedTool>,
     validator: jsonschema::Validator,
     slots: Semaphore,
 }
 
 impl Floor {
     fn new(schema: &Value) -> anyhow::Result<Self> {
-        let tool: Box<dyn Fn(&Value) -> Boxed> = Box::new(|arguments| {
+        let tool: BoxedTool = Box::new(|arguments| {
             let sum = arguments["a"].as_i64().unwrap_or_default()
                 + arguments["b"].as_i64().unwrap_or_default()
                 + arguments["unit"].as_str().unwrap_or_default().len() as i64;

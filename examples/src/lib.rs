@@ -1,13 +1,32 @@
 //! Nothing to call: the examples are the programs in `src/bin`.
 //!
-//! This library exists so that the Rust in the guides which need more than the
-//! engine (a store, executors) is compiled and run as documentation tests.
+//! This library exists so that the Rust in the README, the guides and the
+//! concepts is compiled and run as documentation tests: from outside of the
+//! engine, with the dependencies that the guides name and no others.
 
 #[cfg(doctest)]
 mod doctests {
+    #[doc = include_str!("../../README.md")]
+    struct Readme;
+
+    #[doc = include_str!("../../README.zh-CN.md")]
+    struct ReadmeInChinese;
+
+    #[doc = include_str!("../../docs/guides/embed-in-rust.md")]
+    struct EmbedInRust;
+
+    #[doc = include_str!("../../docs/guides/hooks-and-injection.md")]
+    struct HooksAndInjection;
+
     #[doc = include_str!("../../docs/guides/define-tools-in-yaml.md")]
     struct DefineToolsInYaml;
 
     #[doc = include_str!("../../docs/guides/records-and-events.md")]
     struct RecordsAndEvents;
+
+    #[doc = include_str!("../../docs/concepts/groups.md")]
+    struct Groups;
+
+    #[doc = include_str!("../../docs/concepts/errors.md")]
+    struct Errors;
 }

@@ -110,7 +110,11 @@ impl Call {
         T::deserialize(&*self.arguments).or_else(|error| {
             // JSON Schema takes 5.0 for an integer, Rust's integers do not.
             T::deserialize(whole_numbers(&self.arguments)).map_err(|_| {
-                let why = format!("the arguments do not fit: {error}");
+                // The text of the error quotes values, hidden ones too.
+                let why = match self.tool.hidden() {
+                    [] => format!("the arguments do not fit: {error}"),
+                    _ => "the arguments do not fit".to_owned(),
+                };
                 Error::new(ErrorKind::InvalidArguments, why)
             })
         })

@@ -2,17 +2,19 @@
 
 mod builder;
 mod settings;
+mod until;
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use futures_util::FutureExt;
 
 pub(crate) use builder::Bind;
 pub use builder::EngineBuilder;
 pub use settings::Settings;
+use until::Until;
 
 use crate::call::{Call, CallRequest, CallResult};
 use crate::content::Output;
@@ -53,21 +55,24 @@ impl Engine {
     /// Runs a call. It always ends in exactly one result and one record; a
     /// future that is dropped stops the work and is recorded as cancelled.
     pub async fn call(&self, mut request: CallRequest) -> CallResult {
-        self.0.journal.ready().await;
         let mut open = self.0.journal.open(&mut request);
-        let outcome = self.run(&request, &mut open).await;
+        let outcome = match AssertUnwindSafe(self.run(&request, &mut open)).catch_unwind().await {
+            Ok(outcome) => outcome,
+            Err(panic) => Err(stage::panicked(&*panic)),
+        };
         open.close(outcome.map(Arc::new))
     }
 
     async fn run(&self, request: &CallRequest, open: &mut OpenCall<'_>) -> Result<Output, Error> {
         let parts = &*self.0;
         let strict = parts.settings.strict_validation;
+        self.store_keeps_up(request).await?;
         let tool = stage::resolve(&parts.registry, &parts.groups, request)?;
         open.resolved(&tool);
         stage::parse(open.arguments())?;
         let secrets = stage::inject(&tool, &request.context, open.arguments())?;
         stage::validate(&tool, open.arguments(), strict)?;
-        let timeout = self.timeout(request, &tool);
+        let timeout = request.timeout.or(tool.spec().timeout).unwrap_or(self.default_timeout());
         let deadline = open.began + timeout;
         let mut call = Call {
             id: open.id,
@@ -80,22 +85,42 @@ impl Engine {
             deadline: deadline.into_std(),
             bus: Arc::clone(&parts.bus),
         };
+        let until = Until { deadline, timeout, cancel: request.cancel.as_ref() };
         let work = async {
             let permit = parts.limits.admit().await?;
+            until.check(&call.tool, permit.waited)?;
             open.started(permit.waited);
-            stage::execute(&mut call, &parts.hooks, strict).await
+            let output = stage::execute(&mut call, &parts.hooks, strict).await?;
+            let max_bytes = parts.settings.max_output_bytes;
+            stage::convert(&call, output, max_bytes, &*parts.journal.store).await
         };
-        let ran = within(deadline, request.cancel.as_ref(), work).await;
-        if !parts.hooks.is_empty() {
-            open.rewritten(&call.arguments);
-        }
-        let output = ran.unwrap_or_else(|| Err(timed_out(&call.tool, timeout)))?;
-        stage::convert(&call, output, parts.settings.max_output_bytes, &*parts.journal.store).await
+        let stopped = match until.run(work).await {
+            Ok(outcome) if parts.hooks.is_empty() => return outcome,
+            Ok(outcome) => {
+                open.rewritten(&call.arguments);
+                return outcome;
+            }
+            Err(stop) => stop.error(&call.tool, timeout),
+        };
+        stage::tell_stopped(&call, &parts.hooks, stopped).await
     }
 
-    /// Call, then tool, then engine.
-    fn timeout(&self, request: &CallRequest, tool: &Tool) -> Duration {
-        request.timeout.or(tool.spec().timeout).unwrap_or(self.0.settings.default_timeout)
+    /// Waits while the store is so far behind that taking more calls would
+    /// have no bound, but no longer than the call may take.
+    async fn store_keeps_up(&self, request: &CallRequest) -> Result<(), Error> {
+        let store = &*self.0.journal.store;
+        if store.keeps_up() {
+            return Ok(());
+        }
+        let timeout = request.timeout.unwrap_or(self.default_timeout());
+        tokio::time::timeout(timeout, store.caught_up()).await.map_err(|_| {
+            let why = "calls are not started while their records cannot be written";
+            Error::new(ErrorKind::StorageUnavailable, why)
+        })
+    }
+
+    fn default_timeout(&self) -> Duration {
+        self.0.settings.default_timeout
     }
 
     /// The tools.
@@ -150,29 +175,4 @@ impl Engine {
     pub(crate) fn kinds(&self) -> &HashMap<Kind, Bind> {
         &self.0.kinds
     }
-}
-
-/// Runs work until its deadline or until it is cancelled. Work that is done
-/// wins over both. None means that the deadline passed.
-async fn within(
-    deadline: Instant,
-    cancel: Option<&CancellationToken>,
-    work: impl Future<Output = Result<Output, Error>>,
-) -> Option<Result<Output, Error>> {
-    let work = tokio::time::timeout_at(deadline, work);
-    match cancel {
-        None => work.await.ok(),
-        Some(token) => tokio::select! {
-            biased;
-            done = work => done.ok(),
-            () = token.cancelled() => {
-                Some(Err(Error::new(ErrorKind::Cancelled, "the call was cancelled")))
-            }
-        },
-    }
-}
-
-fn timed_out(tool: &Tool, timeout: Duration) -> Error {
-    let message = format!("Tool {} timed out after {}ms", tool.name(), timeout.as_millis());
-    Error::new(ErrorKind::Timeout, message)
 }

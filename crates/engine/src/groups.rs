@@ -88,28 +88,40 @@ impl Groups {
         Ok(())
     }
 
-    /// Switches groups on or off for one session.
+    /// Switches groups of one session on and off. An unknown group is an error
+    /// and changes nothing.
     pub fn update_session(
         &self,
         session: &Session,
-        names: &[&str],
-        active: bool,
+        activate: &[&str],
+        deactivate: &[&str],
     ) -> Result<(), Error> {
-        let mut state = self.0.write();
-        state.check(names.iter().copied())?;
-        let own = state.session(session);
-        own.extend(names.iter().map(|name| ((*name).to_owned(), active)));
-        Ok(())
+        self.change_session(session, activate, deactivate, |_| {})
     }
 
     /// Makes these the only active groups of a session.
     pub fn replace_session(&self, session: &Session, names: &[&str]) -> Result<(), Error> {
+        self.change_session(session, names, &[], |own| {
+            own.values_mut().for_each(|active| *active = false);
+        })
+    }
+
+    fn change_session(
+        &self,
+        session: &Session,
+        activate: &[&str],
+        deactivate: &[&str],
+        prepare: impl FnOnce(&mut HashMap<String, bool>),
+    ) -> Result<(), Error> {
         let mut state = self.0.write();
-        state.check(names.iter().copied())?;
-        let all: HashMap<String, bool> = (state.groups.keys())
-            .map(|name| (name.clone(), names.contains(&name.as_str())))
+        state.check(activate.iter().chain(deactivate).copied())?;
+        let mut own: HashMap<String, bool> = (state.groups.keys())
+            .map(|name| (name.clone(), state.is_active(name, Some(session))))
             .collect();
-        *state.session(session) = all;
+        prepare(&mut own);
+        own.extend(activate.iter().map(|name| ((*name).to_owned(), true)));
+        own.extend(deactivate.iter().map(|name| ((*name).to_owned(), false)));
+        *state.session(session) = own;
         Ok(())
     }
 
@@ -209,17 +221,15 @@ impl Executor for MetaTool {
         Box::pin(async move {
             let change: Change = call.parse()?;
             let session = Session::of(call.caller());
-            if let Some(session) = &session {
-                let on: Vec<&str> = change.activate.iter().map(String::as_str).collect();
-                let off: Vec<&str> = change.deactivate.iter().map(String::as_str).collect();
-                if change.only {
-                    self.0.replace_session(session, &on)?;
-                } else {
-                    self.0.update_session(session, &on, true)?;
+            let on: Vec<&str> = change.activate.iter().map(String::as_str).collect();
+            let off: Vec<&str> = change.deactivate.iter().map(String::as_str).collect();
+            match &session {
+                _ if on.is_empty() && off.is_empty() && !change.only => {}
+                None => {
+                    return Err(Error::tool("groups can only be changed within a conversation"));
                 }
-                self.0.update_session(session, &off, false)?;
-            } else if change.only || !change.activate.is_empty() || !change.deactivate.is_empty() {
-                return Err(Error::tool("groups can only be changed within a conversation"));
+                Some(session) if change.only => self.0.replace_session(session, &on)?,
+                Some(session) => self.0.update_session(session, &on, &off)?,
             }
             Ok(Output::json(serde_json::json!({"groups": self.0.list(session.as_ref())})))
         })

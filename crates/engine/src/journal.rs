@@ -2,8 +2,7 @@
 //!
 //! A call is opened before anything about it is known to be right, and closed
 //! exactly once. If its future is dropped (the caller went away), the guard
-//! closes it as cancelled; if the process is killed, the store's next start
-//! does.
+//! closes it as cancelled.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +25,6 @@ use crate::tool::Tool;
 const HIDDEN: &str = "[hidden]";
 /// The longest tool name that is kept of a call for a tool that does not exist.
 const MAX_UNKNOWN_NAME: usize = 256;
-const MAX_MESSAGE_BYTES: usize = 4096;
 
 /// Where calls are recorded and reported.
 pub(crate) struct Journal {
@@ -37,14 +35,6 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Waits while the store is so far behind that taking more calls would
-    /// have no bound.
-    pub(crate) async fn ready(&self) {
-        if !self.store.keeps_up() {
-            self.store.caught_up().await;
-        }
-    }
-
     /// Opens a call.
     pub(crate) fn open(&self, request: &mut CallRequest) -> OpenCall<'_> {
         let created_at = Timestamp::now();
@@ -96,6 +86,8 @@ impl Default for Kept {
 impl OpenCall<'_> {
     /// The tool is known; its hidden parameters are masked from here on.
     pub(crate) fn resolved(&mut self, tool: &Arc<Tool>) {
+        // The caller may have used the wire name.
+        self.tool_name = tool.name().shared();
         self.tool = Some(Arc::clone(tool));
     }
 
@@ -134,6 +126,7 @@ impl OpenCall<'_> {
     /// Closes the call with what came of it.
     pub(crate) fn close(&mut self, outcome: Result<Arc<Output>, Error>) -> CallResult {
         self.closed = true;
+        let outcome = outcome.map_err(Error::bounded);
         let run_time = match self.attempts {
             0 => Duration::ZERO,
             _ => self.began.elapsed().saturating_sub(self.queue_wait),
@@ -159,7 +152,7 @@ impl OpenCall<'_> {
                 bus.emit(|| EventBody::ExecutionCompleted { call: self.info(), execution_time });
             }
             Err(error) => {
-                if error.kind() == ErrorKind::InvalidArguments {
+                if !error.violations().is_empty() {
                     bus.emit(|| EventBody::ValidationError {
                         call: self.info(),
                         errors: error.violations().to_vec(),
@@ -167,7 +160,7 @@ impl OpenCall<'_> {
                 }
                 bus.emit(|| EventBody::ExecutionFailed {
                     call: self.info(),
-                    status: Status::of(error.kind()),
+                    status: self.status(error.kind()),
                     error_kind: error.kind(),
                     error: error.message().to_owned(),
                     execution_time,
@@ -194,11 +187,9 @@ impl OpenCall<'_> {
                 (Status::Succeeded, Some(Arc::new(preview_output(output, max_bytes))), None)
             }
             Err(error) => {
-                let message = error.message();
-                let kept = message.floor_char_boundary(MAX_MESSAGE_BYTES);
                 let recorded =
-                    RecordedError { kind: error.kind(), message: message[..kept].to_owned() };
-                (Status::of(error.kind()), None, Some(recorded))
+                    RecordedError { kind: error.kind(), message: error.message().to_owned() };
+                (self.status(error.kind()), None, Some(recorded))
             }
         };
         CallRecord {
@@ -226,6 +217,10 @@ impl OpenCall<'_> {
         preview_value(&arguments, self.journal.max_record_bytes).map_or(arguments, Arc::new)
     }
 
+    fn status(&self, kind: ErrorKind) -> Status {
+        Status::of(kind, self.attempts > 0)
+    }
+
     fn info(&self) -> CallInfo {
         CallInfo {
             call_id: self.id,
@@ -239,7 +234,12 @@ impl OpenCall<'_> {
 impl Drop for OpenCall<'_> {
     fn drop(&mut self) {
         if !self.closed {
-            let _ = self.close(Err(Error::new(ErrorKind::Cancelled, "the caller went away")));
+            let error = if std::thread::panicking() {
+                Error::new(ErrorKind::Panicked, "a panic ended the call")
+            } else {
+                Error::new(ErrorKind::Cancelled, "the caller went away")
+            };
+            let _ = self.close(Err(error));
         }
     }
 }
@@ -248,7 +248,7 @@ impl Drop for OpenCall<'_> {
 fn masked(tool: &Tool, arguments: &Value) -> Value {
     let mut masked = arguments.clone();
     if let Value::Object(map) = &mut masked {
-        for parameter in tool.hidden() {
+        for parameter in tool.hidden().iter().filter(|parameter| !parameter.overridable) {
             if let Some(value) = map.get_mut(&parameter.name) {
                 *value = HIDDEN.into();
             }

@@ -38,9 +38,6 @@ mod stage;
 mod text;
 mod tool;
 
-#[cfg(doctest)]
-mod doctests;
-
 pub use call::{Call, CallRequest, CallResult};
 pub use content::{Body, Content, Data, Facts, Output, Truncated};
 pub use context::{Agent, Caller, CallerType, Context, Objects};

@@ -58,12 +58,12 @@ impl Engine {
     /// Loads definitions from a text. `source` names it in errors.
     pub fn load_text(&self, source: &str, text: &str) -> LoadReport {
         let outcome = parse(source, text).map(|tools| Parsed { tools, ..Parsed::default() });
-        self.install(vec![LoadedFile { path: source.into(), outcome }], &[])
+        self.install(vec![LoadedFile { path: source.into(), outcome }], &[]).0
     }
 
     /// Makes what was read the tools of its files. `removed` are files that
-    /// are gone.
-    fn install(&self, files: Vec<LoadedFile>, removed: &[PathBuf]) -> LoadReport {
+    /// are gone. The sources with a name that belongs to another come back, too.
+    fn install(&self, files: Vec<LoadedFile>, removed: &[PathBuf]) -> (LoadReport, Vec<Source>) {
         let mut report = LoadReport { files: files.len(), ..LoadReport::default() };
         let mut sources = Vec::new();
         let mut places = HashMap::new();
@@ -74,9 +74,11 @@ impl Engine {
         }
         sources.extend(removed.iter().map(|path| SourceTools::new(source_of(path))));
         report.tools = sources.iter().map(|own| own.tools.len()).sum();
+        let mut refused = Vec::new();
         for Conflict { tool, error } in self.registry().install(&sources) {
             let place = places.get(tool.name()).copied().unwrap_or_default();
             report.tools -= 1;
+            refused.push(Arc::clone(tool.source()));
             report.errors.push(place.error(tool.source(), &error));
         }
         for error in &report.errors {
@@ -85,7 +87,7 @@ impl Engine {
                 error: error.to_string(),
             });
         }
-        report
+        (report, refused)
     }
 
     fn compile(&self, file: LoadedFile) -> Compiled {
@@ -260,7 +262,8 @@ impl Loader {
             })
             .collect();
         self.seen = now;
-        let mut report = self.engine.install(changed, &removed);
+        let (mut report, refused) = self.engine.install(changed, &removed);
+        self.failed.extend(refused.iter().map(|source| PathBuf::from(&**source)));
         report.errors.extend(folder.errors);
         report
     }

@@ -4,7 +4,7 @@
 //! [`ToolBuilder::from_fn`] takes a closure with a typed argument:
 //!
 //! ```
-//! use windlass::{JsonSchema, ToolBuilder};
+//! use windlass::{JsonSchema, ToolBuilder, schemars};
 //!
 //! #[derive(serde::Deserialize, JsonSchema)]
 //! struct Add { a: i64, b: i64 }
@@ -25,6 +25,7 @@ use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
 pub use convert::{IntoOutput, IntoToolError, Json, PlainReturn, ReturnValue, SerializeReturn};
 pub use extract::{FromCall, Inject};
@@ -91,10 +92,22 @@ where
     }
 }
 
+/// How many blocking functions run at once in this process. One that outlasts
+/// its call keeps its place until it returns, so that threads do not pile up.
+const MAX_BLOCKING: usize = 256;
+static BLOCKING: Semaphore = Semaphore::const_new(MAX_BLOCKING);
+
 /// Runs code that may block on a thread made for that.
 pub async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
+    let closed = |_| Error::new(ErrorKind::Internal, "no blocking function can be started");
+    let place = BLOCKING.acquire().await.map_err(closed)?;
+    let work = move || {
+        let done = work();
+        drop(place);
+        done
+    };
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(failed) if failed.is_panic() => std::panic::resume_unwind(failed.into_panic()),

@@ -66,6 +66,12 @@ impl CallRecord {
         self.status == Status::Succeeded
     }
 
+    /// The run-time bucket that statistics count the call in; none for a call
+    /// that never ran.
+    pub fn run_bucket(&self) -> Option<u32> {
+        (self.attempts > 0).then(|| Histogram::bucket(self.run_time))
+    }
+
     /// The tool that statistics count the call for. Names that nobody
     /// registered are one row together: callers can make up any number of them.
     pub fn counted_as(&self) -> Arc<str> {
@@ -96,7 +102,8 @@ pub enum Status {
     Succeeded,
     /// With an error of the tool or of the other side.
     Failed,
-    /// It never ran: unknown, inactive or denied tool, bad arguments, full queue.
+    /// It never ran: unknown or inactive tool, bad arguments, a missing secret,
+    /// a full queue.
     Refused,
     /// It was stopped at its deadline.
     TimedOut,
@@ -117,21 +124,15 @@ impl Status {
         Self::Interrupted,
     ];
 
-    /// The status of a call that ended with this error.
-    pub fn of(kind: ErrorKind) -> Self {
+    /// The status of a call that ended with this error, before or after it
+    /// began to run.
+    pub fn of(kind: ErrorKind, ran: bool) -> Self {
         match kind {
             ErrorKind::Timeout => Self::TimedOut,
             ErrorKind::Cancelled => Self::Cancelled,
             ErrorKind::Interrupted => Self::Interrupted,
-            ErrorKind::ToolNotFound
-            | ErrorKind::ToolInactive
-            | ErrorKind::ProviderNotFound
-            | ErrorKind::ExecutorNotFound
-            | ErrorKind::InvalidArguments
-            | ErrorKind::Denied
-            | ErrorKind::QueueFull
-            | ErrorKind::DepthExceeded => Self::Refused,
-            _ => Self::Failed,
+            _ if ran => Self::Failed,
+            _ => Self::Refused,
         }
     }
 
@@ -254,6 +255,24 @@ pub struct RecordFilter {
     pub until: Option<Timestamp>,
 }
 
+impl RecordFilter {
+    /// Whether a record is one of these. Times count in microseconds, which
+    /// is what databases keep.
+    pub fn matches(&self, record: &CallRecord) -> bool {
+        fn same(wanted: Option<&str>, found: Option<&str>) -> bool {
+            wanted.is_none() || wanted == found
+        }
+        let created_us = record.created_at.as_microsecond();
+        let caller = &record.caller;
+        same(self.conversation.as_deref(), caller.conversation.as_deref())
+            && same(self.tool.as_deref(), Some(&record.tool_name))
+            && same(self.caller_id.as_deref(), caller.caller_id.as_deref())
+            && self.status.is_none_or(|status| record.status == status)
+            && self.since.is_none_or(|since| created_us >= since.as_microsecond())
+            && self.until.is_none_or(|until| created_us < until.as_microsecond())
+    }
+}
+
 /// Which part of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageRequest {
@@ -331,6 +350,43 @@ pub struct Statistics {
     pub total: ToolStatistics,
     /// The calls of each tool.
     pub tools: BTreeMap<String, ToolStatistics>,
+}
+
+impl Statistics {
+    /// Statistics from counts: `(tool, status, run-time bucket, calls)`.
+    /// A call that never ran has no bucket and does not count for run times.
+    pub fn from_counts<T: AsRef<str>>(
+        counts: impl IntoIterator<Item = (T, Status, Option<u32>, u64)>,
+    ) -> Self {
+        #[derive(Default)]
+        struct Counts(BTreeMap<Status, u64>, Histogram);
+        impl Counts {
+            fn add(&mut self, status: Status, bucket: Option<u32>, calls: u64) {
+                *self.0.entry(status).or_default() += calls;
+                if let Some(bucket) = bucket {
+                    self.1.add(bucket, calls);
+                }
+            }
+        }
+
+        let mut total = Counts::default();
+        let mut tools: BTreeMap<String, Counts> = BTreeMap::new();
+        for (tool, status, bucket, calls) in counts {
+            total.add(status, bucket, calls);
+            let tool = tool.as_ref();
+            match tools.get_mut(tool) {
+                Some(counts) => counts.add(status, bucket, calls),
+                None => tools.entry(tool.to_owned()).or_default().add(status, bucket, calls),
+            }
+        }
+        Self {
+            total: ToolStatistics::new(total.0, &total.1),
+            tools: tools
+                .into_iter()
+                .map(|(tool, counts)| (tool, ToolStatistics::new(counts.0, &counts.1)))
+                .collect(),
+        }
+    }
 }
 
 /// Statistics over the calls of a tool.

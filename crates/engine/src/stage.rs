@@ -10,7 +10,7 @@ mod resolve;
 mod validate;
 
 pub(crate) use convert::{convert, output_size, preview_output, preview_value};
-pub(crate) use execute::execute;
+pub(crate) use execute::{execute, panicked, tell_stopped};
 pub(crate) use inject::inject;
 pub(crate) use parse::parse;
 pub(crate) use resolve::resolve;

@@ -257,6 +257,12 @@ fn hidden_parameters(
                 format!("a preset names the parameter `{name}`, which the tool does not have"),
             ));
         }
+        if preset.overridable && matches!(preset.value, PresetValue::Secret(_)) {
+            return Err(Error::new(
+                ErrorKind::InvalidDefinition,
+                format!("the preset of `{name}` is a secret, which a model cannot override"),
+            ));
+        }
         let at = known.unwrap_or_else(|| {
             hidden.push(HiddenParameter {
                 name: name.clone(),

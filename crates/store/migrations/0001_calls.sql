@@ -42,6 +42,7 @@ CREATE TABLE call_stats (
     tenant TEXT    NOT NULL,
     tool   TEXT    NOT NULL,
     status INTEGER NOT NULL,
+    -- of the run time; -1 for calls that never ran
     bucket INTEGER NOT NULL,
     count  INTEGER NOT NULL,
     PRIMARY KEY (tenant, tool, status, bucket)

@@ -68,7 +68,9 @@ pub(crate) fn statistics(
         .prepare_cached("SELECT tool, status, bucket, count FROM call_stats WHERE tenant = ?")?;
     let counts = statement
         .query_map([tenant.as_str()], |row| {
-            Ok((row.get::<_, String>(0)?, read_status(row, 1)?, row.get(2)?, read_count(row, 3)?))
+            // `NEVER_RAN` is no bucket.
+            let bucket = u32::try_from(row.get::<_, i64>(2)?).ok();
+            Ok((row.get::<_, String>(0)?, read_status(row, 1)?, bucket, read_count(row, 3)?))
         })?
         .collect::<rusqlite::Result<Vec<_>>>()?;
     Ok(Statistics::from_counts(counts))

@@ -12,6 +12,9 @@ use windlass::{
     CallId, CallRecord, Caller, CallerType, ErrorKind, Output, RecordedError, Status, TenantId,
 };
 
+/// The run-time bucket of calls that never ran; part of a key, so not null.
+pub(crate) const NEVER_RAN: i64 = -1;
+
 /// The columns, in the order in which they are bound and read.
 macro_rules! columns {
     () => {

@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::watch;
-use windlass::{CallRecord, Error, Histogram, Status, TenantId};
+use windlass::{CallRecord, Error, Status, TenantId};
 
 use crate::fault::{is_duplicate, storage};
 use crate::options::Options;
 use crate::outputs;
 use crate::queue::{KeepOutput, Next, Progress, Queue};
-use crate::rows::{insert_new, insert_records, status_code};
+use crate::rows::{NEVER_RAN, insert_new, insert_records, status_code};
 
 /// Rows in one transaction: more would keep records out of sight for longer.
 const TRANSACTION_ROWS: usize = 8192;
@@ -41,7 +41,7 @@ pub(crate) struct Writer {
 }
 
 /// Calls by tenant, tool, status and run-time bucket.
-type Counts = HashMap<(TenantId, Arc<str>, Status, u32), u64>;
+type Counts = HashMap<(TenantId, Arc<str>, Status, Option<u32>), u64, ahash::RandomState>;
 
 /// A time in which nothing can be written.
 struct Outage {
@@ -58,7 +58,7 @@ impl Writer {
         queue: Arc<Queue>,
         progress: watch::Sender<Progress>,
     ) -> Self {
-        Self { connection, path, options, queue, progress, counts: Counts::new(), outage: None }
+        Self { connection, path, options, queue, progress, counts: Counts::default(), outage: None }
     }
 
     /// Writes until the queue is closed and empty.
@@ -196,12 +196,8 @@ fn insert_missing(
 }
 
 fn count(record: &CallRecord, counts: &mut Counts) {
-    let key = (
-        record.caller.tenant.clone(),
-        record.counted_as(),
-        record.status,
-        Histogram::bucket(record.run_time),
-    );
+    let key =
+        (record.caller.tenant.clone(), record.counted_as(), record.status, record.run_bucket());
     *counts.entry(key).or_default() += 1;
 }
 
@@ -212,6 +208,7 @@ fn add_counts(transaction: &Transaction<'_>, counts: &Counts) -> rusqlite::Resul
     )?;
     for ((tenant, tool, status, bucket), &count) in counts {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
+        let bucket = bucket.map_or(NEVER_RAN, i64::from);
         statement.execute((tenant.as_str(), &**tool, status_code(*status), bucket, count))?;
     }
     Ok(())

@@ -18,6 +18,12 @@ pub use kind::{ErrorKind, KindInfo};
 
 use crate::text::Lang;
 
+/// How many violations one error reports.
+const MAX_VIOLATIONS: usize = 32;
+const MAX_VIOLATION_TEXT: usize = 500;
+/// The longest message and feedback of a call.
+const MAX_TEXT: usize = 8 * 1024;
+
 /// Why a call, a definition or a request to the engine failed.
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
@@ -52,8 +58,15 @@ impl Error {
         Self::new(ErrorKind::ToolError, message)
     }
 
-    /// Invalid arguments, with everything that is wrong with them.
-    pub fn invalid_arguments(violations: Vec<Violation>) -> Self {
+    /// Invalid arguments, with everything that is wrong with them (of a very
+    /// long list, the beginning).
+    pub fn invalid_arguments(mut violations: Vec<Violation>) -> Self {
+        violations.truncate(MAX_VIOLATIONS);
+        for violation in &mut violations {
+            for text in [&mut violation.path, &mut violation.expected, &mut violation.got] {
+                cut(text, MAX_VIOLATION_TEXT);
+            }
+        }
         let message = violations.iter().map(Violation::to_string).collect::<Vec<_>>().join("; ");
         let mut error = Self::new(ErrorKind::InvalidArguments, message);
         error.inner().violations = violations;
@@ -116,6 +129,18 @@ impl Error {
         self.0.kind.info().retryable
     }
 
+    /// The same error with texts of a bounded size: a tool may have put its
+    /// whole input into them.
+    pub(crate) fn bounded(mut self) -> Self {
+        let feedback = self.0.feedback.as_ref().map_or(0, String::len);
+        if self.0.message.len().max(feedback) > MAX_TEXT {
+            let inner = self.inner();
+            cut(&mut inner.message, MAX_TEXT);
+            inner.feedback.iter_mut().for_each(|text| cut(text, MAX_TEXT));
+        }
+        self
+    }
+
     fn inner(&mut self) -> &mut Inner {
         Arc::make_mut(&mut self.0)
     }
@@ -137,6 +162,14 @@ impl fmt::Debug for Error {
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.0.source.as_deref().map(|source| source as _)
+    }
+}
+
+/// Cuts a text between two characters.
+fn cut(text: &mut String, max_bytes: usize) {
+    if text.len() > max_bytes {
+        text.truncate(text.floor_char_boundary(max_bytes));
+        text.push('…');
     }
 }
 

@@ -1,14 +1,13 @@
 //! [`MemoryStore`]: records without a database.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::future;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use super::{
-    CallRecord, Histogram, OutputPart, PageRequest, RecordFilter, RecordPage, RecordStore,
-    Statistics, Status, Summary, ToolStatistics,
+    CallRecord, OutputPart, PageRequest, RecordFilter, RecordPage, RecordStore, Statistics, Summary,
 };
 use crate::error::{Error, ErrorKind};
 use crate::executor::BoxFuture;
@@ -107,13 +106,9 @@ impl MemoryStore {
     }
 
     fn count(&self, tenant: &TenantId) -> Statistics {
-        let calls = self
-            .collect(tenant, |record| Some((record.counted_as(), record.status, record.run_time)));
-        Statistics::from_counts(
-            calls
-                .into_iter()
-                .map(|(tool, status, time)| (tool, status, Histogram::bucket(time), 1)),
-        )
+        Statistics::from_counts(self.collect(tenant, |record| {
+            Some((record.counted_as(), record.status, record.run_bucket(), 1))
+        }))
     }
 }
 
@@ -228,57 +223,5 @@ impl Outputs {
             bytes: bytes[begin..begin + length].to_vec(),
             total_bytes: bytes.len() as u64,
         })
-    }
-}
-
-impl RecordFilter {
-    /// Whether a record is one of these. Times count in microseconds, which
-    /// is what databases keep.
-    pub fn matches(&self, record: &CallRecord) -> bool {
-        fn same(wanted: Option<&str>, found: Option<&str>) -> bool {
-            wanted.is_none() || wanted == found
-        }
-        let created_us = record.created_at.as_microsecond();
-        let caller = &record.caller;
-        same(self.conversation.as_deref(), caller.conversation.as_deref())
-            && same(self.tool.as_deref(), Some(&record.tool_name))
-            && same(self.caller_id.as_deref(), caller.caller_id.as_deref())
-            && self.status.is_none_or(|status| record.status == status)
-            && self.since.is_none_or(|since| created_us >= since.as_microsecond())
-            && self.until.is_none_or(|until| created_us < until.as_microsecond())
-    }
-}
-
-impl Statistics {
-    /// Statistics from counts: `(tool, status, run-time bucket, calls)`.
-    pub fn from_counts<T: AsRef<str>>(
-        counts: impl IntoIterator<Item = (T, Status, u32, u64)>,
-    ) -> Self {
-        #[derive(Default)]
-        struct Counts(BTreeMap<Status, u64>, Histogram);
-        impl Counts {
-            fn add(&mut self, status: Status, bucket: u32, calls: u64) {
-                *self.0.entry(status).or_default() += calls;
-                self.1.add(bucket, calls);
-            }
-        }
-
-        let mut total = Counts::default();
-        let mut tools: BTreeMap<String, Counts> = BTreeMap::new();
-        for (tool, status, bucket, calls) in counts {
-            total.add(status, bucket, calls);
-            let tool = tool.as_ref();
-            match tools.get_mut(tool) {
-                Some(counts) => counts.add(status, bucket, calls),
-                None => tools.entry(tool.to_owned()).or_default().add(status, bucket, calls),
-            }
-        }
-        Self {
-            total: ToolStatistics::new(total.0, &total.1),
-            tools: tools
-                .into_iter()
-                .map(|(tool, counts)| (tool, ToolStatistics::new(counts.0, &counts.1)))
-                .collect(),
-        }
     }
 }

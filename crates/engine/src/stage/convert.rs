@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use crate::call::Call;
-use crate::content::{Body, Content, Output, Truncated};
+use crate::content::{Body, Content, Facts, Output, Truncated};
 use crate::error::{Error, ErrorKind};
 use crate::record::RecordStore;
 
@@ -65,7 +65,7 @@ pub(crate) async fn convert(
     Ok(Output {
         content: vec![Content::text(shown + &notice)],
         structured: None,
-        metadata: output.metadata,
+        metadata: small_facts(&output.metadata),
         truncated: Some(Box::new(truncated)),
     })
 }
@@ -115,7 +115,7 @@ pub(crate) fn preview_output(output: &Output, max_bytes: usize) -> Output {
             Content::text(cut(&output.to_text(), max_bytes)).with_meta("truncated", true),
         ],
         structured: None,
-        metadata: output.metadata.clone(),
+        metadata: small_facts(&output.metadata),
         truncated: output.truncated.clone(),
     }
 }
@@ -133,8 +133,9 @@ pub(crate) fn output_size(output: &Output, limit: usize) -> usize {
                 pay(data.base64.len(), &mut left)
             }
         };
-        fits && block.meta.iter().all(|(_, value)| spend(value, &mut left))
+        fits && spend_facts(&block.meta, &mut left) && pay(block.save_as.len(), &mut left)
     });
+    let fits = fits && spend_facts(&output.metadata, &mut left);
     let fits = fits && output.structured.as_ref().is_none_or(|value| spend(value, &mut left));
     if fits { limit - left } else { limit + 1 }
 }
@@ -153,6 +154,15 @@ fn spend(value: &Value, left: &mut usize) -> bool {
                 && map.iter().all(|(key, item)| pay(key.len() + 4, left) && spend(item, left))
         }
     }
+}
+
+fn spend_facts(facts: &Facts, left: &mut usize) -> bool {
+    facts.iter().all(|(key, value)| pay(key.len() + 4, left) && spend(value, left))
+}
+
+/// Facts that go along with a cut result, unless they are what is too large.
+fn small_facts(facts: &Facts) -> Facts {
+    if spend_facts(facts, &mut NOTICE_BYTES.clone()) { facts.clone() } else { Facts::default() }
 }
 
 fn pay(cost: usize, left: &mut usize) -> bool {

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 
@@ -12,34 +13,51 @@ use crate::content::Output;
 use crate::error::{Error, ErrorKind};
 use crate::hook::{After, Before, Hook};
 
+/// How long the hooks may take to hear of a call that was stopped.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// Runs the call and whatever hooks there are around it.
 pub(crate) async fn execute(
     call: &mut Call,
     hooks: &[Arc<dyn Hook>],
     strict: bool,
 ) -> Result<Output, Error> {
-    let work = async {
-        if hooks.is_empty() {
-            call.tool.executor().execute(call).await
-        } else {
-            execute_hooked(call, hooks, strict).await
-        }
+    if hooks.is_empty() {
+        return run_tool(call).await;
+    }
+    let outcome = match run_before(call, hooks, strict).await? {
+        Some(skipped) => return Ok(skipped),
+        None => run_tool(call).await,
     };
-    match AssertUnwindSafe(work).catch_unwind().await {
+    run_after(call, hooks, outcome).await
+}
+
+/// Tells the hooks of a call that was stopped from outside: at its deadline or
+/// by a cancel. They may still change what comes of it.
+pub(crate) async fn tell_stopped(
+    call: &Call,
+    hooks: &[Arc<dyn Hook>],
+    error: Error,
+) -> Result<Output, Error> {
+    if hooks.is_empty() {
+        return Err(error);
+    }
+    let told = run_after(call, hooks, Err(error.clone()));
+    tokio::time::timeout(LAST_WORDS, told).await.unwrap_or(Err(error))
+}
+
+async fn run_tool(call: &Call) -> Result<Output, Error> {
+    match AssertUnwindSafe(call.tool.executor().execute(call)).catch_unwind().await {
         Ok(outcome) => outcome,
-        Err(panic) => Err(Error::new(ErrorKind::Panicked, panic_message(&*panic))),
+        Err(panic) => Err(panicked(&*panic)),
     }
 }
 
-async fn execute_hooked(
-    call: &mut Call,
+async fn run_after(
+    call: &Call,
     hooks: &[Arc<dyn Hook>],
-    strict: bool,
+    mut outcome: Result<Output, Error>,
 ) -> Result<Output, Error> {
-    let mut outcome = match run_before(call, hooks, strict).await? {
-        Some(skipped) => return Ok(skipped),
-        None => call.tool.executor().execute(call).await,
-    };
     for hook in hooks {
         let decision = match &outcome {
             Ok(output) => hook.after(call, output).await,
@@ -74,11 +92,12 @@ async fn run_before(
     Ok(None)
 }
 
-fn panic_message(panic: &(dyn Any + Send)) -> String {
+/// The error of code that panicked.
+pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Error {
     let message = panic
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "without a message".to_owned());
-    format!("the tool panicked: {message}")
+    Error::new(ErrorKind::Panicked, format!("the tool panicked: {message}"))
 }

@@ -59,7 +59,7 @@ fn refuse_hidden(tool: &Tool, arguments: &Map<String, Value>) -> Result<(), Erro
         .iter()
         .filter(|parameter| !parameter.overridable && arguments.contains_key(&parameter.name))
         .map(|parameter| Violation {
-            path: format!("/{}", parameter.name),
+            path: format!("/{}", parameter.name.replace('~', "~0").replace('/', "~1")),
             expected: "no such parameter".to_owned(),
             got: "hidden".to_owned(),
         })

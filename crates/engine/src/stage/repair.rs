@@ -2,14 +2,18 @@
 //! `"5"` for a number, `"false"` for a boolean, a JSON string for an array or
 //! object, `null` for an absent optional. Nothing else.
 
-use jsonschema::JsonType;
+use std::collections::HashSet;
+
 use jsonschema::error::{TypeKind, ValidationErrorKind};
-use serde_json::Value;
+use jsonschema::{JsonType, ValidationError};
+use serde_json::{Number, Value};
 
 use crate::tool::Schema;
 
-/// A repaired object may need repair inside, and so on; this many times.
-const ROUNDS: usize = 4;
+/// A repaired object may need repair inside, and so on; this deep.
+const ROUNDS: usize = 8;
+/// Values with alternatives are tried one by one; this many a round.
+const MAX_TRIED: usize = 32;
 
 /// Repairs in place. Returns whether the schema accepts the value now.
 pub(super) fn repair(schema: &Schema, value: &mut Value) -> bool {
@@ -17,9 +21,27 @@ pub(super) fn repair(schema: &Schema, value: &mut Value) -> bool {
         let faults: Vec<Fault> =
             schema.errors(value).filter_map(|error| Fault::of(&error)).collect();
         let mut changed = false;
+        let mut tried = 0;
+        let mut nulls = Vec::new();
         for fault in faults {
-            changed |= fault.mend(schema, value);
+            match (value.pointer(&fault.path), &fault.wanted) {
+                (Some(Value::Null), _) => nulls.extend(take_null(value, &fault.path)),
+                (Some(Value::String(text)), Some(wanted)) => {
+                    if let Some(meant) = read(text, |kind| wanted.contains(&kind)) {
+                        changed |= put(value, &fault.path, meant).is_some();
+                    }
+                }
+                (Some(Value::String(text)), None) if tried < MAX_TRIED => {
+                    tried += 1;
+                    if let Some(meant) = read(text, |_| true) {
+                        changed |= try_out(schema, value, &fault.path, meant);
+                    }
+                }
+                _ => {}
+            }
         }
+        let taken = nulls.len();
+        changed |= put_back_required(schema, value, nulls) < taken;
         if schema.accepts(value) {
             return true;
         }
@@ -38,7 +60,7 @@ struct Fault {
 }
 
 impl Fault {
-    fn of(error: &jsonschema::ValidationError<'_>) -> Option<Self> {
+    fn of(error: &ValidationError<'_>) -> Option<Self> {
         let wanted = match error.kind() {
             ValidationErrorKind::Type { kind: TypeKind::Single(one) } => Some(vec![*one]),
             ValidationErrorKind::Type { kind: TypeKind::Multiple(many) } => {
@@ -50,70 +72,84 @@ impl Fault {
         let path = error.instance_path().as_str().to_owned();
         (!path.is_empty()).then_some(Self { path, wanted })
     }
+}
 
-    fn mend(&self, schema: &Schema, root: &mut Value) -> bool {
-        match root.pointer(&self.path) {
-            Some(Value::Null) => self.drop_null(schema, root),
-            Some(Value::String(text)) => match self.read(text) {
-                Some(value) => self.replace(schema, root, value),
-                None => false,
-            },
-            _ => false,
+/// What a string plainly means, as one of the wanted types.
+fn read(text: &str, wants: impl Fn(JsonType) -> bool) -> Option<Value> {
+    let text = text.trim();
+    match text.as_bytes().first()? {
+        b'{' if wants(JsonType::Object) => serde_json::from_str(text).ok(),
+        b'[' if wants(JsonType::Array) => serde_json::from_str(text).ok(),
+        b'-' | b'0'..=b'9' if wants(JsonType::Integer) || wants(JsonType::Number) => {
+            let number: Number = serde_json::from_str(text).ok()?;
+            let whole = number.as_f64().is_some_and(|float| float.fract() == 0.0);
+            (whole || wants(JsonType::Number)).then_some(Value::Number(number))
         }
+        _ if !wants(JsonType::Boolean) => None,
+        _ if text.eq_ignore_ascii_case("true") => Some(Value::Bool(true)),
+        _ if text.eq_ignore_ascii_case("false") => Some(Value::Bool(false)),
+        _ => None,
     }
+}
 
-    /// Takes a `null` away, unless the key is required.
-    fn drop_null(&self, schema: &Schema, root: &mut Value) -> bool {
-        let Some((parent, key)) = self.path.rsplit_once('/') else { return false };
-        let key = key.replace("~1", "/").replace("~0", "~");
-        let Some(Value::Object(map)) = root.pointer_mut(parent) else { return false };
-        let Some(position) = map.keys().position(|own| *own == key) else { return false };
-        map.shift_remove(&key);
-        let required = schema.errors(root).any(|error| {
-            let missing = matches!(
-                error.kind(),
-                ValidationErrorKind::Required { property } if *property == key.as_str()
-            );
-            missing && error.instance_path().as_str() == parent
-        });
-        if required && let Some(Value::Object(map)) = root.pointer_mut(parent) {
-            map.shift_insert(position, key, Value::Null);
-        }
-        !required
+/// Puts a value in, and gives what was there before.
+fn put(root: &mut Value, path: &str, value: Value) -> Option<Value> {
+    root.pointer_mut(path).map(|slot| std::mem::replace(slot, value))
+}
+
+/// Puts a value in, and back out if the schema still minds it there.
+fn try_out(schema: &Schema, root: &mut Value, path: &str, value: Value) -> bool {
+    let Some(before) = put(root, path, value) else { return false };
+    let still_wrong =
+        schema.errors(root).filter_map(|error| Fault::of(&error)).any(|fault| fault.path == path);
+    if still_wrong {
+        put(root, path, before);
     }
+    !still_wrong
+}
 
-    /// What a string plainly means, as one of the wanted types.
-    fn read(&self, text: &str) -> Option<Value> {
-        let text = text.trim();
-        let wants = |wanted: JsonType| self.wanted.as_ref().is_none_or(|all| all.contains(&wanted));
-        let value = match text.as_bytes().first()? {
-            b'{' if wants(JsonType::Object) => serde_json::from_str(text).ok()?,
-            b'[' if wants(JsonType::Array) => serde_json::from_str(text).ok()?,
-            b'-' | b'0'..=b'9' if wants(JsonType::Integer) || wants(JsonType::Number) => {
-                Value::Number(serde_json::from_str(text).ok()?)
+/// A `null` that was taken out of an object.
+struct Null {
+    parent: String,
+    key: String,
+    position: usize,
+}
+
+fn take_null(root: &mut Value, path: &str) -> Option<Null> {
+    let (parent, key) = path.rsplit_once('/')?;
+    let key = key.replace("~1", "/").replace("~0", "~");
+    let map = root.pointer_mut(parent)?.as_object_mut()?;
+    let position = map.keys().position(|own| *own == key)?;
+    map.shift_remove(&key);
+    Some(Null { parent: parent.to_owned(), key, position })
+}
+
+/// Puts those back that the schema requires, so that they are reported as what
+/// they are. Returns how many.
+fn put_back_required(schema: &Schema, root: &mut Value, nulls: Vec<Null>) -> usize {
+    if nulls.is_empty() {
+        return 0;
+    }
+    let required: HashSet<(String, String)> = schema
+        .errors(root)
+        .filter_map(|error| match error.kind() {
+            ValidationErrorKind::Required { property: Value::String(key) } => {
+                Some((error.instance_path().as_str().to_owned(), key.clone()))
             }
-            _ if wants(JsonType::Boolean) && text.eq_ignore_ascii_case("true") => Value::Bool(true),
-            _ if wants(JsonType::Boolean) && text.eq_ignore_ascii_case("false") => {
-                Value::Bool(false)
-            }
-            _ => return None,
-        };
-        Some(value)
-    }
-
-    /// Puts a value in, and back out if the schema still minds it there.
-    fn replace(&self, schema: &Schema, root: &mut Value, value: Value) -> bool {
-        let Some(slot) = root.pointer_mut(&self.path) else { return false };
-        let before = std::mem::replace(slot, value);
-        let still_wrong = schema
-            .errors(root)
-            .filter_map(|error| Self::of(&error))
-            .any(|fault| fault.path == self.path);
-        if still_wrong && let Some(slot) = root.pointer_mut(&self.path) {
-            *slot = before;
+            _ => None,
+        })
+        .collect();
+    let mut back = 0;
+    // The last one taken goes back first, so that positions are right.
+    for Null { parent, key, position } in nulls.into_iter().rev() {
+        if required.contains(&(parent.clone(), key.clone()))
+            && let Some(Value::Object(map)) = root.pointer_mut(&parent)
+        {
+            map.shift_insert(position.min(map.len()), key, Value::Null);
+            back += 1;
         }
-        !still_wrong
     }
+    back
 }
 
 #[cfg(test)]
@@ -149,6 +185,10 @@ mod tests {
             (json!({"o": "{\"k\": \"7\"}"}), json!({"o": {"k": 7}})),
             (json!({"n": null, "s": "a"}), json!({"s": "a"})),
             (json!({"any": "3"}), json!({"any": 3})),
+            (
+                json!({"list": (0..500).map(|n| n.to_string()).collect::<Vec<_>>()}),
+                json!({"list": (0..500).collect::<Vec<_>>()}),
+            ),
         ] {
             assert_eq!(repaired(&schema, before.clone()), Some(after), "{before}");
         }

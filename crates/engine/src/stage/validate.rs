@@ -19,7 +19,12 @@ pub(crate) fn validate(tool: &Tool, arguments: &mut Value, strict: bool) -> Resu
     let schema = tool.input();
     schema.fill_defaults(arguments);
     let unknown = if strict { unknown_keys(tool, arguments) } else { Vec::new() };
-    let fits = schema.accepts(arguments) || (!strict && repair(schema, arguments));
+    let fits = schema.accepts(arguments)
+        || (!strict && repair(schema, arguments) && {
+            // What was repaired may leave room for a default.
+            schema.fill_defaults(arguments);
+            schema.accepts(arguments)
+        });
     if fits && unknown.is_empty() {
         return Ok(());
     }
@@ -45,7 +50,7 @@ fn unknown_keys(tool: &Tool, arguments: &Value) -> Vec<Violation> {
         .keys()
         .filter(|key| !properties.contains_key(*key))
         .map(|key| Violation {
-            path: format!("/{key}"),
+            path: format!("/{}", key.replace('~', "~0").replace('/', "~1")),
             expected: "no such key".to_owned(),
             got: "an unknown parameter".to_owned(),
         })
@@ -77,13 +82,17 @@ fn name_misspelt(tool: &Tool, arguments: &Value, violations: &mut [Violation]) {
 
 /// Takes the values of hidden parameters out of what the model reads.
 fn mask_hidden(tool: &Tool, mut violations: Vec<Violation>) -> Vec<Violation> {
+    let hidden: Vec<&str> = tool
+        .hidden()
+        .iter()
+        .filter(|parameter| !parameter.overridable)
+        .map(|parameter| parameter.name.as_str())
+        .collect();
     for violation in &mut violations {
         let top = violation.path.trim_start_matches('/').split('/').next().unwrap_or_default();
-        if tool.hidden().iter().any(|parameter| parameter.name == top) {
-            violation.got = "hidden".to_owned();
-        }
+        let top = top.replace("~1", "/").replace("~0", "~");
         // A violation of the whole shows all values, hidden ones too.
-        if violation.path.is_empty() && !tool.hidden().is_empty() {
+        if hidden.contains(&top.as_str()) || (violation.path.is_empty() && !hidden.is_empty()) {
             violation.got = "hidden".to_owned();
         }
     }

@@ -16,6 +16,8 @@ const MAX_PATTERN_BYTES: usize = 512 * 1024;
 const MAX_BACKTRACKS: usize = 100_000;
 /// What came in place of a required value.
 pub(crate) const MISSING: &str = "nothing";
+/// How many errors are looked at for repair.
+const MAX_ERRORS: usize = 10_000;
 /// How many violations one call reports.
 const MAX_VIOLATIONS: usize = 32;
 
@@ -64,7 +66,7 @@ impl Schema {
         &'a self,
         value: &'a Value,
     ) -> impl Iterator<Item = ValidationError<'a>> {
-        self.validator.iter_errors(value).take(MAX_VIOLATIONS)
+        self.validator.iter_errors(value).take(MAX_ERRORS)
     }
 
     /// Puts defaults where a value is absent.

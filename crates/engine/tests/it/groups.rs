@@ -63,6 +63,10 @@ async fn a_model_changes_its_own_session_only() {
         call(&engine, "one", "update_tool_groups", unknown).await,
         Some(ErrorKind::NotFound)
     );
+    // One wrong name and nothing changes.
+    let half = json!({"activate": ["basic"], "deactivate": ["root"]});
+    assert_eq!(call(&engine, "one", "update_tool_groups", half).await, Some(ErrorKind::NotFound));
+    assert_eq!(call(&engine, "one", "look", json!({})).await, Some(ErrorKind::ToolInactive));
     let session = Session::new(TenantId::default(), "one");
     engine.groups().reset_session(&session);
     assert_eq!(names(&engine, Some(&session)), ["free", "look", "update_tool_groups"]);

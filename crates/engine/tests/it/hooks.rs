@@ -97,3 +97,19 @@ async fn a_panicking_hook_fails_the_call_only() {
     assert_eq!(result.error().unwrap().kind(), ErrorKind::Panicked);
     assert_eq!(call(&engine, 8).await, "16");
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_error_hook_hears_of_panics_and_timeouts() {
+    let engine = Engine::builder()
+        .tool(ToolBuilder::from_fn("hang", |_: serde_json::Value| std::future::pending::<String>()))
+        .tool(ToolBuilder::from_fn("crash", |_: serde_json::Value| async {
+            if true { panic!("crashed") } else { "never" }
+        }))
+        .hook(hook::on_error(|_, error| After::Rewrite(Output::text(error.kind().name()))))
+        .build()
+        .unwrap();
+    for (tool, text) in [("hang", "timeout"), ("crash", "panicked")] {
+        let result = engine.call(CallRequest::new(tool, json!({}))).await;
+        assert_eq!(result.to_text(Lang::En), text);
+    }
+}

@@ -149,6 +149,148 @@ async fn plain_meanings_are_understood_and_accepted_values_never_touched() {
 }
 
 #[tokio::test]
+async fn a_null_gives_way_to_the_default() {
+    let engine = engine(|builder| builder);
+    let result =
+        engine.call(CallRequest::new("order_dish", json!({"dish": "x", "count": null}))).await;
+    assert_eq!(result.to_text(Lang::En), "1 x x []");
+    assert_eq!(*only_record(&engine).await.arguments, json!({"dish": "x", "count": 1}));
+}
+
+#[tokio::test]
+async fn a_call_by_wire_name_is_recorded_under_the_tools_name() {
+    let engine = engine(|builder| {
+        builder.tool(ToolBuilder::from_fn("shop.order", |_: Value| async { "ok" }))
+    });
+    let wire = engine.registry().get("shop.order").unwrap().name().wire();
+    assert!(engine.call(CallRequest::new(wire, json!({}))).await.is_success());
+    assert_eq!(&*only_record(&engine).await.tool_name, "shop.order");
+}
+
+#[tokio::test]
+async fn errors_are_bounded_and_say_whether_the_tool_ran() {
+    let engine = engine(|builder| {
+        builder
+            .tool(ToolBuilder::from_fn("rant", |_: Value| async {
+                Err::<(), _>("é".repeat(5_000_000))
+            }))
+            .tool(ToolBuilder::from_fn("picky", |_: Value| async {
+                Err::<(), _>(Error::new(ErrorKind::InvalidArguments, "not on Mondays"))
+            }))
+            .settings(|settings| settings.strict_validation = true)
+    });
+    let result = engine.call(CallRequest::new("rant", json!({}))).await;
+    assert!(result.to_text(Lang::En).len() < 10_000);
+    let keys: serde_json::Map<String, Value> =
+        (0..50_000).map(|n| (format!("{n}{}", "k".repeat(1000)), json!(1))).collect();
+    let result = engine.call(CallRequest::new("order_dish", Value::Object(keys))).await;
+    assert_eq!(kind(&result), ErrorKind::InvalidArguments);
+    assert!(result.to_json(Lang::En).to_string().len() < 60_000);
+    engine.call(CallRequest::new("picky", json!({}))).await;
+    let statuses: Vec<(Status, u32)> =
+        records(&engine).await.iter().map(|record| (record.status, record.attempts)).collect();
+    assert_eq!(statuses, [(Status::Failed, 1), (Status::Refused, 0), (Status::Failed, 1)]);
+    let statistics = engine.records().statistics(&TenantId::default()).await.unwrap();
+    assert_eq!(statistics.tools["order_dish"].p50_ms, 0.0);
+    assert_eq!(statistics.total.calls, 3);
+}
+
+#[tokio::test]
+async fn a_hidden_value_stays_hidden_whatever_its_name() {
+    let tool = ToolBuilder::from_fn("odd", |_: Value| async { "ok" })
+        .with(|spec| {
+            spec.input = json!({
+                "type": "object",
+                "properties": {"api/key~": {"type": "string", "maxLength": 3}},
+            });
+        })
+        .preset("api/key~", Preset::variable("key"));
+    let engine = engine(|builder| builder.tool(tool));
+    let context = Context::default().variable("key", "hush-hush");
+    let result = engine.call(CallRequest::new("odd", json!({})).context(context)).await;
+    assert_eq!(kind(&result), ErrorKind::InvalidArguments);
+    assert!(!format!("{result:?} {:?}", records(&engine).await).contains("hush"), "{result:?}");
+    let overridable = ToolBuilder::from_fn("secretive", |_: Value| async { "ok" })
+        .with(|spec| spec.input = json!({"type": "object", "properties": {"k": {}}}))
+        .preset("k", Preset::secret("s").overridable());
+    let refused = engine.registry().register(overridable).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidDefinition);
+}
+
+/// A store that has fallen behind and never catches up.
+struct Stuck(windlass::MemoryStore);
+
+impl windlass::RecordStore for Stuck {
+    fn append(&self, record: CallRecord) {
+        self.0.append(record);
+    }
+    fn keeps_up(&self) -> bool {
+        false
+    }
+    fn caught_up(&self) -> windlass::BoxFuture<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+    fn flush(&self) -> windlass::BoxFuture<'_, Result<(), Error>> {
+        self.0.flush()
+    }
+    fn get<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: windlass::CallId,
+    ) -> windlass::BoxFuture<'a, Result<Option<CallRecord>, Error>> {
+        self.0.get(tenant, id)
+    }
+    fn query<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        filter: &'a RecordFilter,
+        page: PageRequest,
+    ) -> windlass::BoxFuture<'a, Result<windlass::RecordPage, Error>> {
+        self.0.query(tenant, filter, page)
+    }
+    fn summary<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        conversation: &'a str,
+    ) -> windlass::BoxFuture<'a, Result<windlass::Summary, Error>> {
+        self.0.summary(tenant, conversation)
+    }
+    fn statistics<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+    ) -> windlass::BoxFuture<'a, Result<windlass::Statistics, Error>> {
+        self.0.statistics(tenant)
+    }
+    fn keep_output<'a>(
+        &'a self,
+        _tenant: &'a TenantId,
+        _id: windlass::CallId,
+        _output: Vec<u8>,
+    ) -> windlass::BoxFuture<'a, Result<(), Error>> {
+        panic!("the store's own fault")
+    }
+    fn read_output<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: windlass::CallId,
+        offset: u64,
+        limit: u64,
+    ) -> windlass::BoxFuture<'a, Result<Option<windlass::OutputPart>, Error>> {
+        self.0.read_output(tenant, id, offset, limit)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_cannot_write_ends_calls_within_their_time() {
+    let engine = engine(|builder| builder.store(Stuck(windlass::MemoryStore::new())));
+    let request =
+        CallRequest::new("order_dish", json!({"dish": "x"})).timeout(Duration::from_secs(2));
+    let result = engine.call(request).await;
+    assert_eq!(kind(&result), ErrorKind::StorageUnavailable);
+    assert_eq!(only_record(&engine).await.status, Status::Refused);
+}
+
+#[tokio::test]
 async fn strict_repairs_nothing_and_refuses_unknown_keys() {
     let engine = engine(|builder| builder.settings(|settings| settings.strict_validation = true));
     for arguments in [json!({"dish": "x", "count": "2"}), json!({"dish": "x", "extra": 1})] {
@@ -247,9 +389,10 @@ async fn a_cancel_stops_the_work_but_not_a_result() {
     });
     assert_eq!(kind(&result), ErrorKind::Cancelled);
     assert_eq!(dropped.load(Ordering::SeqCst), 1);
-    // The token is cancelled already, but the tool is done at once.
+    // A call that was cancelled before it began does not begin.
     let request = CallRequest::new("order_dish", json!({"dish": "x"})).cancel_token(token);
-    assert!(engine.call(request).await.is_success());
+    let result = engine.call(request).await;
+    assert_eq!((kind(&result), result.run_time), (ErrorKind::Cancelled, Duration::ZERO));
 }
 
 #[tokio::test(start_paused = true)]

@@ -158,3 +158,20 @@ async fn two_files_with_one_name_are_reported_and_healed() {
     until(&mut events, "reload_completed").await;
     assert_eq!(text(&engine, "same").await, "from b");
 }
+
+#[tokio::test]
+async fn a_name_that_moves_to_another_file_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "b.yaml", "moved", "from b");
+    let engine = engine();
+    let mut events = engine.events();
+    let options = WatchOptions { interval: Duration::from_secs(3600), notify: true };
+    let (report, _watch) = engine.watch_folder(folder.path(), options).unwrap();
+    assert_eq!(report.tools, 1);
+    // First the copy, then the removal, as many programs rename.
+    write(folder.path(), "a.yaml", "moved", "from a");
+    until(&mut events, "reload_completed").await;
+    fs::remove_file(folder.path().join("b.yaml")).unwrap();
+    until(&mut events, "reload_completed").await;
+    assert_eq!(text(&engine, "moved").await, "from a");
+}
