@@ -1,5 +1,6 @@
 //! [`Engine`]: the whole pipeline on one screen.
 
+mod batch;
 mod builder;
 mod settings;
 mod until;
@@ -55,8 +56,12 @@ impl Engine {
     /// Runs a call. It always ends in exactly one result and one record; a
     /// future that is dropped stops the work and is recorded as cancelled.
     pub async fn call(&self, mut request: CallRequest) -> CallResult {
-        let mut open = self.0.journal.open(&mut request);
-        let outcome = match AssertUnwindSafe(self.run(&request, &mut open)).catch_unwind().await {
+        let open = self.0.journal.open(&mut request);
+        self.run_open(&request, open).await
+    }
+
+    async fn run_open(&self, request: &CallRequest, mut open: OpenCall<'_>) -> CallResult {
+        let outcome = match AssertUnwindSafe(self.run(request, &mut open)).catch_unwind().await {
             Ok(outcome) => outcome,
             Err(panic) => Err(stage::panicked(&*panic)),
         };

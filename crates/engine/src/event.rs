@@ -77,6 +77,19 @@ pub enum EventBody {
         /// Where and why.
         error: String,
     },
+    /// A call of a batch was taken.
+    ToolQueued {
+        /// The call.
+        #[serde(flatten)]
+        call: CallInfo,
+        /// Its place in the batch, from 0.
+        position: usize,
+    },
+    /// All calls of a batch have their results.
+    QueueDrained {
+        /// How many there were.
+        calls: usize,
+    },
     /// The arguments of a call were refused.
     ValidationError {
         /// The call.
@@ -139,6 +152,8 @@ impl EventBody {
             Self::ReloadStarted { .. } => "reload_started",
             Self::ReloadCompleted { .. } => "reload_completed",
             Self::LoadError { .. } => "load_error",
+            Self::ToolQueued { .. } => "tool_queued",
+            Self::QueueDrained { .. } => "queue_drained",
             Self::ValidationError { .. } => "validation_error",
             Self::ExecutionStarted { .. } => "execution_started",
             Self::ExecutionProgress { .. } => "execution_progress",
@@ -151,7 +166,8 @@ impl EventBody {
     /// The call that the event is about.
     pub fn call(&self) -> Option<&CallInfo> {
         match self {
-            Self::ValidationError { call, .. }
+            Self::ToolQueued { call, .. }
+            | Self::ValidationError { call, .. }
             | Self::ExecutionStarted { call }
             | Self::ExecutionProgress { call, .. }
             | Self::ExecutionCompleted { call, .. }

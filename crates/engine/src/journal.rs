@@ -35,6 +35,11 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
+    /// All calls of a batch have their results.
+    pub(crate) fn drained(&self, calls: usize) {
+        self.bus.emit(|| EventBody::QueueDrained { calls });
+    }
+
     /// Opens a call.
     pub(crate) fn open(&self, request: &mut CallRequest) -> OpenCall<'_> {
         let created_at = Timestamp::now();
@@ -84,6 +89,11 @@ impl Default for Kept {
 }
 
 impl OpenCall<'_> {
+    /// The call waits for its turn in a batch.
+    pub(crate) fn queued(&self, position: usize) {
+        self.journal.bus.emit(|| EventBody::ToolQueued { call: self.info(), position });
+    }
+
     /// The tool is known; its hidden parameters are masked from here on.
     pub(crate) fn resolved(&mut self, tool: &Arc<Tool>) {
         // The caller may have used the wire name.

@@ -1,7 +1,8 @@
-//! Decides when a call may run.
+//! Decides when a call may run: beside which others, and within which limits.
 
+mod access;
 mod limits;
-#[allow(dead_code, reason = "the batch comes next")]
 mod plan;
 
 pub(crate) use limits::Limits;
+pub(crate) use plan::{Access, Plan};

@@ -162,6 +162,21 @@ impl ToolBuilder {
         self.with(|spec| spec.behaviour = behaviour)
     }
 
+    /// Says what the tool changes, such as `memory:{user_id}`.
+    #[must_use]
+    pub fn writes(self, resource: impl Into<String>) -> Self {
+        self.with(|spec| spec.writes.push(resource.into()))
+    }
+
+    /// Says that a call may run beside others if a parameter has one of these
+    /// values.
+    #[must_use]
+    pub fn safe_when(self, parameter: &str, values: impl IntoIterator<Item = Value>) -> Self {
+        self.with(|spec| {
+            spec.safe_when.insert(parameter.to_owned(), values.into_iter().collect());
+        })
+    }
+
     /// Fills a parameter and hides it from the model (S2.7).
     #[must_use]
     pub fn preset(mut self, parameter: &str, preset: impl Into<Preset>) -> Self {

@@ -10,12 +10,15 @@
 //! | `key:=json` | JSON, whatever the tool wants |
 //! | `key:=@file` | the file's JSON |
 
+mod unique;
+
 use std::fs::File;
 use std::io::Read;
 
 use serde_json::{Map, Value};
 
 use crate::exit::Failure;
+use crate::output::beginning;
 
 /// More than this is not an argument but a mistake.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
@@ -48,6 +51,22 @@ pub(crate) fn read(words: &[String], schema: Option<&Value>) -> Result<Value, Fa
         arguments.insert(key.to_owned(), value);
     }
     Ok(Value::Object(arguments))
+}
+
+/// The two halves of the word that gives a parameter this value: `key=` or
+/// `key:=`, and what follows.
+pub(crate) fn word(key: &str, value: &Value, schema: &Value) -> (String, String) {
+    match value {
+        Value::String(text) if reads_as_text(key, text, schema) => {
+            (format!("{key}="), text.clone())
+        }
+        other => (format!("{key}:="), other.to_string()),
+    }
+}
+
+fn reads_as_text(key: &str, text: &str, schema: &Value) -> bool {
+    let is_file = text.starts_with('@');
+    !is_file && (wants_text(Some(schema), key) || serde_json::from_str::<Value>(text).is_err())
 }
 
 /// A `key=value` outside of arguments.
@@ -102,9 +121,8 @@ fn pair<'a>(word: &'a str, schema: Option<&Value>) -> Result<(&'a str, Value), F
         (Some((text, _)), false) => Value::String(text),
         (None, true) => json(value, key)?,
         (None, false) if wants_text(schema, key) => Value::String(value.to_owned()),
-        (None, false) => {
-            serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()))
-        }
+        (None, false) if serde_json::from_str::<Value>(value).is_ok() => json(value, key)?,
+        (None, false) => Value::String(value.to_owned()),
     };
     Ok((key, value))
 }
@@ -117,14 +135,19 @@ fn wants_text(schema: Option<&Value>, key: &str) -> bool {
 }
 
 fn json(text: &str, from: &str) -> Result<Value, Failure> {
-    serde_json::from_str(text).map_err(|error| {
+    let value = serde_json::from_str(text).map_err(|error| {
         let failure = Failure::usage(format!("{from}: not valid JSON: {error}"));
         if text.contains('\'') || text.starts_with("{\\") || !text.contains('"') {
             failure.hint("JSON wants double quotes; in a shell, put '…' around all of it")
         } else {
             failure.hint(FORMS)
         }
-    })
+    })?;
+    unique::check(text).map_err(|error| {
+        Failure::usage(format!("{from}: {error}"))
+            .hint("leave one of them out; several values are a list: [1, 2]")
+    })?;
+    Ok(value)
 }
 
 fn file(path: &str) -> Result<String, Failure> {
@@ -159,11 +182,7 @@ fn kind_of(value: &Value) -> &'static str {
 
 /// The beginning of a word, for a message.
 fn shown(word: &str) -> String {
-    const SHOWN: usize = 60;
-    match word.char_indices().nth(SHOWN) {
-        Some((at, _)) => format!("{}…", &word[..at]),
-        None => word.to_owned(),
-    }
+    beginning(word, 60).into_owned()
 }
 
 #[cfg(test)]
@@ -191,6 +210,22 @@ mod tests {
     }
 
     #[test]
+    fn a_value_is_written_as_it_is_read() {
+        let schema = json!({"properties": {"text": {"type": "string"}}});
+        for (key, value, written) in [
+            ("text", json!("5"), "text=5"),
+            ("text", json!("@home"), r#"text:="@home""#),
+            ("any", json!("5"), r#"any:="5""#),
+            ("any", json!("a=b"), "any=a=b"),
+            ("any", json!({"a": [1, null]}), r#"any:={"a":[1,null]}"#),
+        ] {
+            let (name, rest) = word(key, &value, &schema);
+            assert_eq!(format!("{name}{rest}"), written);
+            assert_eq!(read(&words(&[written]), Some(&schema)).unwrap(), json!({key: value}));
+        }
+    }
+
+    #[test]
     fn mistakes_say_what_to_write() {
         for (typed, part) in [
             (&["hello"][..], "not an argument"),
@@ -199,6 +234,10 @@ mod tests {
             (&["=1"], "no name"),
             (&["a=1", "a=2"], "given twice"),
             (&["a:=nope"], "not valid JSON"),
+            (&[r#"{"a": 1, "a": 2}"#], "the arguments: the key `a` is given twice"),
+            (&[r#"{"a": [{"b": 1, "c": {}, "b": 1}]}"#], "the key `b` is given twice"),
+            (&[r#"a:={"b": 1, "b": 2}"#], "a: the key `b` is given twice"),
+            (&[r#"a={"b": 1, "b": 2}"#], "a: the key `b` is given twice"),
             (&["@/no/such/file"], "cannot be opened"),
             (&["a=@/no/such/file"], "cannot be opened"),
         ] {

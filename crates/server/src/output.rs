@@ -5,6 +5,7 @@
 //! gets them as they are. Writing never panics, so `windlass tools | head -1`
 //! ends quietly.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -25,6 +26,10 @@ pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const DOUBTFUL: Style = AnsiColor::Yellow.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default().bold();
+
+/// Columns below which a table cannot be read. A terminal that says it has
+/// fewer, or none at all, does not know its width.
+const NARROWEST: u16 = 40;
 
 /// Where a command writes to.
 #[derive(Clone, Copy, Debug)]
@@ -140,7 +145,7 @@ impl Grid {
     /// numbers, one with `!` a column that is useless when cut.
     pub(crate) fn new(columns: &[&str]) -> Self {
         let mut table = Table::new();
-        let terminal = table.width();
+        let terminal = table.width().filter(|width| *width >= NARROWEST);
         table.load_preset(presets::NOTHING);
         let names = columns.iter().map(|name| name.trim_start_matches(['>', '!']));
         table.set_header(names.map(|name| Cell::new(name).add_attribute(Attribute::Bold)));
@@ -237,6 +242,15 @@ pub(crate) fn one_line(text: &str) -> String {
     visible(&words)
 }
 
+/// The beginning of a text, of at most so many characters.
+pub(crate) fn beginning(text: &str, most: usize) -> Cow<'_, str> {
+    if text.chars().nth(most).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let kept = text.chars().take(most.saturating_sub(1));
+    Cow::Owned(kept.chain(['…']).collect())
+}
+
 /// A duration as people read it.
 pub(crate) fn spent(duration: Duration) -> String {
     let millis = duration.as_secs_f64() * 1000.0;
@@ -262,6 +276,13 @@ mod tests {
         assert_eq!(visible("a\tb\nc"), "a\tb\nc");
         assert_eq!(visible("\u{1b}[2Jhi\r"), "\\u{1b}[2Jhi\\r");
         assert_eq!(one_line(" a\n  b\tc "), "a b c");
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        assert_eq!(beginning("中文字", 3), "中文字");
+        assert_eq!(beginning("中文字符", 3), "中文…");
+        assert_eq!(beginning("", 0), "");
     }
 
     #[test]

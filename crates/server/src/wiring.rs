@@ -3,7 +3,6 @@
 use std::io;
 use std::sync::Arc;
 
-use windlass::definition::LoadError;
 use windlass::{Engine, EngineBuilder, Error, Executor, Kind, MemoryStore, RecordStore, ToolSpec};
 use windlass_executors::builtin;
 use windlass_store::SqliteStore;
@@ -58,7 +57,7 @@ fn load(builder: EngineBuilder, settings: &Settings, screen: &Screen) -> Result<
     for folder in &settings.tools {
         if folder.path.is_dir() {
             let report = engine.load_folder(&folder.path);
-            report.errors.iter().for_each(|error| warn(screen, error));
+            report.errors.iter().for_each(|error| screen.warn(error));
         } else if folder.asked_for {
             screen.warn(format_args!("{}: no such folder of tools", folder.path.display()));
         }
@@ -69,15 +68,6 @@ fn load(builder: EngineBuilder, settings: &Settings, screen: &Screen) -> Result<
         engine.load_text(&format!("builtin/{file}"), text);
     }
     Ok(engine)
-}
-
-fn warn(screen: &Screen, error: &LoadError) {
-    // A refusal by the registry has no place in a file.
-    if error.file.is_empty() {
-        screen.warn(&error.message);
-    } else {
-        screen.warn(error);
-    }
 }
 
 /// Runs a command that waits for something.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::Definition;
 use super::located::{At, Data, Node};
 use super::preset;
@@ -166,6 +168,12 @@ fn read_common(fields: &mut Fields<'_>, spec: &mut ToolSpec, report: &mut Report
     if let Some(node) = fields.get("behaviour") {
         read_behaviour(node, &mut spec.behaviour, report);
     }
+    if let Some(node) = fields.get("writes") {
+        spec.writes = reader::texts(node, "writes", report).unwrap_or_default();
+    }
+    if let Some(node) = fields.get("safe_when") {
+        spec.safe_when = read_safe_when(node, report);
+    }
     if let Some(node) = fields.get("exposure") {
         const CHOICES: [(&str, Exposure); 3] = [
             ("direct", Exposure::Direct),
@@ -195,6 +203,24 @@ fn read_common(fields: &mut Fields<'_>, spec: &mut ToolSpec, report: &mut Report
         && reader::text(node, "status", report).is_some_and(|word| word.to_lowercase() != "active")
     {
         report.hinted(node.at, "a definition is `status: active`", "or move the file away");
+    }
+}
+
+/// Reads `safe_when: {action: [load, list]}`; a single value needs no list.
+fn read_safe_when(node: &Node, report: &mut Report<'_>) -> BTreeMap<String, Vec<Value>> {
+    match node.to_json() {
+        Value::Object(parameters) => parameters
+            .into_iter()
+            .map(|(name, values)| match values {
+                Value::Array(values) => (name, values),
+                value => (name, vec![value]),
+            })
+            .collect(),
+        _ => {
+            let hint = "write a parameter and its safe values: {action: [load, list]}";
+            report.hinted(node.at, "`safe_when` must be a mapping", hint);
+            BTreeMap::new()
+        }
     }
 }
 

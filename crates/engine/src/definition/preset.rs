@@ -54,7 +54,7 @@ fn read_one(
             None
         }
         _ => {
-            check::value(schema, value, &format!("the preset of `{name}`"), report);
+            check_fit(name, value, schema, report);
             Some(Preset::value(value.to_json()))
         }
     };
@@ -76,4 +76,13 @@ fn read_one(
         (None, variable) => Preset::variable(reader::text(variable?, "variable", report)?),
     };
     Some(if overridable == Some(true) { preset.overridable() } else { preset })
+}
+
+/// Reports a preset that does not fit, and where. People also preset what they
+/// should have declared a secret, so what the value is stays untold.
+fn check_fit(name: &str, value: &Node, schema: &Value, report: &mut Report<'_>) {
+    if let Some((found, expected)) = check::misfit(schema, value, report) {
+        let place = found.split_once(": got ").map_or("does not fit", |(place, _)| place);
+        report.hinted(value.at, format!("the preset of `{name}` {place}"), expected);
+    }
 }

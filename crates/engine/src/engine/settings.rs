@@ -10,6 +10,10 @@ pub struct Settings {
     pub max_concurrent: usize,
     /// How many calls may wait for a slot; one more is refused.
     pub queue_size: usize,
+    /// How many calls of one batch run at once (S3.23).
+    pub max_parallel: usize,
+    /// How many calls a batch may have; each one more gets an error (S3.24).
+    pub max_batch: usize,
     /// How long a call may take if neither it nor its tool says so.
     pub default_timeout: Duration,
     /// Refuse arguments that would have to be repaired, and unknown keys.
@@ -27,6 +31,8 @@ impl Default for Settings {
         Self {
             max_concurrent: 10,
             queue_size: 100,
+            max_parallel: 10,
+            max_batch: 50,
             default_timeout: Duration::from_secs(30),
             strict_validation: false,
             max_output_bytes: 100 * 1024,

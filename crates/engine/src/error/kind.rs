@@ -109,6 +109,10 @@ kinds! {
         429, None, true,
         "All slots are taken and the queue is full, or the strategy is `reject`.",
         "Too many tool calls are running. Try again in a moment.", "当前工具调用过多,请稍后重试。";
+    BatchLimit = "batch_limit", "execution_error", "RateLimitError", "TOOL_INVOKE_ERROR",
+        413, None, false,
+        "The batch has more calls than are allowed; the calls beyond the limit were not run.",
+        "Too many tool calls at once: {detail}. Send the rest in another turn.", "单次工具调用过多: {detail}。请在下一轮发送其余调用。";
     RateLimited = "rate_limited", "execution_error", "RateLimitError", "TOOL_INVOKE_ERROR",
         429, None, true,
         "A rate limit was reached, here or at the other side.",

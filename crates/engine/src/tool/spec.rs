@@ -60,6 +60,14 @@ pub struct ToolSpec {
     /// What calling it means for the world.
     #[serde(default)]
     pub behaviour: Behaviour,
+    /// When it may run beside other calls although it may not always: every
+    /// parameter here has one of these values.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub safe_when: BTreeMap<String, Vec<Value>>,
+    /// What it changes, such as `memory:{user_id}`: calls that change different
+    /// things run together. Names in braces are parameters or variables.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub writes: Vec<String>,
     /// How long one call may take, queue included.
     #[serde(default, with = "duration::option", skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
@@ -99,6 +107,8 @@ impl ToolSpec {
             output: None,
             parameters: BTreeMap::new(),
             behaviour: Behaviour::default(),
+            safe_when: BTreeMap::new(),
+            writes: Vec::new(),
             timeout: None,
             group: None,
             exposure: Exposure::default(),

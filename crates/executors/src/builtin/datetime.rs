@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use windlass::{Error, Output};
 
 use super::arguments::{Arguments, Operation, dispatch, invalid};
-use super::moment;
+use super::moment::{self, out_of_range};
+use super::value::short;
 
 pub(super) fn run(arguments: &Arguments<'_>) -> Result<Output, Error> {
     dispatch(OPERATIONS, arguments)
@@ -56,15 +57,16 @@ fn diff(arguments: &Arguments<'_>) -> Result<Output, Error> {
         None => Period::Unit(Unit::Day),
         Some(_) => Period::read(arguments)?,
     };
-    let out_of_range = |error: jiff::Error| invalid(format!("cannot tell the difference: {error}"));
-    let span = from.until(ZonedDifference::new(&to).largest(Unit::Year)).map_err(out_of_range)?;
+    // Near the ends of the calendar, the way from one to the other leaves it.
+    let too_far = |_| out_of_range("the difference");
+    let span = from.until(ZonedDifference::new(&to).largest(Unit::Year)).map_err(too_far)?;
     let total = match unit {
         Period::Unit(unit) => span.total((unit, &from)),
         Period::Quarter => span.total((Unit::Month, &from)).map(|months| months / 3.0),
     };
     let seconds = from.duration_until(&to);
     Ok(Output::json(json!({
-        "value": tidy(total.map_err(out_of_range)?),
+        "value": tidy(total.map_err(too_far)?),
         "unit": unit.name(),
         "seconds": tidy(seconds.as_secs_f64()),
         "duration": span.to_string(),
@@ -86,7 +88,8 @@ fn compare(arguments: &Arguments<'_>) -> Result<Output, Error> {
 fn end_of(arguments: &Arguments<'_>) -> Result<Output, Error> {
     let period = Period::read(arguments)?;
     let first = start_of(&start(arguments)?, period)?;
-    let next = shift(&first, period.span(1)?)?;
+    let next = period.span(1).and_then(|span| first.checked_add(span).ok());
+    let next = next.ok_or_else(|| out_of_range("the end"))?;
     Ok(describe(&shift(&next, Span::new().seconds(-1))?))
 }
 
@@ -107,7 +110,8 @@ fn from_timestamp(arguments: &Arguments<'_>) -> Result<Output, Error> {
     };
     let timestamp = timestamp.map_err(|_| {
         invalid(format!(
-            "{seconds} seconds since 1970 are out of range; milliseconds? divide by 1000"
+            "{} seconds since 1970 are out of range; milliseconds? divide by 1000",
+            short(seconds)
         ))
     })?;
     Ok(describe(&timestamp.to_zoned(zone(arguments)?)))
@@ -188,7 +192,8 @@ impl Period {
         PERIODS.iter().find(same).map_or("unit", |(name, _)| *name)
     }
 
-    fn span(self, count: i64) -> Result<Span, Error> {
+    /// So many of it, unless no two dates are as far apart.
+    fn span(self, count: i64) -> Option<Span> {
         let span = Span::new();
         let span = match self {
             Self::Quarter => span.try_months(count.saturating_mul(3)),
@@ -200,7 +205,7 @@ impl Period {
             Self::Unit(Unit::Minute) => span.try_minutes(count),
             Self::Unit(_) => span.try_seconds(count),
         };
-        span.map_err(|error| invalid(format!("cannot count {count} {}s: {error}", self.name())))
+        span.ok()
     }
 
     /// How many milliseconds it has, where that is always the same.
@@ -224,24 +229,21 @@ fn span(arguments: &Arguments<'_>) -> Result<Span, Error> {
     }
     let amount = arguments.number("amount")?;
     let period = Period::read(arguments)?;
-    if amount.fract() == 0.0 && amount.abs() < 9e15 {
-        return period.span(amount as i64);
-    }
-    let Some(milliseconds) = period.milliseconds() else {
-        return Err(invalid(format!(
-            "{amount} {}s: only whole ones can be counted",
-            period.name()
-        )));
+    let counted = format!("{} {}s", short(amount), period.name());
+    // What is too large for an integer becomes the largest, which is too many
+    // of every unit.
+    let span = match period.milliseconds() {
+        _ if amount.fract() == 0.0 => period.span(amount as i64),
+        Some(milliseconds) => {
+            Span::new().try_milliseconds((amount * milliseconds).round() as i64).ok()
+        }
+        None => return Err(invalid(format!("{counted}: only whole ones can be counted"))),
     };
-    Span::new()
-        .try_milliseconds((amount * milliseconds).round() as i64)
-        .map_err(|error| invalid(format!("cannot count {amount} {}s: {error}", period.name())))
+    span.ok_or_else(|| invalid(format!("{counted} are more than there are between any two dates")))
 }
 
 fn shift(moment: &Zoned, span: Span) -> Result<Zoned, Error> {
-    moment.checked_add(span).map_err(|error| {
-        invalid(format!("the result is out of range (years -9999 to 9999): {error}"))
-    })
+    moment.checked_add(span).map_err(|_| out_of_range("the result"))
 }
 
 fn start_of(moment: &Zoned, period: Period) -> Result<Zoned, Error> {
@@ -269,7 +271,7 @@ fn start_of(moment: &Zoned, period: Period) -> Result<Zoned, Error> {
     // The offset is kept where it can be, so that an hour that is repeated
     // starts in itself; a midnight that is skipped starts when the day does.
     time.and_then(|time| moment.with().date(date).time(time).build())
-        .map_err(|error| invalid(format!("cannot tell the start: {error}")))
+        .map_err(|_| out_of_range("the start"))
 }
 
 /// `1 year, 2 months and 3 days`.
@@ -353,6 +355,34 @@ mod tests {
         );
         let missing = json!({"operation": "add", "datetime": "2024-05-17"});
         check(missing, "", "error: operation `add` needs the parameter `amount`");
+    }
+
+    #[test]
+    fn what_is_too_far_away_is_told_shortly() {
+        let range = "out of range: dates go from -9999-01-03 to 9999-12-29";
+        let add = |datetime: &str, amount: f64, unit: &str| json!({"operation": "add", "datetime": datetime, "amount": amount, "unit": unit});
+        for (amount, unit) in [(5.0, "days"), (1.0, "year"), (1e9, "seconds"), (1.5e6, "hours")] {
+            check(add("9999-12-28", amount, unit), "", &format!("error: the result is {range}"));
+        }
+        for (amount, counted) in [(1e300, "1e300"), (-1e300, "-1e300"), (1e10, "10000000000")] {
+            for unit in ["years", "quarters", "months", "weeks", "days", "hours"] {
+                let too_many = format!(
+                    "error: {counted} {unit} are more than there are between any two dates"
+                );
+                check(add("2024-05-17", amount, unit), "", &too_many);
+            }
+        }
+        let since =
+            "error: 1e300 seconds since 1970 are out of range; milliseconds? divide by 1000";
+        check(json!({"operation": "from_timestamp", "timestamp": 1e300}), "", since);
+        for datetime in ["9999-12-31T23:00Z", "9999-12-31T23:00[UTC]"] {
+            let arguments = json!({"operation": "parse", "datetime": datetime});
+            let shown = datetime.trim_end_matches("[UTC]").trim_end_matches('Z');
+            check(arguments, "", &format!("error: {shown}:00 is {range}"));
+        }
+        let of = |operation: &str, datetime: &str| json!({"operation": operation, "datetime": datetime, "unit": "year", "timezone": "UTC"});
+        check(of("start_of", "-009999-01-05"), "", &format!("error: the start is {range}"));
+        check(of("end_of", "9999-12-01"), "", &format!("error: the end is {range}"));
     }
 
     #[test]

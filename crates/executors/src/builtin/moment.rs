@@ -72,6 +72,12 @@ pub(super) fn read(text: &str, zone: &TimeZone) -> Result<Zoned, Error> {
     }
 }
 
+/// The error of a date that is beyond the first or the last. These two are
+/// dates in every zone.
+pub(super) fn out_of_range(what: impl std::fmt::Display) -> Error {
+    invalid(format!("{what} is out of range: dates go from -9999-01-03 to 9999-12-29"))
+}
+
 /// Reads a point in time by a strptime format.
 pub(super) fn read_with(format: &str, text: &str, zone: &TimeZone) -> Result<Zoned, Error> {
     if format.len() > MAX_LENGTH || text.len() > MAX_LENGTH {
@@ -115,7 +121,7 @@ pub(super) fn at_wall_clock(datetime: DateTime, zone: &TimeZone) -> Result<Zoned
             )));
         }
     }
-    ambiguous.unambiguous().map_err(|error| invalid(format!("{datetime}: {error}")))
+    ambiguous.unambiguous().map_err(|_| out_of_range(datetime))
 }
 
 /// Formats a point in time: a named format or a strftime pattern.
@@ -176,7 +182,10 @@ fn from_pieces(pieces: &Pieces<'_>, zone: &TimeZone, text: &str) -> Result<Zoned
                 let zone = pieces.to_time_zone()?.unwrap_or(TimeZone::UTC);
                 zone.to_ambiguous_zoned(datetime).unambiguous()
             })
-            .map_err(|error| invalid(format!("cannot read `{text}`: {error}")));
+            .map_err(|error| match error.is_range() {
+                true => out_of_range(datetime),
+                false => invalid(format!("cannot read `{text}`: {error}")),
+            });
     }
     match pieces.to_numeric_offset() {
         Some(offset) if offset.is_zero() => at_wall_clock(datetime, &TimeZone::UTC),

@@ -55,6 +55,13 @@ pub(super) fn plain(value: &Value) -> Cow<'_, str> {
     }
 }
 
+/// A number for a message: in a few characters, however large or small it is.
+pub(super) fn short(number: f64) -> String {
+    let size = number.abs();
+    let plain = size == 0.0 || (1e-6..1e15).contains(&size);
+    if plain { number.to_string() } else { format!("{number:e}") }
+}
+
 /// The name of a value's type, for errors.
 pub(super) fn type_name(value: &Value) -> &'static str {
     match value {

@@ -4,9 +4,11 @@ mod follow;
 mod show;
 
 use std::io::{self, IsTerminal};
+use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
+use tokio::time::timeout;
 use windlass::{CallRequest, Caller, CallerType, Context, Engine, Secret, duration};
 
 use crate::arguments;
@@ -17,6 +19,9 @@ use crate::output::Screen;
 use crate::settings::{Database, Settings};
 use crate::wiring;
 use follow::Watch;
+
+/// How long the database may take before its name is told.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Call a tool
 #[derive(Debug, Args)]
@@ -87,7 +92,13 @@ pub(crate) fn run(
         let watch = Watch::choose(args.progress, &screen);
         let interrupts = Interrupts::listen()?;
         let result = follow::follow(&engine, request, watch, interrupts).await?;
-        let stored = engine.records().flush().await;
+        // A result is printed only once its record is kept, so that what was
+        // seen can also be looked up.
+        let stored = explained(engine.records().flush(), || {
+            let database = settings.database.describe();
+            screen.note(format_args!("waiting for the database {database} to keep the record"));
+        });
+        let stored = stored.await;
         let view = show::View {
             lang: settings.lang,
             raw: args.raw,
@@ -100,6 +111,16 @@ pub(crate) fn run(
         }
         Ok(exit)
     })
+}
+
+/// Waits, and explains it where people begin to wonder.
+async fn explained<T>(work: impl Future<Output = T>, explain: impl FnOnce()) -> T {
+    let mut work = pin!(work);
+    if let Ok(done) = timeout(PATIENCE, work.as_mut()).await {
+        return done;
+    }
+    explain();
+    work.await
 }
 
 /// The call that was asked for.
@@ -158,4 +179,20 @@ fn secret_variable(name: &str) -> String {
         .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' })
         .collect();
     format!("WINDLASS_SECRET_{name}")
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::sleep;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn only_a_long_wait_is_explained() {
+        for (millis, expected) in [(0, false), (900, false), (1100, true), (60_000, true)] {
+            let mut told = false;
+            explained(sleep(Duration::from_millis(millis)), || told = true).await;
+            assert_eq!(told, expected, "{millis} ms");
+        }
+    }
 }

@@ -14,13 +14,16 @@ use windlass::{
 
 use crate::cli;
 use crate::exit::{Exit, Failure};
-use crate::output::{BOLD, Grid, Screen, cell, spent, status, strong};
+use crate::output::{BOLD, Grid, Screen, beginning, cell, one_line, spent, status, strong};
 use crate::settings::Settings;
 use crate::wiring;
 
 /// A UUIDv7 begins with the millisecond of the call: enough to tell calls
 /// apart that a person made.
 const SHORT_ID: usize = 13;
+
+/// Room for an error in the list; the call itself shows all of it.
+const MAX_ERROR: usize = 120;
 
 /// List the recorded calls, or show one of them
 #[derive(Debug, Args)]
@@ -146,7 +149,7 @@ fn show_page(page: &RecordPage, screen: Screen) -> Result<(), Failure> {
             status(record.status),
             cell(duration(record)),
             cell(caller(record)),
-            cell(record.error.as_ref().map_or("", |error| error.message.as_str())),
+            cell(error(record)),
         ]);
     }
     screen.table(&table)?;
@@ -159,6 +162,12 @@ fn show_page(page: &RecordPage, screen: Screen) -> Result<(), Failure> {
 /// How long it ran, if it did.
 fn duration(record: &CallRecord) -> String {
     if record.attempts == 0 { "-".to_owned() } else { spent(record.run_time) }
+}
+
+/// The beginning of what went wrong.
+fn error(record: &CallRecord) -> String {
+    let message = record.error.as_ref().map_or("", |error| error.message.as_str());
+    beginning(&one_line(message), MAX_ERROR).into_owned()
 }
 
 /// Who called, and in which conversation.

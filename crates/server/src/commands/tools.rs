@@ -2,6 +2,7 @@
 //! want to read them.
 
 mod detail;
+mod example;
 
 use std::sync::Arc;
 

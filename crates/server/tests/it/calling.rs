@@ -34,6 +34,7 @@ fn bad_arguments_are_explained_and_change_nothing() {
         ("hello", "`hello` is not an argument"),
         ("@missing.json", "@missing.json: cannot be opened"),
         ("message:=x", "message: not valid JSON"),
+        (r#"{"message": "a", "message": "b"}"#, "the arguments: the key `message` is given twice"),
     ] {
         project.run(&["call", "echo", argument]).fails(2, &["error: ", part, "hint: "]);
     }

@@ -117,6 +117,49 @@ fn a_users_tool_takes_the_place_of_a_built_in_one() {
 }
 
 #[test]
+fn a_name_that_is_taken_is_refused_with_its_place() {
+    let project = Project::new();
+    project.write(
+        "tools/mine.yaml",
+        "tools:\n  - name: fine\n    entry: {type: builtin, handler: echo}\n  \
+         - name: read_output\n    entry: {type: builtin, handler: echo}\n",
+    );
+    let ran = project.run(&["tools"]);
+    assert_eq!(ran.code, Some(0));
+    assert!(ran.err.starts_with("warning: tools/mine.yaml:4:5: "), "{ran:?}");
+    assert!(ran.err.contains("`read_output`") && ran.err.lines().count() == 1, "{ran:?}");
+    assert!(ran.out.contains("\nfine "), "{ran:?}");
+    assert_eq!(project.json(&["tools", "read_output", "-q"])["kind"], "native");
+}
+
+#[test]
+fn an_example_can_be_run() {
+    let project = Project::new();
+    project.write(
+        "tools/keyed.yaml",
+        "name: keyed\nentry: {type: builtin, handler: echo}\nparameters:\n  \
+         - {name: message, type: string, required: true, default: \"it's $HOME\"}\n  \
+         - {name: unit, type: string, required: true, validation: {enum: [c, f]}}\n  \
+         - {name: site, type: string, form: form, required: true}\n  \
+         - {name: key, type: secret-input, required: true}\n",
+    );
+    let example = |name: &str| {
+        let detail = project.ok(&["tools", name]);
+        detail.lines().last().unwrap().trim().to_owned()
+    };
+    assert_eq!(
+        example("keyed"),
+        r"windlass call keyed message='it'\''s $HOME' unit=c --secret key --var site=…"
+    );
+    for name in ["keyed", "array", "object", "string", "datetime", "current_time", "wait", "hello"]
+    {
+        let line = example(name);
+        let ran = project.shell(&line).env("WINDLASS_SECRET_KEY", "k").output().unwrap();
+        assert!(ran.status.success(), "{line}: {ran:?}");
+    }
+}
+
+#[test]
 fn completion_scripts_know_the_commands() {
     let project = Project::empty();
     for (shell, part) in

@@ -68,6 +68,19 @@ fn a_call_is_found_by_its_id_or_the_beginning_of_it() {
 }
 
 #[test]
+fn a_long_error_is_cut_in_the_list_only() {
+    let project = Project::new();
+    let long = "x".repeat(190);
+    project.run(&["call", "weekday", &format!("date={long}")]).fails(2, &[&long]);
+    let table = project.ok(&["calls"]);
+    let (_, error) = table.trim_end().split_once("cannot read `").unwrap();
+    assert_eq!(error, format!("{}…", "x".repeat(120 - "cannot read `…".chars().count())));
+    let all = ids(&project, &[]);
+    assert!(project.ok(&["calls", &all[0]]).contains(&long));
+    assert!(project.ok(&["calls", "--json"]).contains(&long));
+}
+
+#[test]
 fn a_conversation_is_summed_up() {
     let project = with_calls();
     let summary = project.json(&["calls", "--summary", "c1"]);

@@ -46,8 +46,22 @@ impl Project {
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
-        command.args(args).current_dir(self.folder.path()).env("HOME", self.folder.path());
+        let mut command = self.isolated(env!("CARGO_BIN_EXE_windlass"));
+        command.args(args);
+        command
+    }
+
+    /// A line as a person types it.
+    pub(crate) fn shell(&self, line: &str) -> Command {
+        let mut command = self.isolated("sh");
+        command.args(["-c", "windlass() { \"$0\" \"$@\"; }; eval \"$1\""]);
+        command.args([env!("CARGO_BIN_EXE_windlass"), line]);
+        command
+    }
+
+    fn isolated(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(self.folder.path()).env("HOME", self.folder.path());
         for name in ["WINDLASS_DATABASE", "WINDLASS_TOOLS", "WINDLASS_LANG", "XDG_DATA_HOME"] {
             command.env_remove(name);
         }

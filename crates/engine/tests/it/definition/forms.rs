@@ -120,7 +120,7 @@ fn presets_are_checked_against_their_parameter() {
     one(&tool("{unit: c}"));
     one(&tool("{unit: {value: f, overridable: true}}"));
     for (presets, expected) in [
-        ("{unit: k}", "4:17: the preset of `unit` does not fit"),
+        ("{unit: k}", "4:17: the preset of `unit` does not fit; expected one of \"c\", \"f\""),
         ("{units: c}", "4:11: unknown parameter `units` in `presets`; did you mean `unit`?"),
         ("{unit: {value: c, variable: x}}", "a preset has either `value` or `variable`"),
         ("{unit: {value: c, overridabel: true}}", "did you mean `overridable`?"),
@@ -128,6 +128,26 @@ fn presets_are_checked_against_their_parameter() {
     ] {
         let found = faults(&tool(presets));
         assert!(found.contains(expected), "expected: {expected}\nfound: {found}");
+    }
+}
+
+#[test]
+fn a_preset_that_does_not_fit_is_not_repeated() {
+    for (parameter, preset, expected) in [
+        ("type: integer", "hunter2", "does not fit; expected an integer"),
+        ("type: integer, validation: {max: 5}", "90210", "does not fit; expected at most 5"),
+        ("type: integer", "{value: hunter2}", "does not fit; expected an integer"),
+        (
+            "type: array, validation: {items: {type: integer}}",
+            "[1, hunter2]",
+            "does not fit at /1; expected an integer",
+        ),
+    ] {
+        let found = faults(&format!(
+            "name: t\nparameters:\n- {{name: key, {parameter}}}\npresets: {{key: {preset}}}"
+        ));
+        assert!(found.contains(&format!("the preset of `key` {expected}")), "{found}");
+        assert!(!found.contains("hunter2") && !found.contains("90210"), "{found}");
     }
 }
 

@@ -54,7 +54,7 @@ pub(super) fn range(arguments: &Arguments<'_>) -> Result<Output, Error> {
     // A billionth of a step less, so that 0, 0.1 .. 0.3 ends before 0.3.
     let count = ((end - start) / step - 1e-9).ceil().max(0.0);
     if count > MAX_ITEMS as f64 {
-        return Err(too_many_items(count));
+        return Err(too_many_items(value::short(count)));
     }
     list((0..count as usize).map(|index| tidy(start + index as f64 * step)).collect())
 }

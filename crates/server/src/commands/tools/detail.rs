@@ -5,6 +5,7 @@ use std::io;
 use serde_json::Value;
 use windlass::{Behaviour, FilledBy, Lang, Tool, ToolSpec, duration};
 
+use super::example::example;
 use crate::output::{BOLD, DIM, Grid, Screen, cell, strong, visible};
 
 /// Prints a tool for people.
@@ -36,7 +37,7 @@ pub(super) fn show(tool: &Tool, lang: Lang, screen: Screen) -> io::Result<()> {
         }
         _ => screen.line("It takes no parameters.")?,
     }
-    screen.line(format_args!("\n{BOLD}Example{BOLD:#}\n  {}", example(tool)))
+    screen.line(format_args!("\n{BOLD}Example{BOLD:#}\n  {}", visible(&example(tool))))
 }
 
 fn facts(tool: &Tool) -> Vec<(&'static str, String)> {
@@ -133,51 +134,7 @@ fn type_name(schema: &Value) -> String {
     }
 }
 
-/// A line to try the tool with: what it requires, or else its first parameter.
-fn example(tool: &Tool) -> String {
-    let schema = tool.model_schema();
-    let mut line = format!("windlass call {}", tool.name());
-    let Some(properties) = schema["properties"].as_object() else { return line };
-    let required: Vec<&str> =
-        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let first = properties.keys().next().map(String::as_str);
-    let shown = if required.is_empty() { first.into_iter().collect() } else { required };
-    for name in shown {
-        let Some(schema) = properties.get(name) else { continue };
-        let value = sample(schema);
-        line += &match value {
-            Value::String(text) => format!(" {name}={}", quoted(&text)),
-            other => format!(" {name}:={}", quoted(&other.to_string())),
-        };
-    }
-    line
-}
-
-fn sample(schema: &Value) -> Value {
-    let given = ["examples", "enum"].iter().find_map(|key| schema[key].get(0));
-    if let Some(value) = given.or_else(|| schema.get("example")).or_else(|| schema.get("default")) {
-        return value.clone();
-    }
-    let kind = schema["type"].as_str().or_else(|| schema["type"][0].as_str());
-    match kind {
-        Some("integer" | "number") => schema.get("minimum").cloned().unwrap_or_else(|| 1.into()),
-        Some("boolean") => true.into(),
-        Some("array") => Value::Array(vec![sample(&schema["items"])]),
-        Some("object") => Value::Object(serde_json::Map::new()),
-        _ => "…".into(),
-    }
-}
-
 /// A value as a word: text without its quotes.
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
-/// The text as one word of a shell.
-fn quoted(text: &str) -> String {
-    let harmless = |c: char| c.is_alphanumeric() || "-_./:+,…".contains(c);
-    if !text.is_empty() && text.chars().all(harmless) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
 }

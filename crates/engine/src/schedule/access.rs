@@ -1,0 +1,70 @@
+//! What a call does to the world, judged by its tool, its arguments and, where
+//! nothing was declared, its name.
+
+use serde_json::Value;
+
+use super::plan::Access;
+use crate::context::Context;
+use crate::tool::{Tool, ToolSpec};
+
+/// Names that look at things (S4.2). They only count where a tool declares
+/// nothing.
+const SAFE_PREFIXES: [&str; 4] = ["invoke_", "search_", "get_", "check_"];
+const SAFE_NAMES: [&str; 1] = ["web_search"];
+
+impl Access {
+    /// Judges a call, in this order: its arguments, what the tool declares,
+    /// what it writes, its name. Whatever is not known to be safe is exclusive.
+    pub(crate) fn of(tool: &Tool, arguments: &Value, context: &Context) -> Self {
+        let spec = tool.spec();
+        let declared = match spec.safe_when.is_empty() {
+            false => Some(is_safe_input(spec, arguments)),
+            true => spec.behaviour.concurrency_safe,
+        };
+        match declared {
+            Some(true) => Self::Shared,
+            _ if !spec.writes.is_empty() => resources(spec, arguments, context),
+            Some(false) => Self::Exclusive,
+            None if spec.behaviour.read_only || is_safe_name(tool.name().as_str()) => Self::Shared,
+            None => Self::Exclusive,
+        }
+    }
+}
+
+fn is_safe_input(spec: &ToolSpec, arguments: &Value) -> bool {
+    spec.safe_when.iter().all(|(parameter, values)| {
+        arguments.get(parameter).is_some_and(|value| values.contains(value))
+    })
+}
+
+fn is_safe_name(name: &str) -> bool {
+    SAFE_NAMES.contains(&name) || SAFE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// The resources that a call writes; exclusive where one cannot be named.
+fn resources(spec: &ToolSpec, arguments: &Value, context: &Context) -> Access {
+    let named: Option<Vec<String>> =
+        spec.writes.iter().map(|template| fill(template, arguments, context)).collect();
+    named.map_or(Access::Exclusive, Access::Writes)
+}
+
+/// `memory:{user_id}` with the argument, variable or caller's user of that
+/// name.
+fn fill(template: &str, arguments: &Value, context: &Context) -> Option<String> {
+    let mut filled = String::with_capacity(template.len());
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once('{') {
+        let (name, tail) = after.split_once('}')?;
+        filled.push_str(before);
+        let value = arguments.get(name).or_else(|| context.variables.get(name));
+        match value {
+            Some(Value::String(text)) => filled.push_str(text),
+            Some(value @ (Value::Number(_) | Value::Bool(_))) => filled += &value.to_string(),
+            None if name == "user_id" => filled.push_str(context.caller.user.as_deref()?),
+            _ => return None,
+        }
+        rest = tail;
+    }
+    filled.push_str(rest);
+    Some(filled)
+}
