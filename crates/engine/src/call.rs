@@ -28,6 +28,7 @@ pub struct CallRequest {
     pub(crate) call_ref: Option<Arc<str>>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) cancel: Option<CancellationToken>,
+    pub(crate) priority: i32,
 }
 
 impl CallRequest {
@@ -41,6 +42,7 @@ impl CallRequest {
             call_ref: None,
             timeout: None,
             cancel: None,
+            priority: 0,
         }
     }
 
@@ -63,6 +65,13 @@ impl CallRequest {
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout.min(crate::duration::MAX));
+        self
+    }
+
+    /// Sets the priority for the strategy `priority`: higher comes first.
+    #[must_use]
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.priority = priority;
         self
     }
 

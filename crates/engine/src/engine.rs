@@ -27,7 +27,7 @@ use crate::hook::Hook;
 use crate::journal::{Journal, OpenCall};
 use crate::record::RecordStore;
 use crate::registry::Registry;
-use crate::schedule::Limits;
+use crate::schedule::{Demand, LimitMetrics, LimitSettings, Limits};
 use crate::stage;
 use crate::tool::{Exposure, Kind, Tool};
 
@@ -39,7 +39,7 @@ struct Parts {
     settings: Settings,
     registry: Registry,
     groups: Groups,
-    limits: Limits,
+    limits: Arc<Limits>,
     journal: Journal,
     hooks: Vec<Arc<dyn Hook>>,
     objects: Arc<Objects>,
@@ -65,7 +65,11 @@ impl Engine {
             Ok(outcome) => outcome,
             Err(panic) => Err(stage::panicked(&*panic)),
         };
-        open.close(outcome.map(Arc::new))
+        let result = open.close(outcome.map(Arc::new));
+        if !result.run_time.is_zero() {
+            self.0.limits.finished(result.run_time);
+        }
+        result
     }
 
     async fn run(&self, request: &CallRequest, open: &mut OpenCall<'_>) -> Result<Output, Error> {
@@ -92,7 +96,11 @@ impl Engine {
         };
         let until = Until { deadline, timeout, cancel: request.cancel.as_ref() };
         let work = async {
-            let permit = parts.limits.admit().await?;
+            let demand = Demand {
+                tool: Arc::clone(&call.tool),
+                caller: Arc::clone(&request.context.caller),
+            };
+            let permit = parts.limits.admit(demand, request.priority).await?;
             until.check(&call.tool, permit.waited)?;
             open.started(permit.waited);
             let output = stage::execute(&mut call, &parts.hooks, strict).await?;
@@ -146,6 +154,21 @@ impl Engine {
     /// The settings.
     pub fn settings(&self) -> &Settings {
         &self.0.settings
+    }
+
+    /// The limits as they are now.
+    pub fn limits(&self) -> LimitSettings {
+        self.0.limits.settings()
+    }
+
+    /// Changes the limits while calls run.
+    pub fn set_limits(&self, limits: LimitSettings) {
+        self.0.limits.set(limits);
+    }
+
+    /// How full the engine is.
+    pub fn limit_metrics(&self) -> LimitMetrics {
+        self.0.limits.metrics()
     }
 
     /// The tools that a model sees in a session: those of active groups that

@@ -55,6 +55,7 @@ pub use record::{
     RecordStore, RecordedError, Statistics, Status, Summary, ToolStatistics, rate,
 };
 pub use registry::Registry;
+pub use schedule::{BucketMetrics, LimitMetrics, LimitSettings, Strategy};
 pub use schemars::{self, JsonSchema};
 pub use secret::Secret;
 pub use text::{Lang, Text};

@@ -183,6 +183,13 @@ impl TenantId {
     }
 }
 
+impl TenantId {
+    /// The id as shared text, without copying it.
+    pub fn shared(&self) -> Arc<str> {
+        Arc::clone(&self.0)
+    }
+}
+
 impl Default for TenantId {
     /// The tenant of an installation that has only one.
     fn default() -> Self {

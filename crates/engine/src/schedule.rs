@@ -4,5 +4,6 @@ mod access;
 mod limits;
 mod plan;
 
-pub(crate) use limits::Limits;
+pub use limits::{BucketMetrics, LimitMetrics, LimitSettings, Strategy};
+pub(crate) use limits::{Demand, Limits};
 pub(crate) use plan::{Access, Plan};

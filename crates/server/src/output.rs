@@ -145,7 +145,7 @@ impl Grid {
     /// numbers, one with `!` a column that is useless when cut.
     pub(crate) fn new(columns: &[&str]) -> Self {
         let mut table = Table::new();
-        let terminal = table.width().filter(|width| *width >= NARROWEST);
+        let terminal = table.width().and_then(usable);
         table.load_preset(presets::NOTHING);
         let names = columns.iter().map(|name| name.trim_start_matches(['>', '!']));
         table.set_header(names.map(|name| Cell::new(name).add_attribute(Attribute::Bold)));
@@ -201,6 +201,11 @@ impl Grid {
     fn render(&self) -> String {
         self.table.trim_fmt()
     }
+}
+
+/// The width of a terminal, if it can be one.
+fn usable(width: u16) -> Option<u16> {
+    (width >= NARROWEST).then_some(width)
 }
 
 /// A cell with a text on one line.
@@ -276,6 +281,13 @@ mod tests {
         assert_eq!(visible("a\tb\nc"), "a\tb\nc");
         assert_eq!(visible("\u{1b}[2Jhi\r"), "\\u{1b}[2Jhi\\r");
         assert_eq!(one_line(" a\n  b\tc "), "a b c");
+    }
+
+    #[test]
+    fn a_terminal_without_a_width_is_none() {
+        for (width, usable_width) in [(0, None), (1, None), (39, None), (40, Some(40))] {
+            assert_eq!(usable(width), usable_width);
+        }
     }
 
     #[test]

@@ -76,8 +76,8 @@ impl EngineSettings {
             }
         }
         set(&mut to.strict_validation, self.strict_validation);
-        set(&mut to.max_concurrent, self.max_concurrent);
-        set(&mut to.queue_size, self.queue_size);
+        set(&mut to.limits.max_concurrent, self.max_concurrent);
+        set(&mut to.limits.queue_size, self.queue_size);
         set(&mut to.default_timeout, self.default_timeout);
         set(&mut to.max_output_bytes, self.max_output_bytes);
     }

@@ -56,12 +56,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
     stop.cancel();
     let cancelled = call.await?;
     println!("cancelled: {}", cancelled.to_text(Lang::En));
-    assert_eq!(cancelled.error().map(|error| Status::of(error.kind())), Some(Status::Cancelled));
+    assert_eq!(
+        cancelled.error().map(|error| Status::of(error.kind(), true)),
+        Some(Status::Cancelled)
+    );
 
     // So is one that takes too long.
     let request = CallRequest::new("copy_pages", json!({"pages": 1000}));
     let late = engine.call(request.timeout(Duration::from_millis(50))).await;
     println!("too slow:  {}", late.to_text(Lang::En));
-    assert_eq!(late.error().map(|error| Status::of(error.kind())), Some(Status::TimedOut));
+    assert_eq!(late.error().map(|error| Status::of(error.kind(), true)), Some(Status::TimedOut));
     Ok(())
 }

@@ -33,7 +33,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     assert!(!off.is_success());
 
     // ... until this conversation switches the group on.
-    engine.groups().update_session(&session, &["extras"], true)?;
+    engine.groups().update_session(&session, &["extras"], &[])?;
     let on = engine.call(shout()).await;
     println!("shout, once it is on: {}", on.to_text(Lang::En));
     assert!(on.is_success());

@@ -69,7 +69,8 @@ pub(super) fn misfit(
     if !report.afford(node.at, cost(schema)) {
         return None;
     }
-    // A reference may point outside this part; the whole is compiled later.
+    // A reference may point outside this part, or expand to too much: then
+    // nothing is checked here, and the whole is compiled, or refused, later.
     let violations = Schema::compile(schema).ok()?.violations(&node.to_json());
     let Violation { path, expected, got } = violations.into_iter().next()?;
     let place = if path.is_empty() { String::new() } else { format!(" at {path}") };

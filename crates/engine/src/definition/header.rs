@@ -188,6 +188,11 @@ fn read_common(fields: &mut Fields<'_>, spec: &mut ToolSpec, report: &mut Report
     if let Some(node) = fields.get("estimated_duration") {
         spec.estimated_duration = reader::span(node, "estimated_duration", report);
     }
+    if let Some(node) = fields.get("max_concurrent") {
+        spec.max_concurrent = reader::count(node, "max_concurrent", report)
+            .and_then(|calls| usize::try_from(calls).ok())
+            .map(|calls| calls.max(1));
+    }
     if let Some(node) = fields.get("max_output_bytes") {
         spec.max_output_bytes = reader::count(node, "max_output_bytes", report)
             .and_then(|bytes| usize::try_from(bytes).ok());

@@ -132,7 +132,7 @@ impl EngineBuilder {
             return Err(Error::new(ErrorKind::InvalidDefinition, why));
         }
         Ok(Engine(Arc::new(Parts {
-            limits: Limits::new(self.settings.max_concurrent, self.settings.queue_size),
+            limits: Limits::new(self.settings.limits.clone()),
             journal: Journal {
                 store,
                 bus: Arc::clone(&bus),

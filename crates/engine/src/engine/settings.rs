@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use crate::schedule::LimitSettings;
+
 /// The settings of an engine. The defaults are those of the requirements.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Settings {
-    /// How many calls run at once.
-    pub max_concurrent: usize,
-    /// How many calls may wait for a slot; one more is refused.
-    pub queue_size: usize,
+    /// How many calls run at once, and which wait.
+    pub limits: LimitSettings,
     /// How many calls of one batch run at once (S3.23).
     pub max_parallel: usize,
     /// How many calls a batch may have; each one more gets an error (S3.24).
@@ -29,8 +29,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            max_concurrent: 10,
-            queue_size: 100,
+            limits: LimitSettings::default(),
             max_parallel: 10,
             max_batch: 50,
             default_timeout: Duration::from_secs(30),

@@ -1,70 +1,350 @@
-//! How many calls run at once, and how many may wait.
+//! How many calls run at once, and which of those that wait comes next.
+//!
+//! One short lock guards all counts. A call that finds room passes without
+//! waiting and without allocating; any other waits in its tenant's queue.
+//! Tenants take turns, so that one that floods the engine holds up itself:
+//! when the queue is full, the newest call of the longest queue makes room.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+mod queue;
+mod settings;
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
+use parking_lot::Mutex;
+use serde::Serialize;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use queue::{Queue, Tally, Waiter};
+pub use settings::{LimitSettings, Strategy};
+
+use crate::context::{Caller, CallerType};
 use crate::error::{Error, ErrorKind};
+use crate::name::TenantId;
+use crate::tool::Tool;
 
-/// The slots of an engine. Waiting calls are served in the order they came.
-pub(crate) struct Limits {
-    slots: Semaphore,
-    max_concurrent: usize,
-    waiting: AtomicUsize,
-    queue_size: usize,
+/// The slots of an engine.
+pub(crate) struct Limits(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    settings: LimitSettings,
+    running: usize,
+    bypassing: usize,
+    buckets: Tally,
+    tenants: Tally,
+    agents: Tally,
+    tools: Tally,
+    queue: Queue,
+    waiters: u64,
+    /// When the next call would come if they came evenly.
+    next_due: Option<Instant>,
+    totals: Totals,
+}
+
+#[derive(Default)]
+struct Totals {
+    acquired: u64,
+    rejected: u64,
+    abandoned: u64,
+    finished: u64,
+    run_time: Duration,
+}
+
+/// What a call needs a slot for.
+#[derive(Clone)]
+pub(crate) struct Demand {
+    pub(crate) tool: Arc<Tool>,
+    pub(crate) caller: Arc<Caller>,
+}
+
+impl Demand {
+    fn tenant(&self) -> &TenantId {
+        &self.caller.tenant
+    }
+
+    /// The agent whose calls are counted together.
+    fn agent(&self) -> Option<&Arc<str>> {
+        match self.caller.caller_type {
+            CallerType::ConversationAgent => self.caller.caller_id.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Calls of workflow nodes take no slot (S0.16); their workflow has one.
+    fn bypasses(&self) -> bool {
+        self.caller.caller_type == CallerType::WorkflowNode
+    }
 }
 
 /// A slot. Dropping it gives the slot back.
-pub(crate) struct Permit<'a> {
-    _slot: SemaphorePermit<'a>,
+pub(crate) struct Permit {
+    limits: Arc<Limits>,
+    demand: Demand,
     /// Whether the call had to wait for it.
     pub(crate) waited: bool,
 }
 
 impl Limits {
-    pub(crate) fn new(max_concurrent: usize, queue_size: usize) -> Self {
-        let max_concurrent = max_concurrent.clamp(1, Semaphore::MAX_PERMITS);
-        Self {
-            slots: Semaphore::new(max_concurrent),
-            max_concurrent,
-            waiting: AtomicUsize::new(0),
-            queue_size,
+    pub(crate) fn new(settings: LimitSettings) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(State { settings, ..State::default() })))
+    }
+
+    /// A slot, at once or after waiting; an error at once where the call may
+    /// not wait. Dropping the future leaves the queue.
+    pub(crate) async fn admit(
+        self: &Arc<Self>,
+        demand: Demand,
+        priority: i32,
+    ) -> Result<Permit, Error> {
+        let (id, tenant, answer) = {
+            let mut state = self.0.lock();
+            state.keep_rate()?;
+            if demand.bypasses() || state.fits(&demand) {
+                state.take(&demand);
+                return Ok(Permit { limits: Arc::clone(self), demand, waited: false });
+            }
+            let tenant = demand.tenant().clone();
+            let (id, answer, evicted) = state.enqueue(demand, priority)?;
+            drop(state);
+            if let Some(evicted) = evicted {
+                let _ = evicted.answer.send(Err(too_many("others are waiting, too")));
+            }
+            (id, tenant, answer)
+        };
+        let _place = Place { limits: self, tenant, id };
+        match answer.await {
+            Ok(answer) => answer,
+            Err(_) => Err(Error::new(ErrorKind::Internal, "the engine's queue is gone")),
         }
     }
 
-    /// A slot, at once or after waiting; an error at once where the queue is
-    /// full. Dropping the future leaves the queue.
-    pub(crate) async fn admit(&self) -> Result<Permit<'_>, Error> {
-        if let Ok(slot) = self.slots.try_acquire() {
-            return Ok(Permit { _slot: slot, waited: false });
-        }
-        let _place = self.take_place()?;
-        match self.slots.acquire().await {
-            Ok(slot) => Ok(Permit { _slot: slot, waited: true }),
-            Err(_) => Err(Error::new(ErrorKind::Internal, "the engine's slots are closed")),
+    /// The limits as they are.
+    pub(crate) fn settings(&self) -> LimitSettings {
+        self.0.lock().settings.clone()
+    }
+
+    /// Changes the limits. Running calls are not touched; calls that wait and
+    /// now fit begin.
+    pub(crate) fn set(self: &Arc<Self>, settings: LimitSettings) {
+        let mut state = self.0.lock();
+        state.settings = settings;
+        self.grant(state);
+    }
+
+    /// Counts a call that ran.
+    pub(crate) fn finished(&self, run_time: Duration) {
+        let mut state = self.0.lock();
+        state.totals.finished += 1;
+        state.totals.run_time += run_time;
+    }
+
+    pub(crate) fn metrics(&self) -> LimitMetrics {
+        let state = self.0.lock();
+        let totals = &state.totals;
+        let average = totals.run_time.as_secs_f64() / totals.finished.max(1) as f64;
+        LimitMetrics {
+            current_concurrent: state.running,
+            bypassing: state.bypassing,
+            queue_length: state.queue.len(),
+            total_acquired: totals.acquired,
+            total_rejected: totals.rejected,
+            total_timeout: totals.abandoned,
+            avg_execution_time: average,
+            buckets: state
+                .settings
+                .bucket_limits
+                .iter()
+                .map(|(name, &limit)| {
+                    let (current, queue) = (state.buckets.get(name), state.queue.waiting_in(name));
+                    (name.clone(), BucketMetrics { current, limit, queue })
+                })
+                .collect(),
         }
     }
 
-    fn take_place(&self) -> Result<Place<'_>, Error> {
-        let place = Place(&self.waiting);
-        if self.waiting.fetch_add(1, Ordering::AcqRel) >= self.queue_size {
-            return Err(Error::new(
-                ErrorKind::QueueFull,
-                format!(
-                    "{} calls are running and {} are waiting",
-                    self.max_concurrent, self.queue_size
-                ),
-            ));
+    /// Hands slots to those who wait, as long as there are any that fit.
+    fn grant(self: &Arc<Self>, mut state: parking_lot::MutexGuard<'_, State>) {
+        if state.queue.len() == 0 {
+            return;
         }
-        Ok(place)
+        let granted: Vec<Waiter> = std::iter::from_fn(|| state.next()).collect();
+        drop(state);
+        for Waiter { demand, answer, .. } in granted {
+            // A permit that nobody takes any more comes back as it is dropped.
+            let _ = answer.send(Ok(Permit { limits: Arc::clone(self), demand, waited: true }));
+        }
     }
 }
 
-/// A place in the queue.
-struct Place<'a>(&'a AtomicUsize);
+impl State {
+    /// Refuses a call that comes too soon after the others.
+    fn keep_rate(&mut self) -> Result<(), Error> {
+        let Some(rate) = self.settings.calls_per_second.filter(|rate| *rate > 0) else {
+            return Ok(());
+        };
+        let now = Instant::now();
+        let apart = Duration::from_secs(1) / rate;
+        let due = self.next_due.map_or(now, |due| due.max(now)) + apart;
+        let early = due.duration_since(now).saturating_sub(Duration::from_secs(1));
+        if !early.is_zero() {
+            self.totals.rejected += 1;
+            let why = format!("more than {rate} calls in a second");
+            return Err(Error::new(ErrorKind::RateLimited, why).with_retry_after(early));
+        }
+        self.next_due = Some(due);
+        Ok(())
+    }
+
+    fn fits(&self, demand: &Demand) -> bool {
+        let settings = &self.settings;
+        let within = |limit: Option<usize>, running: &dyn Fn() -> usize| {
+            limit.is_none_or(|limit| running() < limit)
+        };
+        let category = demand.tool.spec().category.as_str();
+        self.running < settings.max_concurrent.max(1)
+            && within(settings.bucket_limits.get(category).copied(), &|| self.buckets.get(category))
+            && within(settings.per_tenant, &|| self.tenants.get(demand.tenant().as_str()))
+            && within(demand.agent().and(settings.per_agent), &|| {
+                demand.agent().map_or(0, |agent| self.agents.get(agent))
+            })
+            && within(demand.tool.spec().max_concurrent, &|| {
+                self.tools.get(demand.tool.name().as_str())
+            })
+    }
+
+    /// Counts a call as running. What is counted does not depend on the
+    /// settings, so that these may change meanwhile.
+    fn take(&mut self, demand: &Demand) {
+        self.totals.acquired += 1;
+        if demand.bypasses() {
+            self.bypassing += 1;
+            return;
+        }
+        self.running += 1;
+        self.buckets.add(demand.tool.spec().category.shared());
+        self.tenants.add(demand.tenant().shared());
+        if let Some(agent) = demand.agent() {
+            self.agents.add(Arc::clone(agent));
+        }
+        if demand.tool.spec().max_concurrent.is_some() {
+            self.tools.add(demand.tool.name().shared());
+        }
+    }
+
+    fn give_back(&mut self, demand: &Demand) {
+        if demand.bypasses() {
+            self.bypassing -= 1;
+            return;
+        }
+        self.running -= 1;
+        self.buckets.remove(demand.tool.spec().category.as_str());
+        self.tenants.remove(demand.tenant().as_str());
+        if let Some(agent) = demand.agent() {
+            self.agents.remove(agent);
+        }
+        if demand.tool.spec().max_concurrent.is_some() {
+            self.tools.remove(demand.tool.name().as_str());
+        }
+    }
+
+    #[expect(clippy::type_complexity, reason = "a place in the queue and who lost theirs")]
+    fn enqueue(
+        &mut self,
+        demand: Demand,
+        priority: i32,
+    ) -> Result<(u64, oneshot::Receiver<Result<Permit, Error>>, Option<Waiter>), Error> {
+        if self.settings.strategy == Strategy::Reject {
+            self.totals.rejected += 1;
+            return Err(too_many("and no call may wait"));
+        }
+        let mut evicted = None;
+        if self.queue.len() >= self.settings.queue_size {
+            evicted = self.queue.make_room(demand.tenant());
+            self.totals.rejected += 1;
+            if evicted.is_none() {
+                return Err(too_many("and the queue is full"));
+            }
+        }
+        let (answer, receiver) = oneshot::channel();
+        let id = self.waiters;
+        self.waiters += 1;
+        self.queue.push(Waiter { id, demand, priority, since: Instant::now(), answer });
+        Ok((id, receiver, evicted))
+    }
+
+    /// The next call that waits and fits, counted as running.
+    fn next(&mut self) -> Option<Waiter> {
+        let mut queue = std::mem::take(&mut self.queue);
+        let fits = |demand: &Demand| self.fits(demand);
+        let next = match self.settings.strategy {
+            Strategy::Priority => {
+                queue.next_by_priority(Instant::now(), self.settings.ageing, fits)
+            }
+            Strategy::Fifo | Strategy::Reject => queue.next_in_turn(fits),
+        };
+        self.queue = queue;
+        next.inspect(|waiter| self.take(&waiter.demand))
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let mut state = self.limits.0.lock();
+        state.give_back(&self.demand);
+        self.limits.grant(state);
+    }
+}
+
+/// A place in the queue; dropping it leaves the queue.
+struct Place<'a> {
+    limits: &'a Limits,
+    tenant: TenantId,
+    id: u64,
+}
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        let mut state = self.limits.0.lock();
+        let left = state.queue.remove(&self.tenant, self.id);
+        state.totals.abandoned += u64::from(left.is_some());
     }
+}
+
+fn too_many(why: &str) -> Error {
+    Error::new(ErrorKind::QueueFull, format!("all slots are taken, {why}"))
+}
+
+/// How full an engine is (S0.17).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LimitMetrics {
+    /// Calls that have a slot.
+    pub current_concurrent: usize,
+    /// Calls of workflow nodes, which take none.
+    pub bypassing: usize,
+    /// Calls that wait.
+    pub queue_length: usize,
+    /// Calls that got a slot so far.
+    pub total_acquired: u64,
+    /// Calls that were refused so far.
+    pub total_rejected: u64,
+    /// Calls that gave up waiting so far, mostly at their deadline.
+    pub total_timeout: u64,
+    /// How long a call ran on average, in seconds.
+    pub avg_execution_time: f64,
+    /// The categories that have a limit of their own.
+    pub buckets: BTreeMap<String, BucketMetrics>,
+}
+
+/// How full a category is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct BucketMetrics {
+    /// Calls that run.
+    pub current: usize,
+    /// How many may run.
+    pub limit: usize,
+    /// Calls that wait.
+    pub queue: usize,
 }

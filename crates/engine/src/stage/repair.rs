@@ -12,16 +12,16 @@ use crate::tool::Schema;
 
 /// A repaired object may need repair inside, and so on; this deep.
 const ROUNDS: usize = 8;
-/// Values with alternatives are tried one by one; this many a round.
+/// Values with alternatives are tried one by one; this many a call.
 const MAX_TRIED: usize = 32;
 
 /// Repairs in place. Returns whether the schema accepts the value now.
 pub(super) fn repair(schema: &Schema, value: &mut Value) -> bool {
+    let mut tried = 0;
     for _ in 0..ROUNDS {
         let faults: Vec<Fault> =
             schema.errors(value).filter_map(|error| Fault::of(&error)).collect();
         let mut changed = false;
-        let mut tried = 0;
         let mut nulls = Vec::new();
         for fault in faults {
             match (value.pointer(&fault.path), &fault.wanted) {

@@ -1,16 +1,21 @@
 //! A JSON Schema, bounded, compiled once, with the defaults that it names.
+//!
+//! Bounds come first: how much is written ([`budget`]), how much that expands
+//! to, and, for each value, how many checks it would take ([`cost`]). Nothing
+//! is validated that has not passed them.
+
+mod budget;
+mod cost;
+mod graph;
+mod reference;
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{PatternOptions, ValidationError, Validator};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use self::cost::{ACCEPT, Cost, EXPLAIN};
 use crate::error::{Error, ErrorKind, Violation};
 
-/// A schema with more values than this is a bomb, not a description.
-const MAX_NODES: usize = 20_000;
-const MAX_DEPTH: usize = 64;
-const MAX_PATTERNS: usize = 500;
-const MAX_PATTERN_CHARS: usize = 2_000;
 /// Compiled size of one pattern; a plain one takes a few kilobytes.
 const MAX_PATTERN_BYTES: usize = 512 * 1024;
 const MAX_BACKTRACKS: usize = 100_000;
@@ -24,6 +29,7 @@ const MAX_VIOLATIONS: usize = 32;
 /// A compiled schema.
 pub(crate) struct Schema {
     validator: Validator,
+    cost: Cost,
     defaults: Defaults,
 }
 
@@ -32,7 +38,8 @@ impl Schema {
     /// never fetched.
     pub(crate) fn compile(schema: &Value) -> Result<Self, Error> {
         let invalid = |why: String| Error::new(ErrorKind::InvalidDefinition, why);
-        Budget::default().spend(schema, 0).map_err(invalid)?;
+        budget::check(schema).map_err(invalid)?;
+        let cost = Cost::of(schema).map_err(invalid)?;
         let validator = jsonschema::options()
             .should_validate_formats(true)
             .with_pattern_options(
@@ -48,25 +55,42 @@ impl Schema {
                 let place = if place.is_empty() { "the schema" } else { place };
                 invalid(format!("the schema is not valid at {place}: {error}"))
             })?;
-        Ok(Self { validator, defaults: Defaults::of(schema) })
+        Ok(Self { validator, cost, defaults: Defaults::of(schema) })
     }
 
-    /// Whether a value fits.
+    /// Whether a value fits. A value that would take too many checks does not.
     pub(crate) fn accepts(&self, value: &Value) -> bool {
-        self.validator.is_valid(value)
+        self.cost.affords(value, &ACCEPT) && self.validator.is_valid(value)
     }
 
     /// Everything that is wrong with a value.
     pub(crate) fn violations(&self, value: &Value) -> Vec<Violation> {
+        let whole = |expected: &str| {
+            let (expected, got) = (expected.to_owned(), shorten(value));
+            vec![Violation { path: String::new(), expected, got }]
+        };
+        if !self.cost.affords(value, &ACCEPT) {
+            return whole("a smaller or less deeply nested value, this one takes too many checks");
+        }
+        if self.validator.is_valid(value) {
+            return Vec::new();
+        }
+        if !self.cost.affords(value, &EXPLAIN) {
+            return whole("a value that fits the schema, it is too complex to say where it fails");
+        }
         self.errors(value).flat_map(|error| describe(&error)).take(MAX_VIOLATIONS).collect()
     }
 
-    /// The raw errors, for repair.
+    /// The raw errors, for repair; none where finding them takes too long.
     pub(crate) fn errors<'a>(
         &'a self,
         value: &'a Value,
     ) -> impl Iterator<Item = ValidationError<'a>> {
-        self.validator.iter_errors(value).take(MAX_ERRORS)
+        // The validator collects all errors before it gives the first one,
+        // with those of every alternative, so the bound has to come before.
+        let worth_it = self.cost.affords(value, &EXPLAIN) && !self.validator.is_valid(value);
+        let errors = worth_it.then(|| self.validator.iter_errors(value));
+        errors.into_iter().flatten().take(MAX_ERRORS)
     }
 
     /// Puts defaults where a value is absent.
@@ -126,50 +150,6 @@ impl Defaults {
             }
             _ => {}
         }
-    }
-}
-
-/// What is left to spend on one schema.
-#[derive(Default)]
-struct Budget {
-    nodes: usize,
-    patterns: usize,
-}
-
-impl Budget {
-    fn spend(&mut self, schema: &Value, depth: usize) -> Result<(), String> {
-        self.nodes += 1;
-        if self.nodes > MAX_NODES {
-            return Err(format!("the schema has more than {MAX_NODES} values"));
-        }
-        if depth > MAX_DEPTH {
-            return Err(format!("the schema is nested more than {MAX_DEPTH} levels deep"));
-        }
-        match schema {
-            Value::Object(map) => {
-                if let Some(Value::String(pattern)) = map.get("pattern") {
-                    self.pattern(pattern)?;
-                }
-                let patterns = map.get("patternProperties").and_then(Value::as_object);
-                for pattern in patterns.into_iter().flat_map(Map::keys) {
-                    self.pattern(pattern)?;
-                }
-                map.values().try_for_each(|value| self.spend(value, depth + 1))
-            }
-            Value::Array(array) => array.iter().try_for_each(|value| self.spend(value, depth + 1)),
-            _ => Ok(()),
-        }
-    }
-
-    fn pattern(&mut self, pattern: &str) -> Result<(), String> {
-        self.patterns += 1;
-        if self.patterns > MAX_PATTERNS {
-            return Err(format!("the schema has more than {MAX_PATTERNS} patterns"));
-        }
-        if pattern.chars().count() > MAX_PATTERN_CHARS {
-            return Err(format!("a pattern is longer than {MAX_PATTERN_CHARS} characters"));
-        }
-        Ok(())
     }
 }
 
@@ -270,7 +250,7 @@ fn shorten(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Map, json};
 
     fn violations(schema: &Value, value: &Value) -> Vec<String> {
         Schema::compile(schema).unwrap().violations(value).iter().map(ToString::to_string).collect()

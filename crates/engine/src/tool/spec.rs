@@ -68,6 +68,9 @@ pub struct ToolSpec {
     /// things run together. Names in braces are parameters or variables.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub writes: Vec<String>,
+    /// How many of its calls run at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_concurrent: Option<usize>,
     /// How long one call may take, queue included.
     #[serde(default, with = "duration::option", skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
@@ -109,6 +112,7 @@ impl ToolSpec {
             behaviour: Behaviour::default(),
             safe_when: BTreeMap::new(),
             writes: Vec::new(),
+            max_concurrent: None,
             timeout: None,
             group: None,
             exposure: Exposure::default(),
@@ -141,6 +145,11 @@ impl Category {
     /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The name as shared text, without copying it.
+    pub fn shared(&self) -> Arc<str> {
+        Arc::clone(&self.0)
     }
 }
 

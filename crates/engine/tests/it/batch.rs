@@ -50,7 +50,7 @@ fn engine(log: &Log) -> Engine {
             sleeper("get_exclusive", log)
                 .behaviour(Behaviour { concurrency_safe: Some(false), ..Behaviour::default() }),
         )
-        .settings(|settings| settings.max_concurrent = 100)
+        .settings(|settings| settings.limits.max_concurrent = 100)
         .build()
         .unwrap()
 }

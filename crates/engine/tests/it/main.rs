@@ -7,6 +7,7 @@
     reason = "a failure here should stop the run"
 )]
 
+mod admission;
 mod batch;
 mod definition;
 mod events;

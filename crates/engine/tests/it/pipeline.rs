@@ -400,8 +400,8 @@ async fn waiting_is_bounded_in_number_and_by_the_deadline() {
     let dropped = Arc::new(AtomicUsize::new(0));
     let engine = engine(|builder| {
         builder.tool(sleeper(Arc::clone(&dropped))).settings(|settings| {
-            settings.max_concurrent = 1;
-            settings.queue_size = 1;
+            settings.limits.max_concurrent = 1;
+            settings.limits.queue_size = 1;
         })
     });
     let call = |ms: u64, timeout: u64| {

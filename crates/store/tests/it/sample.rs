@@ -48,7 +48,7 @@ pub(crate) fn of(tool: &str, record: CallRecord) -> CallRecord {
 pub(crate) fn failed(kind: ErrorKind, record: CallRecord) -> CallRecord {
     CallRecord {
         result: None,
-        status: Status::of(kind),
+        status: Status::of(kind, true),
         error: Some(RecordedError { kind, message: format!("went wrong: {kind}") }),
         ..record
     }

@@ -9,7 +9,7 @@ use windlass::{Engine, Lang, ToolName};
 
 use super::one;
 
-fn corpora(folder: &str) -> Option<PathBuf> {
+pub(super) fn corpora(folder: &str) -> Option<PathBuf> {
     let path =
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora").join(folder);
     if !path.is_dir() {
@@ -19,7 +19,7 @@ fn corpora(folder: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+pub(super) fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())

@@ -1,0 +1,140 @@
+//! Calls that wait: a queue for each tenant, and an order of turns.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::{Demand, Permit};
+use crate::error::Error;
+use crate::name::TenantId;
+
+/// A call that waits for a slot.
+pub(super) struct Waiter {
+    pub(super) id: u64,
+    pub(super) demand: Demand,
+    pub(super) priority: i32,
+    pub(super) since: Instant,
+    pub(super) answer: oneshot::Sender<Result<Permit, Error>>,
+}
+
+#[derive(Default)]
+pub(super) struct Queue {
+    tenants: HashMap<TenantId, VecDeque<Waiter>>,
+    /// Tenants with waiting calls; the first is next.
+    turns: VecDeque<TenantId>,
+    len: usize,
+}
+
+impl Queue {
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn push(&mut self, waiter: Waiter) {
+        let tenant = waiter.demand.tenant();
+        if !self.tenants.contains_key(tenant) {
+            self.turns.push_back(tenant.clone());
+        }
+        self.tenants.entry(tenant.clone()).or_default().push_back(waiter);
+        self.len += 1;
+    }
+
+    /// Takes a call out that does not want to wait any longer.
+    pub(super) fn remove(&mut self, tenant: &TenantId, id: u64) -> Option<Waiter> {
+        let at = self.tenants.get(tenant)?.iter().position(|waiter| waiter.id == id)?;
+        self.take(tenant, at)
+    }
+
+    /// Makes room for a call of `newcomer`: the newest call of the tenant with
+    /// the longest queue goes, if that queue is longer than the newcomer's.
+    pub(super) fn make_room(&mut self, newcomer: &TenantId) -> Option<Waiter> {
+        let own = self.tenants.get(newcomer).map_or(0, VecDeque::len);
+        let (longest, waiting) = self
+            .tenants
+            .iter()
+            .map(|(tenant, queue)| (tenant, queue.len()))
+            .max_by_key(|(_, len)| *len)?;
+        if waiting <= own + 1 {
+            return None;
+        }
+        let longest = longest.clone();
+        self.take(&longest, waiting - 1)
+    }
+
+    /// The next call that fits, tenants taking turns.
+    pub(super) fn next_in_turn(&mut self, fits: impl Fn(&Demand) -> bool) -> Option<Waiter> {
+        let (turn, at) = self.turns.iter().enumerate().find_map(|(turn, tenant)| {
+            let queue = self.tenants.get(tenant)?;
+            queue.iter().position(|waiter| fits(&waiter.demand)).map(|at| (turn, at))
+        })?;
+        let tenant = self.turns.remove(turn)?;
+        self.turns.push_back(tenant.clone());
+        self.take(&tenant, at)
+    }
+
+    /// The call with the highest priority that fits; each `ageing` that a call
+    /// has waited counts as one step.
+    pub(super) fn next_by_priority(
+        &mut self,
+        now: Instant,
+        ageing: Duration,
+        fits: impl Fn(&Demand) -> bool,
+    ) -> Option<Waiter> {
+        let step = ageing.as_secs_f64().max(1e-3);
+        let rank = |waiter: &Waiter| {
+            f64::from(waiter.priority) + now.duration_since(waiter.since).as_secs_f64() / step
+        };
+        let (_, id, tenant) = self
+            .tenants
+            .values()
+            .flatten()
+            .filter(|waiter| fits(&waiter.demand))
+            .map(|waiter| (rank(waiter), waiter.id, waiter.demand.tenant()))
+            .max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)))?;
+        let tenant = tenant.clone();
+        self.remove(&tenant, id)
+    }
+
+    /// How many wait, by category.
+    pub(super) fn waiting_in(&self, category: &str) -> usize {
+        let waits = |waiter: &&Waiter| waiter.demand.tool.spec().category.as_str() == category;
+        self.tenants.values().flatten().filter(waits).count()
+    }
+
+    fn take(&mut self, tenant: &TenantId, at: usize) -> Option<Waiter> {
+        let queue = self.tenants.get_mut(tenant)?;
+        let waiter = queue.remove(at)?;
+        self.len -= 1;
+        if queue.is_empty() {
+            self.tenants.remove(tenant);
+            self.turns.retain(|known| known != tenant);
+        }
+        Some(waiter)
+    }
+}
+
+/// Counts of running calls by a name; a name that has none takes no room.
+#[derive(Default)]
+pub(super) struct Tally(HashMap<Arc<str>, usize, ahash::RandomState>);
+
+impl Tally {
+    pub(super) fn get(&self, name: &str) -> usize {
+        self.0.get(name).copied().unwrap_or_default()
+    }
+
+    pub(super) fn add(&mut self, name: Arc<str>) {
+        *self.0.entry(name).or_default() += 1;
+    }
+
+    pub(super) fn remove(&mut self, name: &str) {
+        if let Some(count) = self.0.get_mut(name) {
+            *count -= 1;
+            if *count == 0 {
+                self.0.remove(name);
+            }
+        }
+    }
+}
