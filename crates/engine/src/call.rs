@@ -91,9 +91,15 @@ pub struct Call {
     pub(crate) arguments: Arc<Value>,
     pub(crate) secrets: Vec<(String, Secret)>,
     pub(crate) context: Arc<Context>,
-    pub(crate) toolkit: Arc<Objects>,
     pub(crate) deadline: Instant,
     pub(crate) call_ref: Option<Arc<str>>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What all calls of an engine share.
+pub(crate) struct Shared {
+    /// The objects that every tool may ask for.
+    pub(crate) toolkit: Objects,
     pub(crate) bus: Arc<EventBus>,
 }
 
@@ -152,7 +158,7 @@ impl Call {
             .objects
             .get()
             .or_else(|| self.context.agent.as_ref().and_then(|agent| agent.objects.get()))
-            .or_else(|| self.toolkit.get())
+            .or_else(|| self.shared.toolkit.get())
     }
 
     /// Who calls.
@@ -178,7 +184,7 @@ impl Call {
     /// Reports progress while the call runs.
     pub fn emitter(&self) -> Emitter {
         Emitter {
-            bus: Arc::clone(&self.bus),
+            bus: Arc::clone(&self.shared.bus),
             call: CallInfo {
                 call_id: self.id,
                 call_ref: self.call_ref.clone(),

@@ -7,6 +7,7 @@ mod until;
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,9 +18,8 @@ pub use builder::EngineBuilder;
 pub use settings::Settings;
 use until::Until;
 
-use crate::call::{Call, CallRequest, CallResult};
+use crate::call::{Call, CallRequest, CallResult, Shared};
 use crate::content::Output;
-use crate::context::Objects;
 use crate::error::{Error, ErrorKind};
 use crate::event::{Event, EventBus, Subscription};
 use crate::groups::{Groups, Session};
@@ -42,8 +42,7 @@ struct Parts {
     limits: Arc<Limits>,
     journal: Journal,
     hooks: Vec<Arc<dyn Hook>>,
-    objects: Arc<Objects>,
-    bus: Arc<EventBus>,
+    shared: Arc<Shared>,
     kinds: HashMap<Kind, Bind>,
 }
 
@@ -56,14 +55,19 @@ impl Engine {
     /// Runs a call. It always ends in exactly one result and one record; a
     /// future that is dropped stops the work and is recorded as cancelled.
     pub async fn call(&self, mut request: CallRequest) -> CallResult {
-        let open = self.0.journal.open(&mut request);
-        self.run_open(&request, open).await
+        let mut open = self.0.journal.open(&mut request);
+        self.run_open(&request, &mut open).await
     }
 
-    async fn run_open(&self, request: &CallRequest, mut open: OpenCall<'_>) -> CallResult {
-        let outcome = match AssertUnwindSafe(self.run(request, &mut open)).catch_unwind().await {
-            Ok(outcome) => outcome,
-            Err(panic) => Err(stage::panicked(&*panic)),
+    async fn run_open(&self, request: &CallRequest, open: &mut OpenCall<'_>) -> CallResult {
+        let outcome = {
+            // Pinned here, so that wrapping a future moves a pointer and not
+            // all that the call will ever need.
+            let run = pin!(self.run(request, open));
+            match AssertUnwindSafe(run).catch_unwind().await {
+                Ok(outcome) => outcome,
+                Err(panic) => Err(stage::panicked(&*panic)),
+            }
         };
         let result = open.close(outcome.map(Arc::new));
         if !result.run_time.is_zero() {
@@ -90,24 +94,23 @@ impl Engine {
             arguments: open.share_arguments(),
             secrets,
             context: Arc::clone(&request.context),
-            toolkit: Arc::clone(&parts.objects),
+            shared: Arc::clone(&parts.shared),
             deadline: deadline.into_std(),
-            bus: Arc::clone(&parts.bus),
         };
         let until = Until { deadline, timeout, cancel: request.cancel.as_ref() };
-        let work = async {
-            let demand = Demand {
-                tool: Arc::clone(&call.tool),
-                caller: Arc::clone(&request.context.caller),
-            };
-            let permit = parts.limits.admit(demand, request.priority).await?;
-            until.check(&call.tool, permit.waited)?;
-            open.started(permit.waited);
-            let output = stage::execute(&mut call, &parts.hooks, strict).await?;
-            let max_bytes = parts.settings.max_output_bytes;
-            stage::convert(&call, output, max_bytes, &*parts.journal.store).await
+        let ran = {
+            let work = pin!(async {
+                let demand = Demand { tool: &call.tool, caller: &request.context.caller };
+                let permit = parts.limits.admit(demand, request.priority).await?;
+                until.check(&call.tool, permit.waited)?;
+                open.started(permit.waited);
+                let output = stage::execute(&mut call, &parts.hooks, strict).await?;
+                let max_bytes = parts.settings.max_output_bytes;
+                stage::convert(&call, output, max_bytes, &*parts.journal.store).await
+            });
+            until.run(work).await
         };
-        let stopped = match until.run(work).await {
+        let stopped = match ran {
             Ok(outcome) if parts.hooks.is_empty() => return outcome,
             Ok(outcome) => {
                 open.rewritten(&call.arguments);
@@ -186,18 +189,18 @@ impl Engine {
 
     /// Events from now on.
     pub fn events(&self) -> Subscription {
-        self.0.bus.subscribe()
+        self.0.journal.bus.subscribe()
     }
 
     /// Calls back for every event from now on, on a thread of its own.
     pub fn subscribe(&self, callback: impl FnMut(&Event) + Send + 'static) -> Result<(), Error> {
-        self.0.bus.call_back(callback).map_err(|error| {
+        self.0.journal.bus.call_back(callback).map_err(|error| {
             Error::new(ErrorKind::Internal, "no thread for the callback").with_source(error)
         })
     }
 
     pub(crate) fn bus(&self) -> &Arc<EventBus> {
-        &self.0.bus
+        &self.0.journal.bus
     }
 
     pub(crate) fn kinds(&self) -> &HashMap<Kind, Bind> {

@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::call::{CallRequest, CallResult};
+use crate::clock::Clock;
 use crate::content::Output;
 use crate::context::Caller;
 use crate::error::{Error, ErrorKind};
@@ -30,6 +31,7 @@ const MAX_UNKNOWN_NAME: usize = 256;
 pub(crate) struct Journal {
     pub(crate) store: Arc<dyn RecordStore>,
     pub(crate) bus: Arc<EventBus>,
+    pub(crate) clock: Clock,
     /// How much of the arguments and of the result a record keeps.
     pub(crate) max_record_bytes: usize,
 }
@@ -42,17 +44,18 @@ impl Journal {
 
     /// Opens a call.
     pub(crate) fn open(&self, request: &mut CallRequest) -> OpenCall<'_> {
-        let created_at = Timestamp::now();
+        let began = Instant::now();
+        let created_at = self.clock.at(began);
         OpenCall {
             journal: self,
             id: CallId::at(created_at),
             call_ref: request.call_ref.clone(),
             tool_name: kept_name(&request.tool),
             caller: Arc::clone(&request.context.caller),
-            tool: None,
+            masks: None,
             arguments: Kept::Own(std::mem::take(&mut request.arguments)),
             created_at,
-            began: Instant::now(),
+            began,
             queue_wait: Duration::ZERO,
             attempts: 0,
             closed: false,
@@ -67,7 +70,8 @@ pub(crate) struct OpenCall<'a> {
     call_ref: Option<Arc<str>>,
     tool_name: Arc<str>,
     caller: Arc<Caller>,
-    tool: Option<Arc<Tool>>,
+    /// The tool whose hidden parameters are masked, if it has any.
+    masks: Option<Arc<Tool>>,
     arguments: Kept,
     created_at: Timestamp,
     pub(crate) began: Instant,
@@ -97,8 +101,12 @@ impl OpenCall<'_> {
     /// The tool is known; its hidden parameters are masked from here on.
     pub(crate) fn resolved(&mut self, tool: &Arc<Tool>) {
         // The caller may have used the wire name.
-        self.tool_name = tool.name().shared();
-        self.tool = Some(Arc::clone(tool));
+        if *self.tool_name != *tool.name().as_str() {
+            self.tool_name = tool.name().shared();
+        }
+        if !tool.hidden().is_empty() {
+            self.masks = Some(Arc::clone(tool));
+        }
     }
 
     /// The arguments, while they are being prepared.
@@ -220,8 +228,11 @@ impl OpenCall<'_> {
 
     /// The arguments, redacted and capped.
     fn recorded_arguments(&mut self) -> Arc<Value> {
-        let mut arguments = self.share_arguments();
-        if let Some(tool) = self.tool.as_ref().filter(|tool| !tool.hidden().is_empty()) {
+        let mut arguments = match std::mem::take(&mut self.arguments) {
+            Kept::Own(value) => Arc::new(value),
+            Kept::Shared(value) => value,
+        };
+        if let Some(tool) = &self.masks {
             arguments = Arc::new(masked(tool, &arguments));
         }
         preview_value(&arguments, self.journal.max_record_bytes).map_or(arguments, Arc::new)

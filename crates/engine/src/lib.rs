@@ -19,6 +19,7 @@ pub mod hook;
 pub mod native;
 
 mod call;
+mod clock;
 mod content;
 mod context;
 mod engine;

@@ -75,7 +75,7 @@ impl Engine {
         }
         // Its time begins now: what it waited for were other calls' times.
         open.began = Instant::now();
-        (at, self.run_open(call, open).await)
+        (at, self.run_open(call, &mut open).await)
     }
 
     /// What a call does to the world. A call that will be refused does

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Engine, Parts, Settings};
+use crate::call::Shared;
+use crate::clock::Clock;
 use crate::context::Objects;
 use crate::error::{Error, ErrorKind};
 use crate::event::EventBus;
@@ -136,14 +138,14 @@ impl EngineBuilder {
             journal: Journal {
                 store,
                 bus: Arc::clone(&bus),
+                clock: Clock::new(),
                 max_record_bytes: self.settings.max_record_bytes,
             },
             settings: self.settings,
             registry,
             groups: self.groups,
             hooks: self.hooks,
-            objects: Arc::new(self.objects),
-            bus,
+            shared: Arc::new(Shared { toolkit: self.objects, bus }),
             kinds: self.kinds,
         })))
     }

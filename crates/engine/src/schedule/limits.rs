@@ -10,6 +10,7 @@ mod settings;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -26,7 +27,12 @@ use crate::name::TenantId;
 use crate::tool::Tool;
 
 /// The slots of an engine.
-pub(crate) struct Limits(Mutex<State>);
+pub(crate) struct Limits {
+    state: Mutex<State>,
+    /// Calls that ran, and for how long; only for the average.
+    finished: AtomicU64,
+    run_micros: AtomicU64,
+}
 
 #[derive(Default)]
 struct State {
@@ -49,24 +55,38 @@ struct Totals {
     acquired: u64,
     rejected: u64,
     abandoned: u64,
-    finished: u64,
-    run_time: Duration,
 }
 
 /// What a call needs a slot for.
-#[derive(Clone)]
-pub(crate) struct Demand {
-    pub(crate) tool: Arc<Tool>,
-    pub(crate) caller: Arc<Caller>,
+#[derive(Clone, Copy)]
+pub(crate) struct Demand<'a> {
+    pub(crate) tool: &'a Arc<Tool>,
+    pub(crate) caller: &'a Arc<Caller>,
 }
 
-impl Demand {
-    fn tenant(&self) -> &TenantId {
+/// The same, kept while a call waits or is counted.
+struct OwnDemand {
+    tool: Arc<Tool>,
+    caller: Arc<Caller>,
+}
+
+impl OwnDemand {
+    fn as_demand(&self) -> Demand<'_> {
+        Demand { tool: &self.tool, caller: &self.caller }
+    }
+}
+
+impl<'a> Demand<'a> {
+    fn own(self) -> OwnDemand {
+        OwnDemand { tool: Arc::clone(self.tool), caller: Arc::clone(self.caller) }
+    }
+
+    fn tenant(self) -> &'a TenantId {
         &self.caller.tenant
     }
 
     /// The agent whose calls are counted together.
-    fn agent(&self) -> Option<&Arc<str>> {
+    fn agent(self) -> Option<&'a Arc<str>> {
         match self.caller.caller_type {
             CallerType::ConversationAgent => self.caller.caller_id.as_ref(),
             _ => None,
@@ -74,40 +94,54 @@ impl Demand {
     }
 
     /// Calls of workflow nodes take no slot (S0.16); their workflow has one.
-    fn bypasses(&self) -> bool {
+    fn bypasses(self) -> bool {
         self.caller.caller_type == CallerType::WorkflowNode
     }
+}
+
+/// What a running call was counted for. Only what has a limit is counted, and
+/// limits may change while it runs.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Counted {
+    bypass: bool,
+    bucket: bool,
+    tenant: bool,
+    agent: bool,
+    tool: bool,
 }
 
 /// A slot. Dropping it gives the slot back.
 pub(crate) struct Permit {
     limits: Arc<Limits>,
-    demand: Demand,
+    /// None for a call that was counted as running and for nothing else.
+    counted: Option<(OwnDemand, Counted)>,
     /// Whether the call had to wait for it.
     pub(crate) waited: bool,
 }
 
 impl Limits {
     pub(crate) fn new(settings: LimitSettings) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(State { settings, ..State::default() })))
+        let state = Mutex::new(State { settings, ..State::default() });
+        Arc::new(Self { state, finished: AtomicU64::new(0), run_micros: AtomicU64::new(0) })
     }
 
     /// A slot, at once or after waiting; an error at once where the call may
     /// not wait. Dropping the future leaves the queue.
     pub(crate) async fn admit(
         self: &Arc<Self>,
-        demand: Demand,
+        demand: Demand<'_>,
         priority: i32,
     ) -> Result<Permit, Error> {
         let (id, tenant, answer) = {
-            let mut state = self.0.lock();
+            let mut state = self.state.lock();
             state.keep_rate()?;
-            if demand.bypasses() || state.fits(&demand) {
-                state.take(&demand);
-                return Ok(Permit { limits: Arc::clone(self), demand, waited: false });
+            if demand.bypasses() || state.fits(demand) {
+                let counted = state.take(demand);
+                drop(state);
+                return Ok(self.permit(demand, counted, false));
             }
             let tenant = demand.tenant().clone();
-            let (id, answer, evicted) = state.enqueue(demand, priority)?;
+            let (id, answer, evicted) = state.enqueue(demand.own(), priority)?;
             drop(state);
             if let Some(evicted) = evicted {
                 let _ = evicted.answer.send(Err(too_many("others are waiting, too")));
@@ -121,30 +155,36 @@ impl Limits {
         }
     }
 
+    fn permit(self: &Arc<Self>, demand: Demand<'_>, counted: Counted, waited: bool) -> Permit {
+        let counted = (counted != Counted::default()).then(|| (demand.own(), counted));
+        Permit { limits: Arc::clone(self), counted, waited }
+    }
+
     /// The limits as they are.
     pub(crate) fn settings(&self) -> LimitSettings {
-        self.0.lock().settings.clone()
+        self.state.lock().settings.clone()
     }
 
     /// Changes the limits. Running calls are not touched; calls that wait and
     /// now fit begin.
     pub(crate) fn set(self: &Arc<Self>, settings: LimitSettings) {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         state.settings = settings;
         self.grant(state);
     }
 
     /// Counts a call that ran.
     pub(crate) fn finished(&self, run_time: Duration) {
-        let mut state = self.0.lock();
-        state.totals.finished += 1;
-        state.totals.run_time += run_time;
+        let micros = u64::try_from(run_time.as_micros()).unwrap_or(u64::MAX);
+        self.finished.fetch_add(1, Ordering::Relaxed);
+        self.run_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
     pub(crate) fn metrics(&self) -> LimitMetrics {
-        let state = self.0.lock();
+        let state = self.state.lock();
         let totals = &state.totals;
-        let average = totals.run_time.as_secs_f64() / totals.finished.max(1) as f64;
+        let micros = self.run_micros.load(Ordering::Relaxed) as f64;
+        let average = micros / 1e6 / self.finished.load(Ordering::Relaxed).max(1) as f64;
         LimitMetrics {
             current_concurrent: state.running,
             bypassing: state.bypassing,
@@ -170,11 +210,12 @@ impl Limits {
         if state.queue.len() == 0 {
             return;
         }
-        let granted: Vec<Waiter> = std::iter::from_fn(|| state.next()).collect();
+        let granted: Vec<(Waiter, Counted)> = std::iter::from_fn(|| state.next()).collect();
         drop(state);
-        for Waiter { demand, answer, .. } in granted {
+        for (Waiter { demand, answer, .. }, counted) in granted {
+            let permit = self.permit(demand.as_demand(), counted, true);
             // A permit that nobody takes any more comes back as it is dropped.
-            let _ = answer.send(Ok(Permit { limits: Arc::clone(self), demand, waited: true }));
+            let _ = answer.send(Ok(permit));
         }
     }
 }
@@ -198,7 +239,7 @@ impl State {
         Ok(())
     }
 
-    fn fits(&self, demand: &Demand) -> bool {
+    fn fits(&self, demand: Demand<'_>) -> bool {
         let settings = &self.settings;
         let within = |limit: Option<usize>, running: &dyn Fn() -> usize| {
             limit.is_none_or(|limit| running() < limit)
@@ -215,37 +256,58 @@ impl State {
             })
     }
 
-    /// Counts a call as running. What is counted does not depend on the
-    /// settings, so that these may change meanwhile.
-    fn take(&mut self, demand: &Demand) {
+    /// Counts a call as running.
+    fn take(&mut self, demand: Demand<'_>) -> Counted {
         self.totals.acquired += 1;
         if demand.bypasses() {
             self.bypassing += 1;
-            return;
+            return Counted { bypass: true, ..Counted::default() };
         }
         self.running += 1;
-        self.buckets.add(demand.tool.spec().category.shared());
-        self.tenants.add(demand.tenant().shared());
-        if let Some(agent) = demand.agent() {
+        let (settings, spec) = (&self.settings, demand.tool.spec());
+        let counted = Counted {
+            bypass: false,
+            bucket: settings.bucket_limits.contains_key(spec.category.as_str()),
+            tenant: settings.per_tenant.is_some(),
+            agent: settings.per_agent.is_some(),
+            tool: spec.max_concurrent.is_some(),
+        };
+        if counted.bucket {
+            self.buckets.add(spec.category.shared());
+        }
+        if counted.tenant {
+            self.tenants.add(demand.tenant().shared());
+        }
+        if let Some(agent) = demand.agent().filter(|_| counted.agent) {
             self.agents.add(Arc::clone(agent));
         }
-        if demand.tool.spec().max_concurrent.is_some() {
+        if counted.tool {
             self.tools.add(demand.tool.name().shared());
         }
+        counted
     }
 
-    fn give_back(&mut self, demand: &Demand) {
-        if demand.bypasses() {
+    fn give_back(&mut self, counted: Option<&(OwnDemand, Counted)>) {
+        let Some((demand, counted)) = counted else {
+            self.running -= 1;
+            return;
+        };
+        let demand = demand.as_demand();
+        if counted.bypass {
             self.bypassing -= 1;
             return;
         }
         self.running -= 1;
-        self.buckets.remove(demand.tool.spec().category.as_str());
-        self.tenants.remove(demand.tenant().as_str());
-        if let Some(agent) = demand.agent() {
+        if counted.bucket {
+            self.buckets.remove(demand.tool.spec().category.as_str());
+        }
+        if counted.tenant {
+            self.tenants.remove(demand.tenant().as_str());
+        }
+        if let Some(agent) = demand.agent().filter(|_| counted.agent) {
             self.agents.remove(agent);
         }
-        if demand.tool.spec().max_concurrent.is_some() {
+        if counted.tool {
             self.tools.remove(demand.tool.name().as_str());
         }
     }
@@ -253,7 +315,7 @@ impl State {
     #[expect(clippy::type_complexity, reason = "a place in the queue and who lost theirs")]
     fn enqueue(
         &mut self,
-        demand: Demand,
+        demand: OwnDemand,
         priority: i32,
     ) -> Result<(u64, oneshot::Receiver<Result<Permit, Error>>, Option<Waiter>), Error> {
         if self.settings.strategy == Strategy::Reject {
@@ -262,7 +324,7 @@ impl State {
         }
         let mut evicted = None;
         if self.queue.len() >= self.settings.queue_size {
-            evicted = self.queue.make_room(demand.tenant());
+            evicted = self.queue.make_room(demand.as_demand().tenant());
             self.totals.rejected += 1;
             if evicted.is_none() {
                 return Err(too_many("and the queue is full"));
@@ -276,9 +338,9 @@ impl State {
     }
 
     /// The next call that waits and fits, counted as running.
-    fn next(&mut self) -> Option<Waiter> {
+    fn next(&mut self) -> Option<(Waiter, Counted)> {
         let mut queue = std::mem::take(&mut self.queue);
-        let fits = |demand: &Demand| self.fits(demand);
+        let fits = |demand: Demand<'_>| self.fits(demand);
         let next = match self.settings.strategy {
             Strategy::Priority => {
                 queue.next_by_priority(Instant::now(), self.settings.ageing, fits)
@@ -286,14 +348,17 @@ impl State {
             Strategy::Fifo | Strategy::Reject => queue.next_in_turn(fits),
         };
         self.queue = queue;
-        next.inspect(|waiter| self.take(&waiter.demand))
+        next.map(|waiter| {
+            let counted = self.take(waiter.demand.as_demand());
+            (waiter, counted)
+        })
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut state = self.limits.0.lock();
-        state.give_back(&self.demand);
+        let mut state = self.limits.state.lock();
+        state.give_back(self.counted.as_ref());
         self.limits.grant(state);
     }
 }
@@ -307,7 +372,7 @@ struct Place<'a> {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        let mut state = self.limits.0.lock();
+        let mut state = self.limits.state.lock();
         let left = state.queue.remove(&self.tenant, self.id);
         state.totals.abandoned += u64::from(left.is_some());
     }

@@ -7,14 +7,14 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Demand, Permit};
+use super::{Demand, OwnDemand, Permit};
 use crate::error::Error;
 use crate::name::TenantId;
 
 /// A call that waits for a slot.
 pub(super) struct Waiter {
     pub(super) id: u64,
-    pub(super) demand: Demand,
+    pub(super) demand: OwnDemand,
     pub(super) priority: i32,
     pub(super) since: Instant,
     pub(super) answer: oneshot::Sender<Result<Permit, Error>>,
@@ -34,11 +34,11 @@ impl Queue {
     }
 
     pub(super) fn push(&mut self, waiter: Waiter) {
-        let tenant = waiter.demand.tenant();
-        if !self.tenants.contains_key(tenant) {
+        let tenant = waiter.demand.caller.tenant.clone();
+        if !self.tenants.contains_key(&tenant) {
             self.turns.push_back(tenant.clone());
         }
-        self.tenants.entry(tenant.clone()).or_default().push_back(waiter);
+        self.tenants.entry(tenant).or_default().push_back(waiter);
         self.len += 1;
     }
 
@@ -65,10 +65,10 @@ impl Queue {
     }
 
     /// The next call that fits, tenants taking turns.
-    pub(super) fn next_in_turn(&mut self, fits: impl Fn(&Demand) -> bool) -> Option<Waiter> {
+    pub(super) fn next_in_turn(&mut self, fits: impl Fn(Demand<'_>) -> bool) -> Option<Waiter> {
         let (turn, at) = self.turns.iter().enumerate().find_map(|(turn, tenant)| {
             let queue = self.tenants.get(tenant)?;
-            queue.iter().position(|waiter| fits(&waiter.demand)).map(|at| (turn, at))
+            queue.iter().position(|waiter| fits(waiter.demand.as_demand())).map(|at| (turn, at))
         })?;
         let tenant = self.turns.remove(turn)?;
         self.turns.push_back(tenant.clone());
@@ -81,7 +81,7 @@ impl Queue {
         &mut self,
         now: Instant,
         ageing: Duration,
-        fits: impl Fn(&Demand) -> bool,
+        fits: impl Fn(Demand<'_>) -> bool,
     ) -> Option<Waiter> {
         let step = ageing.as_secs_f64().max(1e-3);
         let rank = |waiter: &Waiter| {
@@ -91,8 +91,8 @@ impl Queue {
             .tenants
             .values()
             .flatten()
-            .filter(|waiter| fits(&waiter.demand))
-            .map(|waiter| (rank(waiter), waiter.id, waiter.demand.tenant()))
+            .filter(|waiter| fits(waiter.demand.as_demand()))
+            .map(|waiter| (rank(waiter), waiter.id, &waiter.demand.caller.tenant))
             .max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)))?;
         let tenant = tenant.clone();
         self.remove(&tenant, id)
