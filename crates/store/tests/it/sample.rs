@@ -46,9 +46,12 @@ pub(crate) fn of(tool: &str, record: CallRecord) -> CallRecord {
 
 /// The same call, with a bad end.
 pub(crate) fn failed(kind: ErrorKind, record: CallRecord) -> CallRecord {
+    let ran =
+        ![ErrorKind::Denied, ErrorKind::InvalidArguments, ErrorKind::ToolNotFound].contains(&kind);
     CallRecord {
         result: None,
-        status: Status::of(kind, true),
+        attempts: if ran { record.attempts } else { 0 },
+        status: Status::of(kind, ran),
         error: Some(RecordedError { kind, message: format!("went wrong: {kind}") }),
         ..record
     }
