@@ -1,5 +1,6 @@
 //! Tools as model APIs and protocols want to read them.
 
+use std::borrow::Cow;
 use std::str::FromStr;
 
 use serde_json::{Map, Value, json};
@@ -61,6 +62,7 @@ pub fn export<'t>(tools: impl IntoIterator<Item = &'t Tool>, format: Format, lan
 pub fn declare(spec: &ToolSpec, schema: &Value, format: Format, lang: Lang) -> Value {
     let name = spec.name.wire();
     let description = spec.description.get(lang);
+    let schema = &in_language(spec, schema, lang);
     match format {
         Format::Anthropic => {
             json!({"name": name, "description": description, "input_schema": object(schema)})
@@ -80,6 +82,22 @@ pub fn declare(spec: &ToolSpec, schema: &Value, format: Format, lang: Lang) -> V
         }
         Format::Mcp => mcp(spec, &name, schema, lang),
     }
+}
+
+/// The schema with the descriptions of parameters in a language. The schema
+/// itself has the English ones; a description that is for the model alone has
+/// no other.
+fn in_language<'s>(spec: &ToolSpec, schema: &'s Value, lang: Lang) -> Cow<'s, Value> {
+    let mut schema = Cow::Borrowed(schema);
+    for (name, help) in
+        spec.parameters.iter().filter_map(|(name, own)| Some((name, own.help.as_ref()?)))
+    {
+        let written = schema["properties"][name]["description"].as_str();
+        if help.get(lang) != help.get(Lang::En) && written == Some(help.get(Lang::En)) {
+            schema.to_mut()["properties"][name]["description"] = help.get(lang).into();
+        }
+    }
+    schema
 }
 
 fn mcp(spec: &ToolSpec, name: &str, schema: &Value, lang: Lang) -> Value {

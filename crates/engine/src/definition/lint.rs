@@ -97,7 +97,7 @@ fn lint_tool(definition: &Definition, lints: &mut Lints) {
         lints.add(
             at,
             format!("`{name}` does not declare its behaviour"),
-            "without `behaviour: {read_only: true}` it is never retried",
+            "without `behaviour: {read_only: true}` it runs alone in a batch",
         );
     }
     let network = matches!(spec.kind, Kind::Rest | Kind::Mcp | Kind::Agent | Kind::Process);

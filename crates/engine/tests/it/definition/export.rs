@@ -236,3 +236,27 @@ fn formats_have_names() {
         json!({"name": name.wire(), "description": "是", "input_schema": {"type": "object"}})
     );
 }
+
+#[test]
+fn parameters_are_described_in_the_language_asked_for() {
+    let text = "
+name: greet
+description: {en_US: Greets., zh_Hans: 问候。}
+parameters:
+  - {name: who, type: string, description: {en_US: Whom to greet., zh_Hans: 问候谁。}}
+  - {name: plain, type: string, description: Only in English.}
+";
+    let spec = windlass::definition::parse("greet.yaml", text).unwrap().remove(0).spec;
+    let described = |lang| {
+        let declared = windlass::definition::declare(
+            &spec,
+            &spec.input,
+            windlass::definition::Format::Anthropic,
+            lang,
+        );
+        let of = |name: &str| declared["input_schema"]["properties"][name]["description"].clone();
+        [declared["description"].clone(), of("who"), of("plain")]
+    };
+    assert_eq!(described(windlass::Lang::En), ["Greets.", "Whom to greet.", "Only in English."]);
+    assert_eq!(described(windlass::Lang::Zh), ["问候。", "问候谁。", "Only in English."]);
+}
