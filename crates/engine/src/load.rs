@@ -248,18 +248,26 @@ impl Loader {
             _ => Vec::new(),
         };
         let failed = std::mem::take(&mut self.failed);
+        // What failed may be right now that another file has changed.
+        let is_changed = |file: &LoadedFile| {
+            self.seen.get(&file.path) != now.get(&file.path) || failed.contains(&file.path)
+        };
+        // Tools take their provider from the provider's file.
+        let providers: Vec<&Path> = (folder.files.iter())
+            .filter(|file| is_changed(file))
+            .filter(|file| file.outcome.as_ref().is_ok_and(|parsed| !parsed.providers.is_empty()))
+            .filter_map(|file| file.path.parent())
+            .collect();
+        let reloaded: Vec<bool> = (folder.files.iter())
+            .map(|file| is_changed(file) || providers.iter().any(|dir| file.path.starts_with(dir)))
+            .collect();
+        let broken = folder.files.iter().filter(|file| file.outcome.is_err());
+        self.failed.extend(broken.map(|file| file.path.clone()));
         let changed: Vec<LoadedFile> = folder
             .files
             .into_iter()
-            .inspect(|file| {
-                if file.outcome.is_err() {
-                    self.failed.insert(file.path.clone());
-                }
-            })
-            // What failed may be right now that another file has changed.
-            .filter(|file| {
-                self.seen.get(&file.path) != now.get(&file.path) || failed.contains(&file.path)
-            })
+            .zip(reloaded)
+            .filter_map(|(file, reloaded)| reloaded.then_some(file))
             .collect();
         self.seen = now;
         let (mut report, refused) = self.engine.install(changed, &removed);

@@ -175,3 +175,26 @@ async fn a_name_that_moves_to_another_file_stays() {
     until(&mut events, "reload_completed").await;
     assert_eq!(text(&engine, "moved").await, "from a");
 }
+
+#[tokio::test]
+async fn a_changed_provider_reaches_its_tools() {
+    let folder = tempfile::tempdir().unwrap();
+    let provider = |name: &str| {
+        let yaml = format!("identity: {{name: {name}, author: us, label: {{en_US: P}}}}\n");
+        fs::write(folder.path().join("desk/desk.yaml"), yaml).unwrap();
+    };
+    fs::create_dir_all(folder.path().join("desk/tools")).unwrap();
+    provider("first");
+    let tool = "identity: {name: look, author: us, label: {en_US: L}}\ndescription: {en_US: Looks.}\nparameters: []\n";
+    fs::write(folder.path().join("desk/tools/look.yaml"), tool).unwrap();
+    let engine = engine();
+    let mut events = engine.events();
+    let options = WatchOptions { interval: Duration::from_secs(3600), notify: true };
+    let (report, _watch) = engine.watch_folder(folder.path(), options).unwrap();
+    assert_eq!((report.tools, report.errors.len()), (1, 0), "{:?}", report.errors);
+    let named = || engine.registry().get("look").unwrap().spec().provider.clone();
+    assert_eq!(named().as_deref(), Some("first"));
+    provider("second_name");
+    until(&mut events, "reload_completed").await;
+    assert_eq!(named().as_deref(), Some("second_name"));
+}
