@@ -86,6 +86,15 @@ enum Kept {
     Shared(Arc<Value>),
 }
 
+impl Kept {
+    fn share(self) -> Arc<Value> {
+        match self {
+            Self::Own(value) => Arc::new(value),
+            Self::Shared(value) => value,
+        }
+    }
+}
+
 impl Default for Kept {
     fn default() -> Self {
         Self::Own(Value::Null)
@@ -119,10 +128,7 @@ impl OpenCall<'_> {
 
     /// The arguments, to be shared between the call and its record.
     pub(crate) fn share_arguments(&mut self) -> Arc<Value> {
-        let shared = match std::mem::take(&mut self.arguments) {
-            Kept::Own(value) => Arc::new(value),
-            Kept::Shared(value) => value,
-        };
+        let shared = std::mem::take(&mut self.arguments).share();
         self.arguments = Kept::Shared(Arc::clone(&shared));
         shared
     }
@@ -228,10 +234,7 @@ impl OpenCall<'_> {
 
     /// The arguments, redacted and capped.
     fn recorded_arguments(&mut self) -> Arc<Value> {
-        let mut arguments = match std::mem::take(&mut self.arguments) {
-            Kept::Own(value) => Arc::new(value),
-            Kept::Shared(value) => value,
-        };
+        let mut arguments = std::mem::take(&mut self.arguments).share();
         if let Some(tool) = &self.masks {
             arguments = Arc::new(masked(tool, &arguments));
         }

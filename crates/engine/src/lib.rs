@@ -31,6 +31,7 @@ mod journal;
 mod load;
 mod name;
 mod output_tool;
+mod pointer;
 mod record;
 mod registry;
 mod schedule;

@@ -61,11 +61,7 @@ pub(super) fn required(schema: &Map<String, Value>, at: At, report: &mut Report<
 
 /// Why a default or preset does not fit the schema of its parameter: what it
 /// is, and what was expected.
-pub(super) fn misfit(
-    schema: &Value,
-    node: &Node,
-    report: &mut Report<'_>,
-) -> Option<(String, String)> {
+pub(super) fn misfit(schema: &Value, node: &Node, report: &mut Report<'_>) -> Option<Misfit> {
     if !report.afford(node.at, cost(schema)) {
         return None;
     }
@@ -74,13 +70,27 @@ pub(super) fn misfit(
     let violations = Schema::compile(schema).ok()?.violations(&node.to_json());
     let Violation { path, expected, got } = violations.into_iter().next()?;
     let place = if path.is_empty() { String::new() } else { format!(" at {path}") };
-    Some((format!("does not fit{place}: got {got}"), format!("expected {expected}")))
+    Some(Misfit {
+        place: format!("does not fit{place}"),
+        got,
+        expected: format!("expected {expected}"),
+    })
+}
+
+/// How a value fails its schema.
+pub(super) struct Misfit {
+    /// That it does, and where: `does not fit at /0`.
+    pub(super) place: String,
+    /// What it is, for messages that may tell.
+    pub(super) got: String,
+    /// What to write instead.
+    pub(super) expected: String,
 }
 
 /// Reports a default or preset that does not fit.
 pub(super) fn value(schema: &Value, node: &Node, what: &str, report: &mut Report<'_>) {
-    if let Some((found, expected)) = misfit(schema, node, report) {
-        report.hinted(node.at, format!("{what} {found}"), expected);
+    if let Some(Misfit { place, got, expected }) = misfit(schema, node, report) {
+        report.hinted(node.at, format!("{what} {place}: got {got}"), expected);
     }
 }
 

@@ -81,8 +81,8 @@ fn read_one(
 /// Reports a preset that does not fit, and where. People also preset what they
 /// should have declared a secret, so what the value is stays untold.
 fn check_fit(name: &str, value: &Node, schema: &Value, report: &mut Report<'_>) {
-    if let Some((found, expected)) = check::misfit(schema, value, report) {
-        let place = found.split_once(": got ").map_or("does not fit", |(place, _)| place);
-        report.hinted(value.at, format!("the preset of `{name}` {place}"), expected);
+    if let Some(misfit) = check::misfit(schema, value, report) {
+        let message = format!("the preset of `{name}` {}", misfit.place);
+        report.hinted(value.at, message, misfit.expected);
     }
 }

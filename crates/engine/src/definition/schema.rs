@@ -131,8 +131,9 @@ fn check_default(schema: &mut Value, node: &Node, dialect: Dialect, report: &mut
     if dialect == Dialect::Short {
         return check::value(schema, node, "the default", report);
     }
-    if let Some((found, expected)) = check::misfit(schema, node, report) {
-        report.note(node.at, format!("the default {found}, and is left out"), expected);
+    if let Some(misfit) = check::misfit(schema, node, report) {
+        let message = format!("the default {}: got {}, and is left out", misfit.place, misfit.got);
+        report.note(node.at, message, misfit.expected);
         if let Some(schema) = schema.as_object_mut() {
             schema.shift_remove("default");
         }

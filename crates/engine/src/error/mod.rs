@@ -19,7 +19,7 @@ pub use kind::{ErrorKind, KindInfo};
 use crate::text::Lang;
 
 /// How many violations one error reports.
-const MAX_VIOLATIONS: usize = 32;
+pub(crate) const MAX_VIOLATIONS: usize = 32;
 const MAX_VIOLATION_TEXT: usize = 500;
 /// The longest message and feedback of a call.
 const MAX_TEXT: usize = 8 * 1024;

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Violation};
+use crate::pointer;
 use crate::secret::Secret;
 use crate::tool::{FilledBy, HiddenParameter, PresetValue, Tool};
 
@@ -59,7 +60,7 @@ fn refuse_hidden(tool: &Tool, arguments: &Map<String, Value>) -> Result<(), Erro
         .iter()
         .filter(|parameter| !parameter.overridable && arguments.contains_key(&parameter.name))
         .map(|parameter| Violation {
-            path: format!("/{}", parameter.name.replace('~', "~0").replace('/', "~1")),
+            path: format!("/{}", pointer::escape(&parameter.name)),
             expected: "no such parameter".to_owned(),
             got: "hidden".to_owned(),
         })

@@ -8,6 +8,7 @@ use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, ValidationError};
 use serde_json::{Number, Value};
 
+use crate::pointer;
 use crate::tool::Schema;
 
 /// A repaired object may need repair inside, and so on; this deep.
@@ -117,7 +118,7 @@ struct Null {
 
 fn take_null(root: &mut Value, path: &str) -> Option<Null> {
     let (parent, key) = path.rsplit_once('/')?;
-    let key = key.replace("~1", "/").replace("~0", "~");
+    let key = pointer::unescape(key);
     let map = root.pointer_mut(parent)?.as_object_mut()?;
     let position = map.keys().position(|own| *own == key)?;
     map.shift_remove(&key);

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::repair::repair;
 use crate::error::{Error, Violation};
+use crate::pointer;
 use crate::tool::{MISSING, Tool};
 
 /// A longer key is not compared with others.
@@ -50,7 +51,7 @@ fn unknown_keys(tool: &Tool, arguments: &Value) -> Vec<Violation> {
         .keys()
         .filter(|key| !properties.contains_key(*key))
         .map(|key| Violation {
-            path: format!("/{}", key.replace('~', "~0").replace('/', "~1")),
+            path: format!("/{}", pointer::escape(key)),
             expected: "no such key".to_owned(),
             got: "an unknown parameter".to_owned(),
         })
@@ -90,7 +91,7 @@ fn mask_hidden(tool: &Tool, mut violations: Vec<Violation>) -> Vec<Violation> {
         .collect();
     for violation in &mut violations {
         let top = violation.path.trim_start_matches('/').split('/').next().unwrap_or_default();
-        let top = top.replace("~1", "/").replace("~0", "~");
+        let top = pointer::unescape(top);
         // A violation of the whole shows all values, hidden ones too.
         if hidden.contains(&top.as_str()) || (violation.path.is_empty() && !hidden.is_empty()) {
             violation.got = "hidden".to_owned();

@@ -14,7 +14,8 @@ use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
 use self::cost::{ACCEPT, Cost, EXPLAIN};
-use crate::error::{Error, ErrorKind, Violation};
+use crate::error::{Error, ErrorKind, MAX_VIOLATIONS, Violation};
+use crate::pointer;
 
 /// Compiled size of one pattern; a plain one takes a few kilobytes.
 const MAX_PATTERN_BYTES: usize = 512 * 1024;
@@ -23,8 +24,6 @@ const MAX_BACKTRACKS: usize = 100_000;
 pub(crate) const MISSING: &str = "nothing";
 /// How many errors are looked at for repair.
 const MAX_ERRORS: usize = 10_000;
-/// How many violations one call reports.
-const MAX_VIOLATIONS: usize = 32;
 
 /// A compiled schema.
 pub(crate) struct Schema {
@@ -158,7 +157,7 @@ impl Defaults {
 fn describe(error: &ValidationError<'_>) -> Vec<Violation> {
     use ValidationErrorKind as Kind;
     let path = error.instance_path().as_str();
-    let at = |key: &str| format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"));
+    let at = |key: &str| format!("{path}/{}", pointer::escape(key));
     let one = |expected: String| {
         vec![Violation { path: path.to_owned(), expected, got: shorten(error.instance()) }]
     };
