@@ -94,9 +94,14 @@ impl Cost {
 
     /// Whether checking a value stays within what is allowed.
     pub(super) fn affords(&self, value: &Value, allowance: &Allowance) -> bool {
+        // Most schemas are so small that every value pays for its own checks.
+        self.total.is_some_and(|total| total <= allowance.per_part)
+            || self.counts_within(value, allowance)
+    }
+
+    fn counts_within(&self, value: &Value, allowance: &Allowance) -> bool {
         let size = size(value);
         let limit = allowance.base.saturating_add(allowance.per_part.saturating_mul(size));
-        // Most schemas are so small that no value can make them expensive.
         if let Some(total) = self.total
             && total <= u64::from(MAX_NESTING)
             && total.saturating_mul(size) <= limit
