@@ -210,11 +210,7 @@ impl OpenCall<'_> {
             Ok(output) => {
                 (Status::Succeeded, Some(Arc::new(preview_output(output, max_bytes))), None)
             }
-            Err(error) => {
-                let recorded =
-                    RecordedError { kind: error.kind(), message: error.message().to_owned() };
-                (self.status(error.kind()), None, Some(recorded))
-            }
+            Err(error) => (self.status(error.kind()), None, Some(RecordedError::from(error))),
         };
         CallRecord {
             id: self.id,
@@ -229,6 +225,7 @@ impl OpenCall<'_> {
             queue_wait: self.queue_wait,
             run_time,
             created_at: self.created_at,
+            details: None,
         }
     }
 

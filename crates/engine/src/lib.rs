@@ -53,8 +53,9 @@ pub use load::{FolderWatch, LoadReport, WatchOptions};
 pub use name::{CallId, MAX_TOOL_NAME, TenantId, ToolName};
 pub use native::{FromCall, Inject, IntoOutput, Json};
 pub use record::{
-    CallRecord, Histogram, MemoryStore, OutputPart, PageRequest, RecordFilter, RecordPage,
-    RecordStore, RecordedError, Statistics, Status, Summary, ToolStatistics, rate,
+    Begun, CallRecord, Details, FailedAttempt, Histogram, IdempotencyKey, Intent, MemoryStore,
+    OutputPart, PageRequest, RecordFilter, RecordPage, RecordStore, RecordedError, Statistics,
+    Status, Summary, ToolStatistics, rate,
 };
 pub use registry::Registry;
 pub use schedule::{BucketMetrics, LimitMetrics, LimitSettings, Strategy};

@@ -4,6 +4,7 @@
 //! are masked and secrets were never part of the arguments.
 
 mod histogram;
+mod intent;
 mod memory;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub use histogram::Histogram;
+pub use intent::{Begun, IdempotencyKey, Intent};
 pub use memory::MemoryStore;
 
 use crate::content::Output;
@@ -58,6 +60,36 @@ pub struct CallRecord {
     pub run_time: Duration,
     /// When the call came.
     pub created_at: Timestamp,
+    /// What few calls have to tell.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Box<Details>>,
+}
+
+/// What few calls have to tell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Details {
+    /// The attempts that failed before the last one, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failed_attempts: Vec<FailedAttempt>,
+    /// The caller's key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<Arc<str>>,
+    /// The earlier call whose result this is: one with the same key, or one
+    /// whose result was cached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub same_as: Option<CallId>,
+}
+
+/// An attempt after which the call was tried again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FailedAttempt {
+    /// Why it failed.
+    pub error: RecordedError,
+    /// How long it ran, in seconds.
+    pub execution_time: f64,
+    /// How long the engine waited before the next one, in seconds.
+    pub delay: f64,
 }
 
 impl CallRecord {
@@ -70,6 +102,11 @@ impl CallRecord {
     /// that never ran.
     pub fn run_bucket(&self) -> Option<u32> {
         (self.attempts > 0).then(|| Histogram::bucket(self.run_time))
+    }
+
+    /// The key that the caller gave.
+    pub fn idempotency_key(&self) -> Option<&Arc<str>> {
+        self.details.as_ref()?.idempotency_key.as_ref()
     }
 
     /// The tool that statistics count the call for. Names that nobody
@@ -172,6 +209,29 @@ pub struct RecordedError {
     pub kind: ErrorKind,
     /// The operator's text.
     pub message: String,
+    /// The tool's own text for the model, where it gave one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feedback: Option<String>,
+}
+
+impl From<&Error> for RecordedError {
+    fn from(error: &Error) -> Self {
+        Self {
+            kind: error.kind(),
+            message: error.message().to_owned(),
+            feedback: error.own_feedback().map(str::to_owned),
+        }
+    }
+}
+
+impl From<&RecordedError> for Error {
+    fn from(recorded: &RecordedError) -> Self {
+        let error = Self::new(recorded.kind, recorded.message.as_str());
+        match &recorded.feedback {
+            Some(feedback) => error.with_feedback(feedback.as_str()),
+            None => error,
+        }
+    }
 }
 
 /// Keeps records. Every question is asked for one tenant.
@@ -179,6 +239,27 @@ pub trait RecordStore: Send + Sync + 'static {
     /// Takes the record of a call that ended. Called from `Drop` too, so it
     /// neither waits nor fails: a store that writes elsewhere queues it.
     fn append(&self, record: CallRecord);
+
+    /// Whether intents survive the process. Where they do, [`RecordStore::begin`]
+    /// is called before every call that may change something, and the answer
+    /// waits until the record is flushed; where they do not, only for calls
+    /// with a key.
+    fn keeps_intents(&self) -> bool {
+        false
+    }
+
+    /// Keeps what a call is about to do; ends when it is kept for good. The
+    /// intent is forgotten with the commit of the call's record. An error means
+    /// that the call must not run.
+    ///
+    /// A key is kept as long as the record of its call.
+    fn begin(&self, intent: Intent) -> BoxFuture<'_, Result<Begun, Error>>;
+
+    /// The calls that the last process left behind and that were closed when
+    /// this store was opened; each is handed out once.
+    fn take_interrupted(&self) -> Vec<CallRecord> {
+        Vec::new()
+    }
 
     /// Whether the store keeps up. Where it does not, the engine waits for
     /// [`RecordStore::caught_up`] before it starts another call, so that the

@@ -113,7 +113,11 @@ fn record(number: usize) -> CallRecord {
     let created_at = Timestamp::UNIX_EPOCH
         + SignedDuration::from_micros(1_760_000_000_000_000 + number as i64 * 50);
     let failed = spread.is_multiple_of(50);
-    let error = || RecordedError { kind: ErrorKind::Network, message: "no route to host".into() };
+    let error = || RecordedError {
+        kind: ErrorKind::Network,
+        message: "no route to host".into(),
+        feedback: None,
+    };
     CallRecord {
         id: CallId::at(created_at),
         call_ref: Some(format!("toolu_{spread:024x}").into()),
@@ -142,5 +146,6 @@ fn record(number: usize) -> CallRecord {
         queue_wait: Duration::from_micros(12),
         run_time: Duration::from_micros((spread % 50_000) as u64),
         created_at,
+        details: None,
     }
 }

@@ -140,12 +140,14 @@ pub(crate) fn read_record(row: &Row<'_>) -> rusqlite::Result<CallRecord> {
             // A kind that a newer windlass knows.
             kind: ErrorKind::from_name(&kind).unwrap_or(ErrorKind::Internal),
             message: message.unwrap_or_default(),
+            feedback: None,
         }),
         caller: Arc::new(caller),
         attempts: row.get(13)?,
         queue_wait: read_duration(row, 14)?,
         run_time: read_duration(row, 15)?,
         created_at: read_timestamp(row, 16)?,
+        details: None,
     })
 }
 

@@ -113,6 +113,11 @@ impl Error {
         }
     }
 
+    /// The text for models that came with the error, in place of the kind's.
+    pub(crate) fn own_feedback(&self) -> Option<&str> {
+        self.0.feedback.as_deref()
+    }
+
     /// What is wrong with the arguments, for [`ErrorKind::InvalidArguments`].
     pub fn violations(&self) -> &[Violation] {
         &self.0.violations

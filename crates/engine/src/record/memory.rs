@@ -1,13 +1,14 @@
 //! [`MemoryStore`]: records without a database.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::future;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use super::{
-    CallRecord, OutputPart, PageRequest, RecordFilter, RecordPage, RecordStore, Statistics, Summary,
+    Begun, CallRecord, IdempotencyKey, Intent, OutputPart, PageRequest, RecordFilter, RecordPage,
+    RecordStore, Statistics, Summary,
 };
 use crate::error::{Error, ErrorKind};
 use crate::executor::BoxFuture;
@@ -26,7 +27,24 @@ const MAX_OUTPUT_BYTES: usize = 64 * 1024 * 1024;
 pub struct MemoryStore {
     capacity: usize,
     records: Mutex<VecDeque<CallRecord>>,
+    keys: Mutex<Keys>,
     outputs: Mutex<Outputs>,
+}
+
+/// The keys of calls, and what became of those calls.
+#[derive(Default)]
+struct Keys {
+    calls: HashMap<(TenantId, Arc<str>), KeyedCall>,
+    /// By the id of the call, for those that are kept.
+    ids: HashMap<CallId, (TenantId, Arc<str>)>,
+    /// Oldest first.
+    order: VecDeque<CallId>,
+}
+
+struct KeyedCall {
+    id: CallId,
+    fingerprint: [u8; 32],
+    record: Option<CallRecord>,
 }
 
 #[derive(Default)]
@@ -54,11 +72,15 @@ impl MemoryStore {
         Self {
             capacity,
             records: Mutex::new(VecDeque::with_capacity(capacity)),
+            keys: Mutex::default(),
             outputs: Mutex::default(),
         }
     }
 
     fn find(&self, tenant: &TenantId, id: CallId) -> Option<CallRecord> {
+        if let Some(record) = self.keys.lock().record(tenant, id) {
+            return Some(record.clone());
+        }
         let records = self.records.lock();
         records
             .iter()
@@ -120,12 +142,25 @@ impl Default for MemoryStore {
 
 impl RecordStore for MemoryStore {
     fn append(&self, record: CallRecord) {
+        if record.idempotency_key().is_some() {
+            self.keys.lock().ended(&record);
+        }
         let mut records = self.records.lock();
         let evicted = if records.len() == self.capacity { records.pop_front() } else { None };
         records.push_back(record);
         // Freeing arguments and a result takes longer than all of the above.
         drop(records);
         drop(evicted);
+    }
+
+    fn begin(&self, intent: Intent) -> BoxFuture<'_, Result<Begun, Error>> {
+        let begun = match intent.key {
+            Some(key) => {
+                self.keys.lock().begin(&intent.caller.tenant, intent.id, key, self.capacity)
+            }
+            None => Begun::New,
+        };
+        Box::pin(future::ready(Ok(begun)))
     }
 
     fn flush(&self) -> BoxFuture<'_, Result<(), Error>> {
@@ -179,6 +214,47 @@ impl RecordStore for MemoryStore {
         limit: u64,
     ) -> BoxFuture<'a, Result<Option<OutputPart>, Error>> {
         Box::pin(future::ready(Ok(self.outputs.lock().read(tenant, id, offset, limit))))
+    }
+}
+
+impl Keys {
+    fn begin(
+        &mut self,
+        tenant: &TenantId,
+        id: CallId,
+        key: IdempotencyKey,
+        capacity: usize,
+    ) -> Begun {
+        let name = (tenant.clone(), key.key);
+        if let Some(call) = self.calls.get(&name) {
+            return if call.fingerprint == key.fingerprint {
+                Begun::Twin(call.id)
+            } else {
+                Begun::OtherArguments(call.id)
+            };
+        }
+        while self.order.len() >= capacity {
+            let Some(oldest) = self.order.pop_front() else { break };
+            if let Some(name) = self.ids.remove(&oldest) {
+                self.calls.remove(&name);
+            }
+        }
+        self.order.push_back(id);
+        self.ids.insert(id, name.clone());
+        self.calls.insert(name, KeyedCall { id, fingerprint: key.fingerprint, record: None });
+        Begun::New
+    }
+
+    fn ended(&mut self, record: &CallRecord) {
+        let call = self.ids.get(&record.id).and_then(|name| self.calls.get_mut(name));
+        if let Some(call) = call {
+            call.record = Some(record.clone());
+        }
+    }
+
+    fn record(&self, tenant: &TenantId, id: CallId) -> Option<&CallRecord> {
+        let name = self.ids.get(&id).filter(|(owner, _)| owner == tenant)?;
+        self.calls.get(name)?.record.as_ref()
     }
 }
 

@@ -224,6 +224,12 @@ impl windlass::RecordStore for Stuck {
     fn append(&self, record: CallRecord) {
         self.0.append(record);
     }
+    fn begin(
+        &self,
+        intent: windlass::Intent,
+    ) -> windlass::BoxFuture<'_, Result<windlass::Begun, Error>> {
+        self.0.begin(intent)
+    }
     fn keeps_up(&self) -> bool {
         false
     }

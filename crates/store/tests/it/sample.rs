@@ -31,6 +31,7 @@ pub(crate) fn call(second: i64) -> CallRecord {
         queue_wait: Duration::from_micros(17),
         run_time: Duration::from_micros(1234),
         created_at,
+        details: None,
     }
 }
 
@@ -52,7 +53,7 @@ pub(crate) fn failed(kind: ErrorKind, record: CallRecord) -> CallRecord {
         result: None,
         attempts: if ran { record.attempts } else { 0 },
         status: Status::of(kind, ran),
-        error: Some(RecordedError { kind, message: format!("went wrong: {kind}") }),
+        error: Some(RecordedError { kind, message: format!("went wrong: {kind}"), feedback: None }),
         ..record
     }
 }

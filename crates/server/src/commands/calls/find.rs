@@ -152,6 +152,7 @@ mod tests {
             queue_wait: Duration::ZERO,
             run_time: Duration::ZERO,
             created_at,
+            details: None,
         }
     }
 

@@ -1,0 +1,84 @@
+//! What is kept of a call before it runs.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{CallRecord, RecordedError, Status};
+use crate::context::Caller;
+use crate::error::ErrorKind;
+use crate::name::CallId;
+
+/// A call that is about to take effect. The store keeps it until the call's
+/// record comes; where none comes, because the process ended, it becomes the
+/// record of an interrupted call.
+#[derive(Clone, Debug)]
+pub struct Intent {
+    /// The call's id.
+    pub id: CallId,
+    /// The id that the model gave the call.
+    pub call_ref: Option<Arc<str>>,
+    /// The tool's name.
+    pub tool_name: Arc<str>,
+    /// The arguments: redacted and capped.
+    pub arguments: Arc<Value>,
+    /// Who calls.
+    pub caller: Arc<Caller>,
+    /// When the call came.
+    pub created_at: Timestamp,
+    /// The key that makes the call one with others like it.
+    pub key: Option<IdempotencyKey>,
+}
+
+impl Intent {
+    /// The record of a call whose process ended while it ran.
+    pub fn interrupted(self) -> CallRecord {
+        let message = "the process ended while the call ran";
+        let key = self.key.map(|key| key.key);
+        CallRecord {
+            id: self.id,
+            call_ref: self.call_ref,
+            tool_name: self.tool_name,
+            arguments: self.arguments,
+            result: None,
+            status: Status::Interrupted,
+            error: Some(RecordedError {
+                kind: ErrorKind::Interrupted,
+                message: message.to_owned(),
+                feedback: None,
+            }),
+            caller: self.caller,
+            attempts: 1,
+            queue_wait: std::time::Duration::ZERO,
+            run_time: std::time::Duration::ZERO,
+            created_at: self.created_at,
+            details: key.map(|key| {
+                Box::new(super::Details { idempotency_key: Some(key), ..super::Details::default() })
+            }),
+        }
+    }
+}
+
+/// A caller's name for what a call is to achieve: within a tenant, calls with
+/// the same key are one call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdempotencyKey {
+    /// The key.
+    pub key: Arc<str>,
+    /// What stands for the tool and its arguments.
+    pub fingerprint: [u8; 32],
+}
+
+/// What a store says to an intent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// It is kept for good: the call may run.
+    New,
+    /// This call has the same key and the same fingerprint; it runs, or has
+    /// ended and left a record. The new intent is not kept.
+    Twin(CallId),
+    /// This call has the same key and another fingerprint. The new intent is
+    /// not kept.
+    OtherArguments(CallId),
+}
