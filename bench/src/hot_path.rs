@@ -13,7 +13,7 @@ use rig_core::tool::{PortableTool, ToolContext};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
-use windlass::{CallRequest, Engine, JsonSchema, ToolBuilder};
+use windlass::{Behaviour, CallRequest, Engine, JsonSchema, ToolBuilder};
 
 use crate::report::{Figure, medians, timed};
 
@@ -102,7 +102,8 @@ pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
     let engine = Engine::builder()
         .tool(
             ToolBuilder::from_fn("add", |input: Add| async move { add(&input) })
-                .description("Adds two numbers."),
+                .description("Adds two numbers.")
+                .behaviour(Behaviour::READ_ONLY),
         )
         .build()?;
     let schema = windlass::native::schema_of::<Add>();

@@ -1,19 +1,23 @@
 //! A call on its way through the engine: [`CallRequest`] as it comes in,
 //! [`Call`] once it has been checked, [`CallResult`] as it goes out.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::content::Output;
 use crate::context::{Agent, Caller, Context, Objects};
+use crate::engine::Parts;
 use crate::error::{Error, ErrorKind};
 use crate::event::{CallInfo, Emitter, EventBus};
 use crate::name::CallId;
+use crate::nested::Tools;
+use crate::schedule::{Demand, Limits, Permit, RetryPolicy, Slot};
 use crate::secret::Secret;
 use crate::text::Lang;
 use crate::tool::Tool;
@@ -29,6 +33,10 @@ pub struct CallRequest {
     pub(crate) timeout: Option<Duration>,
     pub(crate) cancel: Option<CancellationToken>,
     pub(crate) priority: i32,
+    pub(crate) retry: Option<RetryPolicy>,
+    pub(crate) key: Option<Arc<str>>,
+    /// When it ends at the latest, whatever its timeout.
+    pub(crate) latest: Option<tokio::time::Instant>,
 }
 
 impl CallRequest {
@@ -43,6 +51,9 @@ impl CallRequest {
             timeout: None,
             cancel: None,
             priority: 0,
+            retry: None,
+            key: None,
+            latest: None,
         }
     }
 
@@ -75,6 +86,23 @@ impl CallRequest {
         self
     }
 
+    /// Sets how often the call is tried, in place of the tool's and the
+    /// engine's setting. Whoever sets it says that the call may be repeated.
+    #[must_use]
+    pub fn retry(mut self, retry: RetryPolicy) -> Self {
+        self.retry = Some(retry);
+        self
+    }
+
+    /// Names what the call is to achieve. A call with the same key and the same
+    /// arguments does not run again: it gets the result of the first, and
+    /// waits for it where it has to. With other arguments it is refused.
+    #[must_use]
+    pub fn idempotency_key(mut self, key: impl Into<Arc<str>>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
     /// Lets this token cancel the call.
     #[must_use]
     pub fn cancel_token(mut self, token: CancellationToken) -> Self {
@@ -94,6 +122,15 @@ pub struct Call {
     pub(crate) deadline: Instant,
     pub(crate) call_ref: Option<Arc<str>>,
     pub(crate) shared: Arc<Shared>,
+    pub(crate) held: Held,
+}
+
+/// The slot that a call runs in. It is the call's own until somebody else has
+/// to give it back: a tool that calls tools, or the wait between attempts.
+#[derive(Default)]
+pub(crate) struct Held {
+    permit: Mutex<Option<Permit>>,
+    slot: OnceLock<Arc<Slot>>,
 }
 
 /// What all calls of an engine share.
@@ -101,6 +138,9 @@ pub(crate) struct Shared {
     /// The objects that every tool may ask for.
     pub(crate) toolkit: Objects,
     pub(crate) bus: Arc<EventBus>,
+    pub(crate) limits: Arc<Limits>,
+    /// The engine, for tools that call tools.
+    pub(crate) engine: Weak<Parts>,
 }
 
 impl Call {
@@ -181,6 +221,47 @@ impl Call {
         self.deadline
     }
 
+    /// Lets the tool call other tools.
+    pub fn tools(&self) -> Tools {
+        Tools::new(self)
+    }
+
+    /// Every secret that the tool could read, by name, in a fixed order.
+    pub(crate) fn all_secrets(&self) -> Vec<(&str, &Secret)> {
+        let agents = self.context.agent.as_ref().map(|agent| &agent.secrets);
+        let mut all: Vec<(&str, &Secret)> = self
+            .secrets
+            .iter()
+            .map(|(name, secret)| (name.as_str(), secret))
+            .chain(self.context.secrets.iter().map(|(name, secret)| (name.as_str(), secret)))
+            .chain(agents.into_iter().flatten().map(|(name, secret)| (name.as_str(), secret)))
+            .collect();
+        all.sort_by_key(|(name, _)| *name);
+        all
+    }
+
+    /// Puts the call into its slot.
+    pub(crate) fn hold(&self, permit: Permit) {
+        *self.held.permit.lock() = Some(permit);
+    }
+
+    /// The slot, to be given back and taken again.
+    pub(crate) fn slot(&self) -> &Arc<Slot> {
+        self.held.slot.get_or_init(|| {
+            let demand = Demand { tool: &self.tool, caller: &self.context.caller };
+            Arc::new(Slot::new(self.held.permit.lock().take(), &self.shared.limits, demand))
+        })
+    }
+
+    /// Gives the slot back for good.
+    pub(crate) fn leave_slot(&self) {
+        let permit = self.held.permit.lock().take();
+        drop(permit);
+        if let Some(slot) = self.held.slot.get() {
+            slot.end();
+        }
+    }
+
     /// Reports progress while the call runs.
     pub fn emitter(&self) -> Emitter {
         Emitter {
@@ -223,6 +304,10 @@ pub struct CallResult {
     pub tool_name: Arc<str>,
     /// What came of it.
     pub outcome: Result<Arc<Output>, Error>,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// The earlier call whose result this is.
+    pub same_as: Option<CallId>,
     /// How long it waited for a slot.
     pub queue_wait: Duration,
     /// How long it ran.
@@ -272,6 +357,7 @@ impl CallResult {
             "error_code": error.map(|error| error.kind().info().code),
             "feedback": error.map(|error| error.feedback(lang)),
             "validation_errors": error.map(Error::violations).unwrap_or_default(),
+            "attempts": self.attempts,
             "execution_time": self.run_time.as_secs_f64(),
             "queue_time": self.queue_wait.as_secs_f64(),
             "executed_at": self.created_at,
@@ -279,6 +365,9 @@ impl CallResult {
         });
         if let Some(call_ref) = &self.call_ref {
             json["call_ref"] = json!(call_ref);
+        }
+        if let Some(same_as) = self.same_as {
+            json["same_as"] = json!(same_as);
         }
         if let Some(truncated) = self.output().and_then(|output| output.truncated.as_ref()) {
             json["truncated"] = json!(truncated);

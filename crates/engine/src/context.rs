@@ -79,6 +79,8 @@ pub struct Context {
     pub(crate) variables: Map<String, Value>,
     pub(crate) secrets: HashMap<String, Secret>,
     pub(crate) objects: Objects,
+    /// How many calls this one is nested in.
+    pub(crate) depth: u32,
 }
 
 impl Context {

@@ -73,6 +73,21 @@ pub mod option {
     }
 }
 
+/// For `#[serde(with = "duration::required")]`.
+pub mod required {
+    use super::{Deserializer, Duration, Serializer, format, option};
+
+    /// Writes the duration as text.
+    pub fn serialize<S: Serializer>(value: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&format(*value))
+    }
+
+    /// Reads text or a number of seconds.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        option::deserialize(from)?.ok_or_else(|| serde::de::Error::custom("a duration is missing"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

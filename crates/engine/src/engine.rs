@@ -1,7 +1,9 @@
 //! [`Engine`]: the whole pipeline on one screen.
 
 mod batch;
+mod begin;
 mod builder;
+mod finish;
 mod settings;
 mod until;
 
@@ -9,41 +11,55 @@ use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use tokio_util::task::TaskTracker;
 
+pub use batch::Batch;
 pub(crate) use builder::Bind;
 pub use builder::EngineBuilder;
+use finish::Finishing;
 pub use settings::Settings;
-use until::Until;
+use until::{Stop, Until};
 
-use crate::call::{Call, CallRequest, CallResult, Shared};
+use crate::cache::Cache;
+use crate::call::{Call, CallRequest, CallResult, Held, Shared};
 use crate::content::Output;
+use crate::context::Context;
 use crate::error::{Error, ErrorKind};
 use crate::event::{Event, EventBus, Subscription};
 use crate::groups::{Groups, Session};
 use crate::hook::Hook;
 use crate::journal::{Journal, OpenCall};
+use crate::name::{BatchId, CallId, TenantId};
 use crate::record::RecordStore;
 use crate::registry::Registry;
-use crate::schedule::{Demand, LimitMetrics, LimitSettings, Limits};
-use crate::stage;
+use crate::schedule::{
+    Attempt, Demand, LimitMetrics, LimitSettings, Limits, RetryPolicy, Running, Upstreams,
+};
+use crate::stage::{self, Attempts};
 use crate::tool::{Exposure, Kind, Tool};
 
 /// Runs tool calls. Cheap to clone; all clones are one engine.
 #[derive(Clone)]
 pub struct Engine(Arc<Parts>);
 
-struct Parts {
+pub(crate) struct Parts {
     settings: Settings,
     registry: Registry,
     groups: Groups,
     limits: Arc<Limits>,
-    journal: Journal,
+    running: Arc<Running>,
+    upstreams: Upstreams,
+    cache: Cache,
+    journal: Arc<Journal>,
     hooks: Vec<Arc<dyn Hook>>,
     shared: Arc<Shared>,
     kinds: HashMap<Kind, Bind>,
+    /// Work whose callers have gone.
+    tasks: TaskTracker,
 }
 
 impl Engine {
@@ -52,41 +68,72 @@ impl Engine {
         EngineBuilder::default()
     }
 
-    /// Runs a call. It always ends in exactly one result and one record; a
-    /// future that is dropped stops the work and is recorded as cancelled.
+    /// Runs a call. It always ends in exactly one result and one record.
+    ///
+    /// If the future is dropped, work that changes nothing stops and is
+    /// recorded as cancelled; work that has begun to change something is
+    /// finished and recorded by the engine.
     pub async fn call(&self, mut request: CallRequest) -> CallResult {
-        let mut open = self.0.journal.open(&mut request);
-        self.run_open(&request, &mut open).await
+        let open = self.0.journal.open(&mut request);
+        self.run_opened(request, open).await
     }
 
-    async fn run_open(&self, request: &CallRequest, open: &mut OpenCall<'_>) -> CallResult {
+    async fn run_opened(&self, request: CallRequest, mut open: OpenCall) -> CallResult {
+        let tool = stage::resolve(&self.0.registry, &self.0.groups, &request);
+        let changes = |tool: &Arc<Tool>| !tool.spec().behaviour.read_only;
+        if !tool.as_ref().is_ok_and(changes) {
+            return self.run_to_end(&request, &mut open, tool).await;
+        }
+        let effect = Arc::new(AtomicBool::new(false));
+        open.effect = Some(Arc::clone(&effect));
+        let engine = self.clone();
+        let work = async move { engine.run_to_end(&request, &mut open, tool).await };
+        Finishing::new(work, effect, &self.0.tasks).await
+    }
+
+    async fn run_to_end(
+        &self,
+        request: &CallRequest,
+        open: &mut OpenCall,
+        tool: Result<Arc<Tool>, Error>,
+    ) -> CallResult {
         let outcome = {
             // Pinned here, so that wrapping a future moves a pointer and not
             // all that the call will ever need.
-            let run = pin!(self.run(request, open));
+            let run = pin!(self.run(request, open, tool));
             match AssertUnwindSafe(run).catch_unwind().await {
                 Ok(outcome) => outcome,
                 Err(panic) => Err(stage::panicked(&*panic)),
             }
         };
-        let result = open.close(outcome.map(Arc::new));
+        let result = match open.intended {
+            true => open.close_durably(outcome).await,
+            false => open.close(outcome),
+        };
         if !result.run_time.is_zero() {
             self.0.limits.finished(result.run_time);
         }
         result
     }
 
-    async fn run(&self, request: &CallRequest, open: &mut OpenCall<'_>) -> Result<Output, Error> {
+    async fn run(
+        &self,
+        request: &CallRequest,
+        open: &mut OpenCall,
+        tool: Result<Arc<Tool>, Error>,
+    ) -> Result<Arc<Output>, Error> {
         let parts = &*self.0;
         let strict = parts.settings.strict_validation;
+        let caller = &request.context.caller;
         self.store_keeps_up(request).await?;
-        let tool = stage::resolve(&parts.registry, &parts.groups, request)?;
+        let tool = tool?;
         open.resolved(&tool);
+        self.check_depth(&request.context)?;
         stage::parse(open.arguments())?;
         let secrets = stage::inject(&tool, &request.context, open.arguments())?;
         stage::validate(&tool, open.arguments(), strict)?;
         let timeout = request.timeout.or(tool.spec().timeout).unwrap_or(self.default_timeout());
-        let deadline = open.began + timeout;
+        let deadline = open.until(timeout, request.latest);
         let mut call = Call {
             id: open.id,
             call_ref: request.call_ref.clone(),
@@ -96,29 +143,68 @@ impl Engine {
             context: Arc::clone(&request.context),
             shared: Arc::clone(&parts.shared),
             deadline: deadline.into_std(),
+            held: Held::default(),
         };
+        let cached = parts.cache.key(&call);
+        if let Some((earlier, output)) = cached.and_then(|key| parts.cache.get(key)) {
+            open.same_as(earlier);
+            return Ok(output);
+        }
+        let tool = Arc::clone(&call.tool);
+        let upstream = tool.upstream(&parts.upstreams);
+        let policy = RetryPolicy::of(request.retry.as_ref(), tool.spec(), &parts.settings.retry);
         let until = Until { deadline, timeout, cancel: request.cancel.as_ref() };
+        let (id, batch) = (open.id, open.batch);
+        let list = || parts.running.list(id, caller, batch, request.cancel.as_ref());
+        let mut attempt = None;
         let ran = {
             let work = pin!(async {
-                let demand = Demand { tool: &call.tool, caller: &request.context.caller };
+                let demand = Demand { tool: &tool, caller };
                 let permit = parts.limits.admit(demand, request.priority).await?;
-                until.check(&call.tool, permit.waited)?;
-                open.started(permit.waited);
-                let output = stage::execute(&mut call, &parts.hooks, strict).await?;
+                let waited = permit.waited;
+                call.hold(permit);
+                until.check(&tool, waited)?;
+                attempt = Some(upstream.enter(&caller.tenant)?);
+                if let Some(earlier) = self.begin(request, &call, open).await? {
+                    return Ok(earlier);
+                }
+                open.started(waited);
+                upstream.first_attempt();
+                let attempts = Attempts { open, policy, upstream, current: &mut attempt, deadline };
+                let output = stage::execute(&mut call, &parts.hooks, strict, attempts).await?;
                 let max_bytes = parts.settings.max_output_bytes;
-                stage::convert(&call, output, max_bytes, &*parts.journal.store).await
+                stage::convert(&call, output, max_bytes, &*parts.journal.store).await.map(Arc::new)
             });
-            until.run(work).await
+            until.run(work, list).await
         };
-        let stopped = match ran {
-            Ok(outcome) if parts.hooks.is_empty() => return outcome,
+        call.leave_slot();
+        if !parts.hooks.is_empty() {
+            open.rewritten(&call.arguments);
+        }
+        let stop = match ran {
             Ok(outcome) => {
-                open.rewritten(&call.arguments);
+                if let (Some(key), Ok(output)) = (cached, &outcome) {
+                    parts.cache.put(key, &call, output);
+                }
                 return outcome;
             }
-            Err(stop) => stop.error(&call.tool, timeout),
+            Err(stop) => stop,
         };
-        stage::tell_stopped(&call, &parts.hooks, stopped).await
+        if stop == Stop::Deadline {
+            attempt.into_iter().for_each(Attempt::timed_out);
+        }
+        let stopped = stop.error(&tool, timeout);
+        stage::tell_stopped(&call, &parts.hooks, stopped).await.map(Arc::new)
+    }
+
+    /// Refuses a call that is nested too deeply.
+    fn check_depth(&self, context: &Context) -> Result<(), Error> {
+        let max = self.0.settings.max_depth;
+        if context.depth <= max {
+            return Ok(());
+        }
+        let why = format!("tools called tools {} times, {max} are allowed", context.depth);
+        Err(Error::new(ErrorKind::DepthExceeded, why))
     }
 
     /// Waits while the store is so far behind that taking more calls would
@@ -169,6 +255,36 @@ impl Engine {
         self.0.limits.set(limits);
     }
 
+    /// Cancels a call that has not ended. What it did until then stays done.
+    /// Returns whether there was one.
+    pub fn cancel_call(&self, tenant: &TenantId, id: CallId) -> bool {
+        self.0.running.cancel_call(tenant, id)
+    }
+
+    /// Cancels all calls of a batch that have not ended; returns how many.
+    pub fn cancel_batch(&self, tenant: &TenantId, batch: BatchId) -> usize {
+        self.0.running.cancel_batch(tenant, batch)
+    }
+
+    /// Cancels all calls of a conversation that have not ended; returns how
+    /// many.
+    pub fn cancel_conversation(&self, tenant: &TenantId, conversation: &str) -> usize {
+        self.0.running.cancel_conversation(tenant, conversation)
+    }
+
+    /// How many calls wait or run, but for those that end at once.
+    pub fn calls_under_way(&self) -> usize {
+        self.0.running.len()
+    }
+
+    /// Ends when the work whose callers have gone is done and recorded. A
+    /// program calls it before it ends.
+    pub async fn finish(&self) {
+        self.0.tasks.close();
+        self.0.tasks.wait().await;
+        self.0.tasks.reopen();
+    }
+
     /// How full the engine is.
     pub fn limit_metrics(&self) -> LimitMetrics {
         self.0.limits.metrics()
@@ -197,6 +313,10 @@ impl Engine {
         self.0.journal.bus.call_back(callback).map_err(|error| {
             Error::new(ErrorKind::Internal, "no thread for the callback").with_source(error)
         })
+    }
+
+    pub(crate) fn of(parts: Arc<Parts>) -> Self {
+        Self(parts)
     }
 
     pub(crate) fn bus(&self) -> &Arc<EventBus> {

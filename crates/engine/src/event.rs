@@ -14,7 +14,7 @@ use tokio::sync::broadcast::{self, error::RecvError};
 use crate::content::Content;
 use crate::context::Caller;
 use crate::error::{ErrorKind, Violation};
-use crate::name::{CallId, ToolName};
+use crate::name::{BatchId, CallId, ToolName};
 use crate::record::Status;
 
 /// Something that happened.
@@ -82,11 +82,15 @@ pub enum EventBody {
         /// The call.
         #[serde(flatten)]
         call: CallInfo,
+        /// The batch.
+        batch_id: BatchId,
         /// Its place in the batch, from 0.
         position: usize,
     },
     /// All calls of a batch have their results.
     QueueDrained {
+        /// The batch.
+        batch_id: BatchId,
         /// How many there were.
         calls: usize,
     },
@@ -103,6 +107,20 @@ pub enum EventBody {
         /// The call.
         #[serde(flatten)]
         call: CallInfo,
+    },
+    /// An attempt failed, and the call will be tried again.
+    ExecutionRetried {
+        /// The call.
+        #[serde(flatten)]
+        call: CallInfo,
+        /// The attempt that failed, from 1.
+        attempt: u32,
+        /// What kind of error.
+        error_kind: ErrorKind,
+        /// The operator's text.
+        error: String,
+        /// How long until the next attempt, in seconds.
+        delay: f64,
     },
     /// A running call reports progress.
     ExecutionProgress {
@@ -156,6 +174,7 @@ impl EventBody {
             Self::QueueDrained { .. } => "queue_drained",
             Self::ValidationError { .. } => "validation_error",
             Self::ExecutionStarted { .. } => "execution_started",
+            Self::ExecutionRetried { .. } => "execution_retried",
             Self::ExecutionProgress { .. } => "execution_progress",
             Self::ExecutionCompleted { .. } => "execution_completed",
             Self::ExecutionFailed { .. } => "execution_failed",
@@ -169,6 +188,7 @@ impl EventBody {
             Self::ToolQueued { call, .. }
             | Self::ValidationError { call, .. }
             | Self::ExecutionStarted { call }
+            | Self::ExecutionRetried { call, .. }
             | Self::ExecutionProgress { call, .. }
             | Self::ExecutionCompleted { call, .. }
             | Self::ExecutionFailed { call, .. } => Some(call),

@@ -18,6 +18,7 @@ pub mod duration;
 pub mod hook;
 pub mod native;
 
+mod cache;
 mod call;
 mod clock;
 mod content;
@@ -26,10 +27,12 @@ mod engine;
 mod error;
 mod event;
 mod executor;
+mod fingerprint;
 mod groups;
 mod journal;
 mod load;
 mod name;
+mod nested;
 mod output_tool;
 mod pointer;
 mod record;
@@ -43,22 +46,25 @@ mod tool;
 pub use call::{Call, CallRequest, CallResult};
 pub use content::{Body, Content, Data, Facts, Output, Truncated};
 pub use context::{Agent, Caller, CallerType, Context, Objects};
-pub use engine::{Engine, EngineBuilder, Settings};
+pub use engine::{Batch, Engine, EngineBuilder, Settings};
 pub use error::{Error, ErrorKind, KindInfo, Violation};
 pub use event::{CallInfo, Emitter, Event, EventBody, Subscription};
 pub use executor::{BoxFuture, Executor};
 pub use groups::{GroupInfo, Groups, Session};
 pub use hook::Hook;
 pub use load::{FolderWatch, LoadReport, WatchOptions};
-pub use name::{CallId, MAX_TOOL_NAME, TenantId, ToolName};
+pub use name::{BatchId, CallId, MAX_TOOL_NAME, TenantId, ToolName};
 pub use native::{FromCall, Inject, IntoOutput, Json};
+pub use nested::Tools;
 pub use record::{
     Begun, CallRecord, Details, FailedAttempt, Histogram, IdempotencyKey, Intent, MemoryStore,
     OutputPart, PageRequest, RecordFilter, RecordPage, RecordStore, RecordedError, Statistics,
     Status, Summary, ToolStatistics, rate,
 };
 pub use registry::Registry;
-pub use schedule::{BucketMetrics, LimitMetrics, LimitSettings, Strategy};
+pub use schedule::{
+    BreakerSettings, BucketMetrics, LimitMetrics, LimitSettings, RetryBudget, RetryPolicy, Strategy,
+};
 pub use schemars::{self, JsonSchema};
 pub use secret::Secret;
 pub use text::{Lang, Text};

@@ -166,6 +166,42 @@ impl fmt::Debug for CallId {
     }
 }
 
+/// The id of a batch of calls: a UUIDv7, too.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct BatchId(CallId);
+
+impl BatchId {
+    /// An id for a batch that begins at `at`.
+    pub fn at(at: Timestamp) -> Self {
+        Self(CallId::at(at))
+    }
+
+    /// The id as a UUID.
+    pub fn uuid(self) -> Uuid {
+        self.0.uuid()
+    }
+}
+
+impl std::str::FromStr for BatchId {
+    type Err = uuid::Error;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(Self)
+    }
+}
+
+impl fmt::Display for BatchId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for BatchId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// The tenant that a call, record or credential belongs to.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -3,7 +3,16 @@
 mod access;
 mod limits;
 mod plan;
+mod retry;
+mod running;
+mod slot;
+mod upstream;
 
 pub use limits::{BucketMetrics, LimitMetrics, LimitSettings, Strategy};
-pub(crate) use limits::{Demand, Limits};
+pub(crate) use limits::{Demand, Limits, Permit};
 pub(crate) use plan::{Access, Plan};
+pub use retry::RetryPolicy;
+pub(crate) use running::{Listed, Running};
+pub(crate) use slot::Slot;
+pub(crate) use upstream::{Attempt, Upstream, UpstreamSettings, Upstreams};
+pub use upstream::{BreakerSettings, RetryBudget};

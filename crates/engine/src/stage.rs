@@ -1,6 +1,7 @@
 //! The stages of the pipeline, one function each, in the order in which a call
 //! passes them. [`crate::Engine`] calls them one after the other.
 
+mod attempt;
 mod convert;
 mod execute;
 mod inject;
@@ -9,8 +10,9 @@ mod repair;
 mod resolve;
 mod validate;
 
+pub(crate) use attempt::{Attempts, panicked};
 pub(crate) use convert::{convert, output_size, preview_output, preview_value};
-pub(crate) use execute::{execute, panicked, tell_stopped};
+pub(crate) use execute::{execute, tell_stopped};
 pub(crate) use inject::inject;
 pub(crate) use parse::parse;
 pub(crate) use resolve::resolve;

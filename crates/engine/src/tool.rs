@@ -4,7 +4,8 @@ mod schema;
 mod spec;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -18,6 +19,7 @@ pub use spec::{
 use crate::error::{Error, ErrorKind};
 use crate::executor::Executor;
 use crate::name::ToolName;
+use crate::schedule::{RetryPolicy, Upstream, Upstreams};
 use crate::secret::Secret;
 use crate::text::Text;
 
@@ -30,6 +32,9 @@ pub struct Tool {
     hidden: Vec<HiddenParameter>,
     executor: Arc<dyn Executor>,
     source: Source,
+    /// Tells this tool from an earlier one of the same name.
+    generation: u64,
+    upstream: OnceLock<Arc<Upstream>>,
 }
 
 /// Where a tool came from: one file, one server, or the program itself. All
@@ -52,7 +57,24 @@ impl Tool {
         if spec.entry.handler.is_empty() {
             spec.entry.handler = spec.name.to_string();
         }
-        Ok(Self { spec, model_schema, input, output, hidden, executor, source })
+        if spec.cache.is_some() && !spec.behaviour.read_only {
+            return Err(about(Error::new(
+                ErrorKind::InvalidDefinition,
+                "only the results of a tool that is `read_only` can be cached",
+            )));
+        }
+        static GENERATIONS: AtomicU64 = AtomicU64::new(0);
+        Ok(Self {
+            spec,
+            model_schema,
+            input,
+            output,
+            hidden,
+            executor,
+            source,
+            generation: GENERATIONS.fetch_add(1, Ordering::Relaxed),
+            upstream: OnceLock::new(),
+        })
     }
 
     /// The unique name.
@@ -89,6 +111,15 @@ impl Tool {
 
     pub(crate) fn executor(&self) -> &dyn Executor {
         &*self.executor
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// The other side, looked up once.
+    pub(crate) fn upstream(&self, upstreams: &Upstreams) -> &Upstream {
+        self.upstream.get_or_init(|| upstreams.of(&self.spec))
     }
 }
 
@@ -160,6 +191,20 @@ impl ToolBuilder {
     #[must_use]
     pub fn behaviour(self, behaviour: Behaviour) -> Self {
         self.with(|spec| spec.behaviour = behaviour)
+    }
+
+    /// Sets how often a call is tried, also where it is not known to be safe
+    /// to repeat.
+    #[must_use]
+    pub fn retry(self, retry: RetryPolicy) -> Self {
+        self.with(|spec| spec.retry = Some(retry))
+    }
+
+    /// Lets results be given again for the same arguments, for so long. The
+    /// tool must be read-only.
+    #[must_use]
+    pub fn cache(self, keep: Duration) -> Self {
+        self.with(|spec| spec.cache = Some(keep))
     }
 
     /// Says what the tool changes, such as `memory:{user_id}`.

@@ -75,7 +75,7 @@ use proc_macro::TokenStream;
 /// a `T`.
 ///
 /// These are filled by the engine and are not in the schema: `Inject<T>`,
-/// `Emitter`, `CallId`, `Arc<Agent>`, `Secret` (found by the parameter's name),
+/// `Emitter`, `CallId`, `Tools`, `Arc<Agent>`, `Secret` (found by the parameter's name),
 /// an `Option` of `Inject`, `Arc<Agent>` or `Secret`, the call itself as `&Call`
 /// (but not on another thread: `async` and `inline` functions only), and
 /// any `FromCall` type marked `#[inject]`.

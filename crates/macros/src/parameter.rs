@@ -123,7 +123,7 @@ pub(crate) fn check_names(parameters: &[Parameter], signature: &Signature) -> Re
 fn source(ty: &Type) -> Option<Source> {
     let (name, inside) = last_segment(ty)?;
     match (name.to_string().as_str(), inside) {
-        ("Inject" | "Emitter" | "CallId", _) => Some(Source::Context),
+        ("Inject" | "Emitter" | "CallId" | "Tools", _) => Some(Source::Context),
         ("Arc", Some(inside)) if is_named(inside, "Agent") => Some(Source::Context),
         ("Secret", None) => Some(Source::Secret),
         ("Option", Some(inside)) => source(inside).map(|source| match source {

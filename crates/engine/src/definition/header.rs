@@ -8,6 +8,7 @@ use super::Definition;
 use super::located::{At, Data, Node};
 use super::preset;
 use super::reader::{self, Fields, Report};
+use super::reliability;
 use super::schema::{self, Dialect};
 use crate::name::ToolName;
 use crate::tool::{Behaviour, Category, Exposure, Kind, ToolSpec};
@@ -192,6 +193,15 @@ fn read_common(fields: &mut Fields<'_>, spec: &mut ToolSpec, report: &mut Report
         spec.max_concurrent = reader::count(node, "max_concurrent", report)
             .and_then(|calls| usize::try_from(calls).ok())
             .map(|calls| calls.max(1));
+    }
+    if let Some(node) = fields.get("retry") {
+        spec.retry = reliability::retry(node, report);
+    }
+    if let Some(node) = fields.get("upstream") {
+        spec.upstream = reader::text(node, "upstream", report);
+    }
+    if let Some(node) = fields.get("cache") {
+        spec.cache = reliability::cache(node, spec, report);
     }
     if let Some(node) = fields.get("max_output_bytes") {
         spec.max_output_bytes = reader::count(node, "max_output_bytes", report)

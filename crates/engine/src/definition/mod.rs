@@ -34,6 +34,7 @@ mod parameter;
 mod preset;
 mod provider;
 mod reader;
+mod reliability;
 mod scalar;
 mod schema;
 mod tree;

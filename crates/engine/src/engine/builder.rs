@@ -1,14 +1,17 @@
 //! Puts an engine together.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+
+use tokio_util::task::TaskTracker;
 
 use super::{Engine, Parts, Settings};
+use crate::cache::Cache;
 use crate::call::Shared;
 use crate::clock::Clock;
 use crate::context::Objects;
 use crate::error::{Error, ErrorKind};
-use crate::event::EventBus;
+use crate::event::{Event, EventBus};
 use crate::executor::Executor;
 use crate::groups::Groups;
 use crate::hook::Hook;
@@ -16,12 +19,14 @@ use crate::journal::Journal;
 use crate::output_tool;
 use crate::record::{MemoryStore, RecordStore};
 use crate::registry::Registry;
-use crate::schedule::Limits;
+use crate::schedule::{Limits, UpstreamSettings, Upstreams};
 use crate::tool::{Kind, ToolBuilder, ToolSpec};
 
 /// Finds the code that runs a defined tool.
 pub(crate) type Bind =
     Arc<dyn Fn(&ToolSpec) -> Result<Arc<dyn Executor>, Error> + Send + Sync + 'static>;
+
+type Callback = Box<dyn FnMut(&Event) + Send>;
 
 /// Builds an [`Engine`].
 #[derive(Default)]
@@ -35,6 +40,7 @@ pub struct EngineBuilder {
     group_tool: bool,
     output_tool: bool,
     kinds: HashMap<Kind, Bind>,
+    callbacks: Vec<Callback>,
 }
 
 impl EngineBuilder {
@@ -109,6 +115,15 @@ impl EngineBuilder {
         self
     }
 
+    /// Calls back for every event, on a thread of its own. Unlike
+    /// [`Engine::subscribe`], it also hears of the calls that an earlier process
+    /// left behind.
+    #[must_use]
+    pub fn on_event(mut self, callback: impl FnMut(&Event) + Send + 'static) -> Self {
+        self.callbacks.push(Box::new(callback));
+        self
+    }
+
     /// Changes settings.
     #[must_use]
     pub fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Self {
@@ -133,20 +148,42 @@ impl EngineBuilder {
             let why = "the default timeout is zero: every call would be stopped at once";
             return Err(Error::new(ErrorKind::InvalidDefinition, why));
         }
-        Ok(Engine(Arc::new(Parts {
-            limits: Limits::new(self.settings.limits.clone()),
-            journal: Journal {
-                store,
-                bus: Arc::clone(&bus),
-                clock: Clock::new(),
-                max_record_bytes: self.settings.max_record_bytes,
-            },
-            settings: self.settings,
+        let limits = Limits::new(self.settings.limits.clone());
+        let journal = Arc::new(Journal {
+            store,
+            bus: Arc::clone(&bus),
+            clock: Clock::new(),
+            max_record_bytes: self.settings.max_record_bytes,
+        });
+        for callback in self.callbacks {
+            bus.call_back(callback).map_err(|error| {
+                Error::new(ErrorKind::Internal, "no thread for the callback").with_source(error)
+            })?;
+        }
+        journal.interrupted();
+        let upstreams = Upstreams::new(UpstreamSettings {
+            budget: self.settings.retry_budget,
+            breaker: self.settings.breaker,
+        });
+        let toolkit = self.objects;
+        Ok(Engine(Arc::new_cyclic(|engine| Parts {
+            running: Arc::default(),
+            upstreams,
+            cache: Cache::new(self.settings.cache_entries),
+            journal,
             registry,
             groups: self.groups,
             hooks: self.hooks,
-            shared: Arc::new(Shared { toolkit: self.objects, bus }),
+            shared: Arc::new(Shared {
+                toolkit,
+                bus,
+                limits: Arc::clone(&limits),
+                engine: Weak::clone(engine),
+            }),
+            limits,
             kinds: self.kinds,
+            tasks: TaskTracker::new(),
+            settings: self.settings,
         })))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::schedule::LimitSettings;
+use crate::schedule::{BreakerSettings, LimitSettings, RetryBudget, RetryPolicy};
 
 /// The settings of an engine. The defaults are those of the requirements.
 #[derive(Clone, Debug)]
@@ -14,6 +14,17 @@ pub struct Settings {
     pub max_parallel: usize,
     /// How many calls a batch may have; each one more gets an error (S3.24).
     pub max_batch: usize,
+    /// How deep tools may call tools that call tools.
+    pub max_depth: u32,
+    /// How often a call is tried that is safe to repeat and does not say so
+    /// itself.
+    pub retry: RetryPolicy,
+    /// How many extra attempts an upstream gets from all calls together.
+    pub retry_budget: RetryBudget,
+    /// When an upstream that keeps failing is left alone; none: never.
+    pub breaker: Option<BreakerSettings>,
+    /// How many results of tools with `cache` are kept (S3.26).
+    pub cache_entries: usize,
     /// How long a call may take if neither it nor its tool says so.
     pub default_timeout: Duration,
     /// Refuse arguments that would have to be repaired, and unknown keys.
@@ -32,6 +43,11 @@ impl Default for Settings {
             limits: LimitSettings::default(),
             max_parallel: 10,
             max_batch: 50,
+            max_depth: 5,
+            retry: RetryPolicy::default(),
+            retry_budget: RetryBudget::default(),
+            breaker: Some(BreakerSettings::default()),
+            cache_entries: 1_000,
             default_timeout: Duration::from_secs(30),
             strict_validation: false,
             max_output_bytes: 100 * 1024,

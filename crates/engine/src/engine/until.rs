@@ -1,11 +1,14 @@
 //! How long a call may go on: until its deadline, or until it is cancelled.
 
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorKind};
+use crate::schedule::Listed;
 use crate::tool::Tool;
 
 /// The end of a call's time.
@@ -16,6 +19,7 @@ pub(super) struct Until<'a> {
 }
 
 /// Why work was stopped.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
     Deadline,
     Cancelled,
@@ -23,17 +27,25 @@ pub(super) enum Stop {
 
 impl Until<'_> {
     /// Runs work until the end. Work that is done wins; work that is not is
-    /// dropped.
-    pub(super) async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, Stop> {
-        let work = tokio::time::timeout_at(self.deadline, work);
-        match self.cancel {
-            None => work.await.map_err(|_| Stop::Deadline),
-            Some(token) if token.is_cancelled() => Err(Stop::Cancelled),
-            Some(token) => tokio::select! {
-                biased;
-                done = work => done.map_err(|_| Stop::Deadline),
-                () = token.cancelled() => Err(Stop::Cancelled),
-            },
+    /// dropped. Work that is done at once needs neither a timer nor a place in
+    /// the list of calls.
+    pub(super) async fn run<T>(
+        &self,
+        mut work: Pin<&mut impl Future<Output = T>>,
+        list: impl FnOnce() -> Listed,
+    ) -> Result<T, Stop> {
+        if self.cancel.is_some_and(CancellationToken::is_cancelled) {
+            return Err(Stop::Cancelled);
+        }
+        let first = std::future::poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx)));
+        if let Poll::Ready(done) = first.await {
+            return Ok(done);
+        }
+        let listed = list();
+        tokio::select! {
+            biased;
+            done = tokio::time::timeout_at(self.deadline, work) => done.map_err(|_| Stop::Deadline),
+            () = listed.cancel.cancelled() => Err(Stop::Cancelled),
         }
     }
 

@@ -141,6 +141,14 @@ kinds! {
         502, None, true,
         "The other side failed (5xx).",
         "The service failed. Try again later or find the information another way.", "服务暂时不可用,请稍后重试或使用其他方式获取信息。";
+    CircuitOpen = "circuit_open", "execution_error", "ServerError", "TOOL_INVOKE_ERROR",
+        503, None, true,
+        "The other side has failed too often and is left alone for a while; the call was not tried.",
+        "The service keeps failing. Try again later or find the information another way.", "服务持续不可用,请稍后重试或使用其他方式获取信息。";
+    IdempotencyConflict = "idempotency_conflict", "validation_error", "ValidationError", "PARAMETER_VALIDATION_ERROR",
+        409, None, false,
+        "The idempotency key was used for a call with another tool or other arguments.",
+        "This call reuses the key of another call: {detail}", "该调用使用了其他调用的幂等键: {detail}";
     ToolError = "tool_error", "execution_error", "ToolExecutionError", "TOOL_INVOKE_ERROR",
         500, None, false,
         "The tool ran and reported a failure.",

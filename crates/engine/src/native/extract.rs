@@ -9,6 +9,7 @@ use crate::context::Agent;
 use crate::error::{Error, ErrorKind};
 use crate::event::Emitter;
 use crate::name::CallId;
+use crate::nested::Tools;
 use crate::secret::Secret;
 
 /// A parameter of a `#[tool]` function that comes from the call's context and
@@ -56,6 +57,12 @@ impl<T: Send + Sync + 'static> FromCall for Option<Inject<T>> {
 impl FromCall for Emitter {
     fn from_call(call: &Call, _parameter: &str) -> Result<Self, Error> {
         Ok(call.emitter())
+    }
+}
+
+impl FromCall for Tools {
+    fn from_call(call: &Call, _parameter: &str) -> Result<Self, Error> {
+        Ok(call.tools())
     }
 }
 

@@ -65,19 +65,19 @@ pub(crate) struct Demand<'a> {
 }
 
 /// The same, kept while a call waits or is counted.
-struct OwnDemand {
+pub(crate) struct OwnDemand {
     tool: Arc<Tool>,
     caller: Arc<Caller>,
 }
 
 impl OwnDemand {
-    fn as_demand(&self) -> Demand<'_> {
+    pub(crate) fn as_demand(&self) -> Demand<'_> {
         Demand { tool: &self.tool, caller: &self.caller }
     }
 }
 
 impl<'a> Demand<'a> {
-    fn own(self) -> OwnDemand {
+    pub(crate) fn own(self) -> OwnDemand {
         OwnDemand { tool: Arc::clone(self.tool), caller: Arc::clone(self.caller) }
     }
 
@@ -152,6 +152,27 @@ impl Limits {
         match answer.await {
             Ok(answer) => answer,
             Err(_) => Err(Error::new(ErrorKind::Internal, "the engine's queue is gone")),
+        }
+    }
+
+    /// A slot for a call that had one and gave it back while it waited. It was
+    /// admitted already: it comes before those that were not, and the size of
+    /// the queue is not its concern.
+    pub(crate) async fn admit_again(self: &Arc<Self>, demand: Demand<'_>) -> Permit {
+        loop {
+            let (id, answer) = {
+                let mut state = self.state.lock();
+                if demand.bypasses() || state.fits(demand) {
+                    let counted = state.take_again(demand);
+                    drop(state);
+                    return self.permit(demand, counted, true);
+                }
+                state.come_back(demand.own())
+            };
+            let _place = Place { limits: self, tenant: demand.tenant().clone(), id };
+            if let Ok(Ok(permit)) = answer.await {
+                return permit;
+            }
         }
     }
 
@@ -259,6 +280,10 @@ impl State {
     /// Counts a call as running.
     fn take(&mut self, demand: Demand<'_>) -> Counted {
         self.totals.acquired += 1;
+        self.take_again(demand)
+    }
+
+    fn take_again(&mut self, demand: Demand<'_>) -> Counted {
         if demand.bypasses() {
             self.bypassing += 1;
             return Counted { bypass: true, ..Counted::default() };
@@ -330,11 +355,29 @@ impl State {
                 return Err(too_many("and the queue is full"));
             }
         }
+        let (waiter, receiver) = self.waiter(demand, priority, false);
+        let id = waiter.id;
+        self.queue.push(waiter);
+        Ok((id, receiver, evicted))
+    }
+
+    fn come_back(&mut self, demand: OwnDemand) -> (u64, oneshot::Receiver<Result<Permit, Error>>) {
+        let (waiter, receiver) = self.waiter(demand, i32::MAX, true);
+        let id = waiter.id;
+        self.queue.push(waiter);
+        (id, receiver)
+    }
+
+    fn waiter(
+        &mut self,
+        demand: OwnDemand,
+        priority: i32,
+        returning: bool,
+    ) -> (Waiter, oneshot::Receiver<Result<Permit, Error>>) {
         let (answer, receiver) = oneshot::channel();
         let id = self.waiters;
         self.waiters += 1;
-        self.queue.push(Waiter { id, demand, priority, since: Instant::now(), answer });
-        Ok((id, receiver, evicted))
+        (Waiter { id, demand, priority, returning, since: Instant::now(), answer }, receiver)
     }
 
     /// The next call that waits and fits, counted as running.
@@ -349,7 +392,9 @@ impl State {
         };
         self.queue = queue;
         next.map(|waiter| {
-            let counted = self.take(waiter.demand.as_demand());
+            let demand = waiter.demand.as_demand();
+            let counted =
+                if waiter.returning { self.take_again(demand) } else { self.take(demand) };
             (waiter, counted)
         })
     }

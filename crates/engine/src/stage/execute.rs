@@ -1,16 +1,13 @@
-//! Runs a checked call: hooks, then the tool. Panics become errors.
+//! Runs a checked call: hooks, then the tool.
 
-use std::any::Any;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
-
+use super::attempt::Attempts;
 use super::validate;
 use crate::call::Call;
 use crate::content::Output;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::hook::{After, Before, Hook};
 
 /// How long the hooks may take to hear of a call that was stopped.
@@ -21,13 +18,14 @@ pub(crate) async fn execute(
     call: &mut Call,
     hooks: &[Arc<dyn Hook>],
     strict: bool,
+    mut attempts: Attempts<'_, '_>,
 ) -> Result<Output, Error> {
     if hooks.is_empty() {
-        return run_tool(call).await;
+        return attempts.run(call).await;
     }
     let outcome = match run_before(call, hooks, strict).await? {
         Some(skipped) => return Ok(skipped),
-        None => run_tool(call).await,
+        None => attempts.run(call).await,
     };
     run_after(call, hooks, outcome).await
 }
@@ -44,13 +42,6 @@ pub(crate) async fn tell_stopped(
     }
     let told = run_after(call, hooks, Err(error.clone()));
     tokio::time::timeout(LAST_WORDS, told).await.unwrap_or(Err(error))
-}
-
-async fn run_tool(call: &Call) -> Result<Output, Error> {
-    match AssertUnwindSafe(call.tool.executor().execute(call)).catch_unwind().await {
-        Ok(outcome) => outcome,
-        Err(panic) => Err(panicked(&*panic)),
-    }
 }
 
 async fn run_after(
@@ -90,14 +81,4 @@ async fn run_before(
         }
     }
     Ok(None)
-}
-
-/// The error of code that panicked.
-pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Error {
-    let message = panic
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "without a message".to_owned());
-    Error::new(ErrorKind::Panicked, format!("the tool panicked: {message}"))
 }

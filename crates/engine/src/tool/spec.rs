@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::duration;
 use crate::name::ToolName;
+use crate::schedule::RetryPolicy;
 use crate::text::Text;
 
 /// A tool, described. Serialisable, without code or secrets.
@@ -71,6 +72,18 @@ pub struct ToolSpec {
     /// How many of its calls run at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_concurrent: Option<usize>,
+    /// How often a call that failed is tried; unset: only a call that is safe
+    /// to repeat, as often as the engine says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryPolicy>,
+    /// The other side, whose failures count together; unset: the provider, else
+    /// the tool itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<String>,
+    /// How long a result may be given again for the same arguments; only for
+    /// tools that are read-only.
+    #[serde(default, with = "duration::option", skip_serializing_if = "Option::is_none")]
+    pub cache: Option<Duration>,
     /// How long one call may take, queue included.
     #[serde(default, with = "duration::option", skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
@@ -113,6 +126,9 @@ impl ToolSpec {
             safe_when: BTreeMap::new(),
             writes: Vec::new(),
             max_concurrent: None,
+            retry: None,
+            upstream: None,
+            cache: None,
             timeout: None,
             group: None,
             exposure: Exposure::default(),

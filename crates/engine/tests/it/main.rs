@@ -9,11 +9,17 @@
 
 mod admission;
 mod batch;
+mod cache;
+mod cancel;
 mod definition;
 mod events;
 mod groups;
 mod hooks;
+mod idempotency;
 mod macros;
+mod nested;
 mod pipeline;
 mod random;
 mod reload;
+mod retry;
+mod support;

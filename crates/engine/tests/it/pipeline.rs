@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::support::{kind, only_record, records};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass::{
-    CallRecord, CallRequest, CallResult, CancellationToken, Context, Engine, EngineBuilder, Error,
-    ErrorKind, JsonSchema, Lang, PageRequest, Preset, RecordFilter, Secret, Status, TenantId,
-    ToolBuilder,
+    CallRecord, CallRequest, CancellationToken, Context, Engine, EngineBuilder, Error, ErrorKind,
+    JsonSchema, Lang, PageRequest, Preset, RecordFilter, Secret, Status, TenantId, ToolBuilder,
 };
 
 #[derive(Deserialize, JsonSchema)]
@@ -60,22 +60,6 @@ fn sleeper(dropped: Arc<AtomicUsize>) -> ToolBuilder {
 
 fn engine(build: impl FnOnce(EngineBuilder) -> EngineBuilder) -> Engine {
     build(Engine::builder().tool(order())).build().unwrap()
-}
-
-async fn records(engine: &Engine) -> Vec<CallRecord> {
-    let all = RecordFilter::default();
-    let page = PageRequest::first(1000);
-    engine.records().query(&TenantId::default(), &all, page).await.unwrap().records
-}
-
-async fn only_record(engine: &Engine) -> CallRecord {
-    let mut records = records(engine).await;
-    assert_eq!(records.len(), 1, "exactly one record");
-    records.remove(0)
-}
-
-fn kind(result: &CallResult) -> ErrorKind {
-    result.error().map(Error::kind).expect("an error")
 }
 
 #[tokio::test]
@@ -366,9 +350,10 @@ async fn a_panic_is_an_error_result() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_caller_stops_the_work_and_leaves_a_record() {
+async fn a_dropped_caller_stops_what_changes_nothing_and_leaves_a_record() {
     let dropped = Arc::new(AtomicUsize::new(0));
-    let engine = engine(|builder| builder.tool(sleeper(Arc::clone(&dropped))));
+    let sleeper = sleeper(Arc::clone(&dropped)).behaviour(windlass::Behaviour::READ_ONLY);
+    let engine = engine(|builder| builder.tool(sleeper));
     let running = tokio::spawn({
         let engine = engine.clone();
         async move { engine.call(CallRequest::new("sleep", json!({"ms": 60_000}))).await }

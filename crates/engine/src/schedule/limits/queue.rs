@@ -16,6 +16,9 @@ pub(super) struct Waiter {
     pub(super) id: u64,
     pub(super) demand: OwnDemand,
     pub(super) priority: i32,
+    /// It ran already, gave its slot back while it waited for something else,
+    /// and now wants to go on.
+    pub(super) returning: bool,
     pub(super) since: Instant,
     pub(super) answer: oneshot::Sender<Result<Permit, Error>>,
 }
@@ -38,7 +41,12 @@ impl Queue {
         if !self.tenants.contains_key(&tenant) {
             self.turns.push_back(tenant.clone());
         }
-        self.tenants.entry(tenant).or_default().push_back(waiter);
+        let queue = self.tenants.entry(tenant).or_default();
+        if waiter.returning {
+            queue.push_front(waiter);
+        } else {
+            queue.push_back(waiter);
+        }
         self.len += 1;
     }
 
@@ -60,8 +68,9 @@ impl Queue {
         if waiting <= own + 1 {
             return None;
         }
+        let newest = self.tenants.get(longest)?.iter().rposition(|waiter| !waiter.returning)?;
         let longest = longest.clone();
-        self.take(&longest, waiting - 1)
+        self.take(&longest, newest)
     }
 
     /// The next call that fits, tenants taking turns.

@@ -1,0 +1,198 @@
+//! The other side of tools: how often it may be asked again, and whether it is
+//! asked at all.
+//!
+//! While nothing fails, a call pays for one counter and one look at another.
+
+mod breaker;
+mod budget;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+pub use breaker::BreakerSettings;
+use breaker::{Breaker, Leave};
+pub use budget::RetryBudget;
+use budget::Spent;
+
+use crate::error::{Error, ErrorKind};
+use crate::name::TenantId;
+use crate::tool::{Kind, ToolSpec};
+
+/// Beyond so many tenants, those whose failures no longer count are forgotten.
+const MAX_CIRCUITS: usize = 1_000;
+
+/// What an upstream may be asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct UpstreamSettings {
+    pub(crate) budget: RetryBudget,
+    pub(crate) breaker: Option<BreakerSettings>,
+}
+
+/// All upstreams of an engine, by name.
+pub(crate) struct Upstreams {
+    settings: UpstreamSettings,
+    known: Mutex<HashMap<Arc<str>, Arc<Upstream>, ahash::RandomState>>,
+}
+
+impl Upstreams {
+    pub(crate) fn new(settings: UpstreamSettings) -> Self {
+        Self { settings, known: Mutex::default() }
+    }
+
+    /// The upstream of a tool: what it names, else its provider, else the tool
+    /// itself.
+    pub(crate) fn of(&self, spec: &ToolSpec) -> Arc<Upstream> {
+        let name: Arc<str> = match (&spec.upstream, &spec.provider) {
+            (Some(name), _) => name.as_str().into(),
+            (None, Some(provider)) => provider.as_str().into(),
+            (None, None) => spec.name.shared(),
+        };
+        let remote = spec.upstream.is_some() || !matches!(spec.kind, Kind::Native | Kind::Builtin);
+        let mut known = self.known.lock();
+        let upstream = known
+            .entry(Arc::clone(&name))
+            .or_insert_with(|| Arc::new(Upstream::new(name, remote, self.settings)));
+        Arc::clone(upstream)
+    }
+}
+
+/// One upstream.
+pub(crate) struct Upstream {
+    name: Arc<str>,
+    /// Whether it is known to be somewhere else, so that silence counts
+    /// against it. A function of this program may simply be slow.
+    remote: bool,
+    settings: UpstreamSettings,
+    /// First attempts so far.
+    calls: AtomicU64,
+    spent: Mutex<Spent>,
+    /// How many tenants have a circuit that remembers failures.
+    troubled: AtomicUsize,
+    circuits: Mutex<HashMap<TenantId, Breaker>>,
+}
+
+/// An attempt that is allowed. Dropping it without a word means that nobody
+/// knows how it would have ended.
+pub(crate) struct Attempt<'a> {
+    upstream: &'a Upstream,
+    tenant: &'a TenantId,
+    probe: bool,
+}
+
+impl Upstream {
+    fn new(name: Arc<str>, remote: bool, settings: UpstreamSettings) -> Self {
+        Self {
+            name,
+            remote,
+            settings,
+            calls: AtomicU64::new(0),
+            spent: Mutex::default(),
+            troubled: AtomicUsize::new(0),
+            circuits: Mutex::default(),
+        }
+    }
+
+    /// Counts a call that is about to ask for the first time.
+    pub(crate) fn first_attempt(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether there is an extra attempt left; takes it.
+    pub(crate) fn extra_attempt(&self) -> bool {
+        let calls = self.calls.load(Ordering::Relaxed);
+        self.spent.lock().take(&self.settings.budget, calls, Instant::now())
+    }
+
+    /// Leave to ask, or why not.
+    pub(crate) fn enter<'a>(&'a self, tenant: &'a TenantId) -> Result<Attempt<'a>, Error> {
+        let pass = Attempt { upstream: self, tenant, probe: false };
+        if self.troubled.load(Ordering::Relaxed) == 0 {
+            return Ok(pass);
+        }
+        let leave = match self.circuits.lock().get_mut(tenant) {
+            Some(breaker) => breaker.enter(Instant::now()),
+            None => Leave::Pass,
+        };
+        match leave {
+            Leave::Pass => Ok(pass),
+            Leave::Probe => Ok(Attempt { probe: true, ..pass }),
+            Leave::Wait(wait) => {
+                let why = format!("`{}` has failed too often and is left alone", self.name);
+                Err(Error::new(ErrorKind::CircuitOpen, why).with_retry_after(wait))
+            }
+        }
+    }
+
+    fn failed(&self, tenant: &TenantId, probe: bool) {
+        let Some(settings) = &self.settings.breaker else { return };
+        let now = Instant::now();
+        let mut circuits = self.circuits.lock();
+        if circuits.len() >= MAX_CIRCUITS {
+            circuits.retain(|_, breaker| !breaker.is_over(settings, now));
+        }
+        circuits
+            .entry(tenant.clone())
+            .or_insert_with(|| Breaker::new(now))
+            .failed(probe, settings, now);
+        self.troubled.store(circuits.len(), Ordering::Relaxed);
+    }
+
+    fn succeeded(&self, tenant: &TenantId, probe: bool) {
+        let Some(settings) = &self.settings.breaker else { return };
+        if self.troubled.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let now = Instant::now();
+        let mut circuits = self.circuits.lock();
+        let well =
+            circuits.get_mut(tenant).is_some_and(|breaker| breaker.succeeded(probe, settings, now));
+        if well {
+            circuits.remove(tenant);
+            self.troubled.store(circuits.len(), Ordering::Relaxed);
+        }
+    }
+}
+
+impl<'a> Attempt<'a> {
+    /// The upstream answered, if only to refuse.
+    pub(crate) fn answered(mut self) {
+        self.upstream.succeeded(self.tenant, self.probe);
+        self.probe = false;
+    }
+
+    /// The attempt ended with this error. Returns whose it was.
+    pub(crate) fn ended(mut self, error: &Error) -> &'a TenantId {
+        let tenant = self.tenant;
+        match error.kind() {
+            ErrorKind::Network | ErrorKind::Timeout | ErrorKind::UpstreamFailed => {
+                self.upstream.failed(tenant, self.probe);
+                self.probe = false;
+            }
+            ErrorKind::Panicked | ErrorKind::Cancelled | ErrorKind::Internal => {}
+            _ => self.answered(),
+        }
+        tenant
+    }
+
+    /// The call's time was over before the upstream said anything.
+    pub(crate) fn timed_out(mut self) {
+        if self.upstream.remote {
+            self.upstream.failed(self.tenant, self.probe);
+            self.probe = false;
+        }
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if self.probe
+            && let Some(breaker) = self.upstream.circuits.lock().get_mut(self.tenant)
+        {
+            breaker.undecided(Instant::now());
+        }
+    }
+}

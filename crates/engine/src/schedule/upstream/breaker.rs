@@ -1,0 +1,209 @@
+//! Stops asking an upstream that only fails, and finds out when it is back.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// When an upstream is left alone, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct BreakerSettings {
+    /// So many failures within the window open the circuit…
+    pub failures: u32,
+    /// …if they are at least this share of all attempts since the first of
+    /// them.
+    pub share: f64,
+    /// How long failures count.
+    pub window: Duration,
+    /// How long the circuit stays open before one call may try; doubled each
+    /// time that call fails.
+    pub open_for: Duration,
+    /// The longest time that it stays open.
+    pub max_open_for: Duration,
+}
+
+impl Default for BreakerSettings {
+    fn default() -> Self {
+        Self {
+            failures: 10,
+            share: 0.5,
+            window: Duration::from_secs(30),
+            open_for: Duration::from_secs(5),
+            max_open_for: Duration::from_secs(60),
+        }
+    }
+}
+
+/// The circuit between one tenant and one upstream.
+pub(super) enum Breaker {
+    /// There were failures, but not enough.
+    Closed { since: Instant, failures: u32, successes: u32 },
+    /// Nobody asks.
+    Open { until: Instant, open_for: Duration },
+    /// One call finds out whether the upstream is back.
+    Probing { open_for: Duration },
+}
+
+/// What an attempt may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leave {
+    /// Go on.
+    Pass,
+    /// Go on, and find out whether the upstream is back.
+    Probe,
+    /// Come back after this.
+    Wait(Duration),
+}
+
+impl Breaker {
+    pub(super) fn new(now: Instant) -> Self {
+        Self::Closed { since: now, failures: 0, successes: 0 }
+    }
+
+    /// Whether a call may ask now.
+    pub(super) fn enter(&mut self, now: Instant) -> Leave {
+        match *self {
+            Self::Closed { .. } => Leave::Pass,
+            Self::Open { until, open_for } if now >= until => {
+                *self = Self::Probing { open_for };
+                Leave::Probe
+            }
+            Self::Open { until, .. } => Leave::Wait(until - now),
+            Self::Probing { open_for } => Leave::Wait(open_for),
+        }
+    }
+
+    /// An attempt failed. Attempts that began before the circuit opened tell
+    /// nothing new.
+    pub(super) fn failed(&mut self, probe: bool, settings: &BreakerSettings, now: Instant) {
+        match self {
+            Self::Probing { open_for } if probe => {
+                let open_for = (*open_for * 2).min(settings.max_open_for);
+                *self = Self::Open { until: now + open_for, open_for };
+            }
+            Self::Closed { since, failures, successes } => {
+                if now.duration_since(*since) > settings.window {
+                    (*since, *failures, *successes) = (now, 0, 0);
+                }
+                *failures += 1;
+                let all = f64::from(*failures + *successes);
+                if *failures >= settings.failures && f64::from(*failures) >= all * settings.share {
+                    let open_for = settings.open_for;
+                    *self = Self::Open { until: now + open_for, open_for };
+                }
+            }
+            Self::Open { .. } | Self::Probing { .. } => {}
+        }
+    }
+
+    /// An attempt succeeded. Returns whether all is well again, so that there
+    /// is nothing left to remember.
+    pub(super) fn succeeded(
+        &mut self,
+        probe: bool,
+        settings: &BreakerSettings,
+        now: Instant,
+    ) -> bool {
+        match self {
+            Self::Probing { .. } => probe,
+            Self::Closed { since, successes, .. } => {
+                *successes += 1;
+                now.duration_since(*since) > settings.window
+            }
+            Self::Open { .. } => false,
+        }
+    }
+
+    /// Whether there is nothing left to remember.
+    pub(super) fn is_over(&self, settings: &BreakerSettings, now: Instant) -> bool {
+        match *self {
+            Self::Closed { since, .. } => now.duration_since(since) > settings.window,
+            Self::Open { until, .. } => now > until + settings.max_open_for,
+            Self::Probing { .. } => false,
+        }
+    }
+
+    /// The call that was to find out ended without an answer: the next one
+    /// tries.
+    pub(super) fn undecided(&mut self, now: Instant) {
+        if let Self::Probing { open_for } = *self {
+            *self = Self::Open { until: now, open_for };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SETTINGS: BreakerSettings = BreakerSettings {
+        failures: 3,
+        share: 0.5,
+        window: Duration::from_secs(10),
+        open_for: Duration::from_secs(5),
+        max_open_for: Duration::from_secs(12),
+    };
+
+    fn after(start: Instant, seconds: u64) -> Instant {
+        start + Duration::from_secs(seconds)
+    }
+
+    fn opened(start: Instant) -> Breaker {
+        let mut breaker = Breaker::new(start);
+        (0..3).for_each(|_| breaker.failed(false, &SETTINGS, start));
+        breaker
+    }
+
+    #[test]
+    fn it_opens_and_lets_one_probe_through() {
+        let start = Instant::now();
+        let mut breaker = opened(start);
+        assert_eq!(breaker.enter(start), Leave::Wait(Duration::from_secs(5)));
+        assert_eq!(breaker.enter(after(start, 5)), Leave::Probe);
+        assert!(matches!(breaker.enter(after(start, 5)), Leave::Wait(_)), "one probe at a time");
+        assert!(!breaker.succeeded(false, &SETTINGS, after(start, 5)), "a late answer is no proof");
+        assert!(breaker.succeeded(true, &SETTINGS, after(start, 6)));
+    }
+
+    #[test]
+    fn a_failed_probe_doubles_the_time_up_to_the_longest() {
+        let start = Instant::now();
+        let mut breaker = opened(start);
+        let mut now = start;
+        let mut waits = Vec::new();
+        for _ in 0..4 {
+            let Leave::Wait(wait) = breaker.enter(now) else { panic!("it is open") };
+            waits.push(wait.as_secs());
+            now += wait;
+            assert_eq!(breaker.enter(now), Leave::Probe);
+            breaker.failed(true, &SETTINGS, now);
+        }
+        assert_eq!(waits, [5, 10, 12, 12]);
+    }
+
+    #[test]
+    fn a_probe_without_an_answer_leaves_the_turn_to_the_next() {
+        let start = Instant::now();
+        let mut breaker = opened(start);
+        assert_eq!(breaker.enter(after(start, 5)), Leave::Probe);
+        breaker.undecided(after(start, 6));
+        assert_eq!(breaker.enter(after(start, 6)), Leave::Probe);
+    }
+
+    #[test]
+    fn few_failures_among_many_successes_open_nothing() {
+        let start = Instant::now();
+        let mut breaker = Breaker::new(start);
+        for _ in 0..100 {
+            breaker.failed(false, &SETTINGS, start);
+            breaker.succeeded(false, &SETTINGS, start);
+            breaker.succeeded(false, &SETTINGS, start);
+        }
+        assert_eq!(breaker.enter(start), Leave::Pass);
+        let mut breaker = Breaker::new(start);
+        for second in 0..10 {
+            breaker.failed(false, &SETTINGS, after(start, second * 6));
+        }
+        assert_eq!(breaker.enter(after(start, 60)), Leave::Pass, "too far apart");
+    }
+}
