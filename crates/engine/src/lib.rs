@@ -45,7 +45,7 @@ pub use content::{Body, Content, Data, Facts, Output, Truncated};
 pub use context::{Agent, Caller, CallerType, Context, Objects};
 pub use engine::{Engine, EngineBuilder, Settings};
 pub use error::{Error, ErrorKind, KindInfo, Violation};
-pub use event::{CallInfo, Emitter, Event, EventBody, Subscription};
+pub use event::{CallInfo, Emitter, Event, EventBody, QueueEvent, Subscription};
 pub use executor::{BoxFuture, Executor};
 pub use groups::{GroupInfo, Groups, Session};
 pub use hook::Hook;

@@ -15,5 +15,6 @@ mod groups;
 mod hooks;
 mod macros;
 mod pipeline;
+mod queue_events;
 mod random;
 mod reload;
