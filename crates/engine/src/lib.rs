@@ -37,6 +37,7 @@ mod registry;
 mod schedule;
 mod secret;
 mod stage;
+mod sub_agent;
 mod text;
 mod tool;
 
@@ -53,14 +54,15 @@ pub use load::{FolderWatch, LoadReport, WatchOptions};
 pub use name::{CallId, MAX_TOOL_NAME, TenantId, ToolName};
 pub use native::{FromCall, Inject, IntoOutput, Json};
 pub use record::{
-    Begun, CallRecord, Details, FailedAttempt, Histogram, IdempotencyKey, Intent, MemoryStore,
-    OutputPart, PageRequest, RecordFilter, RecordPage, RecordStore, RecordedError, Statistics,
-    Status, Summary, ToolStatistics, rate,
+    Begun, BriefSummary, CallRecord, Details, FailedAttempt, Histogram, IdempotencyKey, Intent,
+    MemoryStore, OutputPart, PageRequest, RecordFilter, RecordPage, RecordStore, RecordedError,
+    Statistics, Status, Summary, ToolStatistics, rate,
 };
 pub use registry::Registry;
 pub use schedule::{BucketMetrics, LimitMetrics, LimitSettings, Strategy};
 pub use schemars::{self, JsonSchema};
 pub use secret::Secret;
+pub use sub_agent::{CallDetail, ExecutionSummary, SubAgent};
 pub use text::{Lang, Text};
 pub use tokio_util::sync::CancellationToken;
 pub use tool::{

@@ -18,3 +18,4 @@ mod pipeline;
 mod queue_events;
 mod random;
 mod reload;
+mod sub_agent;
