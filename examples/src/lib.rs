@@ -24,6 +24,9 @@ mod doctests {
     #[doc = include_str!("../../docs/guides/records-and-events.md")]
     struct RecordsAndEvents;
 
+    #[doc = include_str!("../../docs/guides/sub-agents.md")]
+    struct SubAgents;
+
     #[doc = include_str!("../../docs/concepts/batches-and-limits.md")]
     struct BatchesAndLimits;
 

@@ -3,6 +3,8 @@
 //! The bus is bounded. A subscriber that falls behind is told how much it
 //! missed; nobody waits for it. While nobody listens, no event is built.
 
+mod queue_view;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,6 +12,8 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::broadcast::{self, error::RecvError};
+
+pub use queue_view::QueueEvent;
 
 use crate::content::Content;
 use crate::context::Caller;
@@ -91,6 +95,9 @@ pub enum EventBody {
     QueueDrained {
         /// The batch.
         batch_id: BatchId,
+        /// Who called first.
+        #[serde(flatten)]
+        caller: Arc<Caller>,
         /// How many there were.
         calls: usize,
     },

@@ -45,8 +45,9 @@ pub(crate) struct Journal {
 
 impl Journal {
     /// All calls of a batch have their results.
-    pub(crate) fn drained(&self, batch_id: BatchId, calls: usize) {
-        self.bus.emit(|| EventBody::QueueDrained { batch_id, calls });
+    pub(crate) fn drained(&self, batch_id: BatchId, caller: &Arc<Caller>, calls: usize) {
+        let caller = || Arc::clone(caller);
+        self.bus.emit(|| EventBody::QueueDrained { batch_id, caller: caller(), calls });
     }
 
     /// Reports the calls that an earlier process left behind; the store has

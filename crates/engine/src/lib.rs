@@ -40,6 +40,7 @@ mod registry;
 mod schedule;
 mod secret;
 mod stage;
+mod sub_agent;
 mod text;
 mod tool;
 
@@ -48,7 +49,7 @@ pub use content::{Body, Content, Data, Facts, Output, Truncated};
 pub use context::{Agent, Caller, CallerType, Context, Objects};
 pub use engine::{Batch, Engine, EngineBuilder, Settings};
 pub use error::{Error, ErrorKind, KindInfo, Violation};
-pub use event::{CallInfo, Emitter, Event, EventBody, Subscription};
+pub use event::{CallInfo, Emitter, Event, EventBody, QueueEvent, Subscription};
 pub use executor::{BoxFuture, Executor};
 pub use groups::{GroupInfo, Groups, Session};
 pub use hook::Hook;
@@ -57,9 +58,9 @@ pub use name::{BatchId, CallId, MAX_TOOL_NAME, TenantId, ToolName};
 pub use native::{FromCall, Inject, IntoOutput, Json};
 pub use nested::Tools;
 pub use record::{
-    Begun, CallRecord, Details, FailedAttempt, Histogram, IdempotencyKey, Intent, MemoryStore,
-    OutputPart, PageRequest, RecordFilter, RecordPage, RecordStore, RecordedError, Statistics,
-    Status, Summary, ToolStatistics, rate,
+    Begun, BriefSummary, CallRecord, Details, FailedAttempt, Histogram, IdempotencyKey, Intent,
+    MemoryStore, OutputPart, PageRequest, RecordFilter, RecordPage, RecordStore, RecordedError,
+    Statistics, Status, Summary, ToolStatistics, rate,
 };
 pub use registry::Registry;
 pub use schedule::{
@@ -67,6 +68,7 @@ pub use schedule::{
 };
 pub use schemars::{self, JsonSchema};
 pub use secret::Secret;
+pub use sub_agent::{CallDetail, ExecutionSummary, SubAgent};
 pub use text::{Lang, Text};
 pub use tokio_util::sync::CancellationToken;
 pub use tool::{

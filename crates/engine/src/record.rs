@@ -3,6 +3,7 @@
 //! A record is made by the journal alone, after redaction: hidden parameters
 //! are masked and secrets were never part of the arguments.
 
+mod brief;
 mod histogram;
 mod intent;
 mod memory;
@@ -16,6 +17,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+pub use brief::BriefSummary;
 pub use histogram::Histogram;
 pub use intent::{Begun, IdempotencyKey, Intent};
 pub use memory::MemoryStore;
@@ -25,6 +27,9 @@ use crate::context::Caller;
 use crate::error::{Error, ErrorKind};
 use crate::executor::BoxFuture;
 use crate::name::{CallId, TenantId};
+
+/// What calls of names that no tool has are counted as.
+pub(crate) const UNKNOWN_TOOL: &str = "(unknown tool)";
 
 /// One call, as it is kept (S0.18 and more).
 #[derive(Clone, Debug, Serialize)]
@@ -113,7 +118,7 @@ impl CallRecord {
     /// registered are one row together: callers can make up any number of them.
     pub fn counted_as(&self) -> Arc<str> {
         match &self.error {
-            Some(error) if error.kind == ErrorKind::ToolNotFound => "(unknown tool)".into(),
+            Some(error) if error.kind == ErrorKind::ToolNotFound => UNKNOWN_TOOL.into(),
             _ => Arc::clone(&self.tool_name),
         }
     }
@@ -127,7 +132,7 @@ fn with_success<S: serde::Serializer>(status: &Status, to: S) -> Result<S::Ok, S
     map.end()
 }
 
-fn seconds<S: serde::Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn seconds<S: serde::Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_f64(duration.as_secs_f64())
 }
 
@@ -415,12 +420,7 @@ impl Summary {
 
     /// S0.20's brief form, for a final answer.
     pub fn to_brief(&self) -> Value {
-        json!({
-            "total_calls": self.total_calls,
-            "success_rate": self.success_rate,
-            "tool_usage": self.tool_usage,
-            "has_errors": self.failed_calls > 0,
-        })
+        json!(BriefSummary::new(self.total_calls, self.successful_calls, &self.tool_usage))
     }
 }
 

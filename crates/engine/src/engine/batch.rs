@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -69,9 +70,8 @@ impl Engine {
     /// touches no other call.
     pub async fn call_batch(&self, batch: impl Into<Batch>) -> Vec<CallResult> {
         let Batch { id, mut calls, parallel } = batch.into();
-        if calls.is_empty() {
-            return Vec::new();
-        }
+        let Some(first) = calls.first() else { return Vec::new() };
+        let caller = Arc::clone(&first.context.caller);
         let accesses: Vec<Access> = calls
             .iter_mut()
             .map(|call| if parallel { self.access(call) } else { Access::Exclusive })
@@ -94,7 +94,7 @@ impl Engine {
             results[at] = Some(result);
             ready.extend(plan.done(at).into_iter().map(Reverse));
         }
-        self.0.journal.drained(id, results.len());
+        self.0.journal.drained(id, &caller, results.len());
         results.into_iter().flatten().collect()
     }
 
