@@ -12,6 +12,7 @@ mod batch;
 mod cache;
 mod cancel;
 mod definition;
+mod durable;
 mod events;
 mod groups;
 mod hooks;
