@@ -30,6 +30,9 @@ mod doctests {
     #[doc = include_str!("../../docs/concepts/batches-and-limits.md")]
     struct BatchesAndLimits;
 
+    #[doc = include_str!("../../docs/concepts/failures-and-retries.md")]
+    struct FailuresAndRetries;
+
     #[doc = include_str!("../../docs/concepts/groups.md")]
     struct Groups;
 

@@ -1,6 +1,7 @@
 //! `cargo xtask`: everything that the project does to itself.
 
 mod bench;
+mod chaos;
 mod docs;
 mod run;
 mod test;
@@ -8,6 +9,8 @@ mod test;
 const HELP: &str = "\
 cargo xtask test                  check formatting, lints, docs, and run all tests and examples
 cargo xtask bench [NAME…] [--json]  measure; NAME is call, burst, sustained or definitions
+cargo xtask chaos [--kills N] [--minutes N]
+                                  kill a process under load again and again (200 kills, 10 minutes)
 cargo xtask docs [--check]        write docs/reference, or check that it is up to date
 ";
 
@@ -20,6 +23,7 @@ fn main() -> anyhow::Result<()> {
     match task {
         "test" => test::run(),
         "bench" => bench::run(rest),
+        "chaos" => chaos::run(rest),
         "docs" => docs::run(rest.iter().any(|argument| argument == "--check")),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
