@@ -100,6 +100,14 @@ fn lint_tool(definition: &Definition, lints: &mut Lints) {
             "without `behaviour: {read_only: true}` it runs alone in a batch",
         );
     }
+    let repeatable = spec.behaviour.read_only || spec.behaviour.idempotent;
+    if spec.retry.is_some_and(|retry| retry.attempts > 1) && !repeatable {
+        lints.add(
+            at,
+            format!("`{name}` is tried again although it may change something twice"),
+            "write `behaviour: {idempotent: true}` if that does no harm, else `retry: 1`",
+        );
+    }
     let network = matches!(spec.kind, Kind::Rest | Kind::Mcp | Kind::Agent | Kind::Process);
     if network && spec.timeout.is_none() {
         lints.add(

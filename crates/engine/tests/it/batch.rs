@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use windlass::{
-    Behaviour, CallRequest, Engine, ErrorKind, JsonSchema, Lang, PageRequest, RecordFilter, Status,
-    TenantId, ToolBuilder,
+    Batch, Behaviour, CallRequest, Engine, ErrorKind, JsonSchema, Lang, PageRequest, RecordFilter,
+    Status, TenantId, ToolBuilder,
 };
 
 #[derive(Deserialize, JsonSchema)]
@@ -74,6 +74,16 @@ async fn seconds(calls: Vec<CallRequest>) -> f64 {
 fn close_to(took: f64, wanted: f64) {
     // The runtime's timer rounds up to a millisecond, once a wave.
     assert!((wanted..wanted + 0.01).contains(&took), "{took} instead of {wanted}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_serial_batch_runs_one_call_after_the_other() {
+    let engine = engine(&Log::default());
+    let start = Instant::now();
+    let calls = (0..4).map(|_| call("get_thing", 1000));
+    let results = engine.call_batch(Batch::new(calls).parallel(false)).await;
+    assert!(results.iter().all(windlass::CallResult::is_success));
+    close_to(start.elapsed().as_secs_f64(), 4.0);
 }
 
 #[tokio::test(start_paused = true)]

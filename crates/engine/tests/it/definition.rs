@@ -11,6 +11,7 @@ mod expansion;
 mod export;
 mod forms;
 mod hostile;
+mod reliability;
 mod seeds;
 
 use std::fmt::Write as _;
