@@ -1,0 +1,401 @@
+//! One call from its acceptance to its one result.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::Journal;
+use crate::call::{CallRequest, CallResult};
+use crate::content::Output;
+use crate::context::Caller;
+use crate::error::{Error, ErrorKind};
+use crate::event::{CallInfo, EventBody};
+use crate::name::{BatchId, CallId};
+use crate::record::{
+    CallRecord, Details, FailedAttempt, IdempotencyKey, Intent, RecordedError, Status,
+};
+use crate::stage::{output_size, preview_output, preview_value};
+use crate::tool::Tool;
+
+/// What stands in a record in place of a hidden value.
+const HIDDEN: &str = "[hidden]";
+/// How long a call that ran past its deadline waits for its record.
+const LAST_WRITE: Duration = Duration::from_secs(5);
+/// How many failed attempts a record tells of.
+const MAX_FAILED_ATTEMPTS: usize = 20;
+/// The longest tool name that is kept of a call for a tool that does not exist.
+const MAX_UNKNOWN_NAME: usize = 256;
+
+/// A call that has been accepted and has no result yet.
+pub(crate) struct OpenCall {
+    journal: Arc<Journal>,
+    pub(crate) id: CallId,
+    call_ref: Option<Arc<str>>,
+    tool_name: Arc<str>,
+    caller: Arc<Caller>,
+    /// The tool whose hidden parameters are masked, if it has any.
+    masks: Option<Arc<Tool>>,
+    arguments: Kept,
+    created_at: Timestamp,
+    pub(crate) began: Instant,
+    queue_wait: Duration,
+    attempts: u32,
+    details: Option<Box<Details>>,
+    /// The batch that it belongs to.
+    pub(crate) batch: Option<BatchId>,
+    /// When it is stopped, once that is known.
+    deadline: Option<Instant>,
+    /// Set when the call begins to take effect.
+    pub(crate) effect: Option<Arc<AtomicBool>>,
+    /// Whether the store has been told before the call ran.
+    pub(crate) intended: bool,
+    closed: bool,
+}
+
+/// Arguments: the call's own while they are prepared, then shared with it.
+enum Kept {
+    Own(Value),
+    Shared(Arc<Value>),
+}
+
+impl Kept {
+    fn share(self) -> Arc<Value> {
+        match self {
+            Self::Own(value) => Arc::new(value),
+            Self::Shared(value) => value,
+        }
+    }
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self::Own(Value::Null)
+    }
+}
+
+impl OpenCall {
+    pub(super) fn new(journal: Arc<Journal>, request: &mut CallRequest) -> Self {
+        let began = Instant::now();
+        let created_at = journal.clock.at(began);
+        Self {
+            journal,
+            id: CallId::at(created_at),
+            call_ref: request.call_ref.clone(),
+            tool_name: kept_name(&request.tool),
+            caller: Arc::clone(&request.context.caller),
+            masks: None,
+            arguments: Kept::Own(std::mem::take(&mut request.arguments)),
+            created_at,
+            began,
+            queue_wait: Duration::ZERO,
+            attempts: 0,
+            details: None,
+            batch: None,
+            deadline: None,
+            effect: None,
+            intended: false,
+            closed: false,
+        }
+    }
+
+    /// The call waits for its turn in a batch.
+    pub(crate) fn queued(&self, batch_id: BatchId, position: usize) {
+        self.journal.bus.emit(|| EventBody::ToolQueued { call: self.info(), batch_id, position });
+    }
+
+    /// The tool is known; its hidden parameters are masked from here on.
+    pub(crate) fn resolved(&mut self, tool: &Arc<Tool>) {
+        // The caller may have used the wire name.
+        if *self.tool_name != *tool.name().as_str() {
+            self.tool_name = tool.name().shared();
+        }
+        if !tool.hidden().is_empty() {
+            self.masks = Some(Arc::clone(tool));
+        }
+    }
+
+    /// The arguments, while they are being prepared.
+    pub(crate) fn arguments(&mut self) -> &mut Value {
+        match &mut self.arguments {
+            Kept::Own(value) => value,
+            Kept::Shared(value) => Arc::make_mut(value),
+        }
+    }
+
+    /// Sets when it is stopped: after this time, but at the latest then.
+    pub(crate) fn until(&mut self, timeout: Duration, latest: Option<Instant>) -> Instant {
+        let own = self.began + timeout;
+        let deadline = latest.map_or(own, |latest| own.min(latest));
+        self.deadline = Some(deadline);
+        deadline
+    }
+
+    /// The arguments, to be shared between the call and its record.
+    pub(crate) fn share_arguments(&mut self) -> Arc<Value> {
+        let shared = std::mem::take(&mut self.arguments).share();
+        self.arguments = Kept::Shared(Arc::clone(&shared));
+        shared
+    }
+
+    /// What the call is about to do, for the store.
+    pub(crate) fn intent(&mut self, key: Option<IdempotencyKey>) -> Intent {
+        if let Some(key) = &key {
+            self.details().idempotency_key = Some(Arc::clone(&key.key));
+        }
+        Intent {
+            id: self.id,
+            call_ref: self.call_ref.clone(),
+            tool_name: Arc::clone(&self.tool_name),
+            arguments: self.recorded_arguments(),
+            caller: Arc::clone(&self.caller),
+            created_at: self.created_at,
+            key,
+        }
+    }
+
+    /// The call has its slot and begins to run.
+    pub(crate) fn started(&mut self, waited: bool) {
+        if waited {
+            self.queue_wait = self.began.elapsed();
+        }
+        self.attempts += 1;
+        if let Some(effect) = &self.effect {
+            effect.store(true, Ordering::Relaxed);
+        }
+        self.journal.bus.emit(|| EventBody::ExecutionStarted { call: self.info() });
+    }
+
+    /// When it began to run.
+    pub(crate) fn run_began(&self) -> Instant {
+        self.began + self.queue_wait
+    }
+
+    /// How often it has been tried.
+    pub(crate) fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// An attempt failed, and there will be another one.
+    pub(crate) fn retried(&mut self, error: &Error, run_time: Duration, delay: Duration) {
+        let attempt = self.attempts;
+        self.journal.bus.emit(|| EventBody::ExecutionRetried {
+            call: self.info(),
+            attempt,
+            error_kind: error.kind(),
+            error: error.message().to_owned(),
+            delay: delay.as_secs_f64(),
+        });
+        if self.details().failed_attempts.len() == MAX_FAILED_ATTEMPTS {
+            return;
+        }
+        self.details().failed_attempts.push(FailedAttempt {
+            error: RecordedError::from(&error.clone().bounded()),
+            execution_time: run_time.as_secs_f64(),
+            delay: delay.as_secs_f64(),
+        });
+    }
+
+    /// The next attempt begins.
+    pub(crate) fn tried_again(&mut self) {
+        self.attempts += 1;
+    }
+
+    /// A hook has changed the arguments.
+    pub(crate) fn rewritten(&mut self, arguments: &Arc<Value>) {
+        self.arguments = Kept::Shared(Arc::clone(arguments));
+    }
+
+    /// The call's result is that of an earlier call.
+    pub(crate) fn same_as(&mut self, earlier: CallId) {
+        self.details().same_as = Some(earlier);
+    }
+
+    /// Closes the call with what came of it.
+    pub(crate) fn close(&mut self, outcome: Result<Arc<Output>, Error>) -> CallResult {
+        let result = self.end(outcome);
+        self.report(&result);
+        result
+    }
+
+    /// Closes the call once its record is kept for good, and no sooner. Where
+    /// that takes too long, the caller hears so instead of the result.
+    pub(crate) async fn close_durably(
+        &mut self,
+        outcome: Result<Arc<Output>, Error>,
+    ) -> CallResult {
+        let mut result = self.end(outcome);
+        let last = Instant::now() + LAST_WRITE;
+        let patience = self.deadline.map_or(last, |deadline| deadline.max(last));
+        if let Err(error) = self.journal.kept(patience).await {
+            result.outcome = Err(not_recorded(self.id, &error));
+        }
+        self.report(&result);
+        result
+    }
+
+    /// Hands the record to the store.
+    fn end(&mut self, outcome: Result<Arc<Output>, Error>) -> CallResult {
+        self.closed = true;
+        let outcome = outcome.map_err(Error::bounded);
+        let run_time = match self.attempts {
+            0 => Duration::ZERO,
+            _ => self.began.elapsed().saturating_sub(self.queue_wait),
+        };
+        let same_as = self.details.as_ref().and_then(|details| details.same_as);
+        let record = self.record(&outcome, run_time);
+        self.journal.store.append(record);
+        CallResult {
+            id: self.id,
+            call_ref: self.call_ref.clone(),
+            tool_name: Arc::clone(&self.tool_name),
+            outcome,
+            attempts: self.attempts,
+            same_as,
+            queue_wait: self.queue_wait,
+            run_time,
+            created_at: self.created_at,
+        }
+    }
+
+    fn record(&mut self, outcome: &Result<Arc<Output>, Error>, run_time: Duration) -> CallRecord {
+        let arguments = self.recorded_arguments();
+        // A call with the same key gets this result again, so it is kept whole.
+        let max_bytes = match self.details.as_ref().and_then(|it| it.idempotency_key.as_ref()) {
+            Some(_) => usize::MAX,
+            None => self.journal.max_record_bytes,
+        };
+        let (status, result, error) = match outcome {
+            Ok(output) if output_size(output, max_bytes) <= max_bytes => {
+                (Status::Succeeded, Some(Arc::clone(output)), None)
+            }
+            Ok(output) => {
+                (Status::Succeeded, Some(Arc::new(preview_output(output, max_bytes))), None)
+            }
+            Err(error) => (self.status(error.kind()), None, Some(RecordedError::from(error))),
+        };
+        CallRecord {
+            id: self.id,
+            call_ref: self.call_ref.clone(),
+            tool_name: Arc::clone(&self.tool_name),
+            arguments,
+            result,
+            status,
+            error,
+            caller: Arc::clone(&self.caller),
+            attempts: self.attempts,
+            queue_wait: self.queue_wait,
+            run_time,
+            created_at: self.created_at,
+            details: self.details.clone(),
+        }
+    }
+
+    /// The arguments, redacted and capped.
+    fn recorded_arguments(&mut self) -> Arc<Value> {
+        let mut arguments = self.share_arguments();
+        if let Some(tool) = &self.masks {
+            arguments = Arc::new(masked(tool, &arguments));
+        }
+        preview_value(&arguments, self.journal.max_record_bytes).map_or(arguments, Arc::new)
+    }
+
+    fn report(&self, result: &CallResult) {
+        let bus = &self.journal.bus;
+        let (outcome, run_time) = (&result.outcome, result.run_time);
+        let execution_time = run_time.as_secs_f64();
+        match outcome {
+            Ok(_) => {
+                bus.emit(|| EventBody::ExecutionCompleted { call: self.info(), execution_time });
+            }
+            Err(error) => {
+                if !error.violations().is_empty() {
+                    bus.emit(|| EventBody::ValidationError {
+                        call: self.info(),
+                        errors: error.violations().to_vec(),
+                    });
+                }
+                bus.emit(|| EventBody::ExecutionFailed {
+                    call: self.info(),
+                    status: self.status(error.kind()),
+                    error_kind: error.kind(),
+                    error: error.message().to_owned(),
+                    execution_time,
+                });
+            }
+        }
+        tracing::debug!(
+            call = %self.id,
+            tool = &*self.tool_name,
+            run_time_us = run_time.as_micros() as u64,
+            error = outcome.as_ref().err().map(|error| error.kind().name()),
+            "call closed"
+        );
+    }
+
+    fn status(&self, kind: ErrorKind) -> Status {
+        let ran_before = || self.details.as_ref().is_some_and(|details| details.same_as.is_some());
+        Status::of(kind, self.attempts > 0 || ran_before())
+    }
+
+    fn details(&mut self) -> &mut Details {
+        self.details.get_or_insert_default()
+    }
+
+    fn info(&self) -> CallInfo {
+        CallInfo {
+            call_id: self.id,
+            call_ref: self.call_ref.clone(),
+            tool_name: Arc::clone(&self.tool_name),
+            caller: Arc::clone(&self.caller),
+        }
+    }
+}
+
+impl Drop for OpenCall {
+    fn drop(&mut self) {
+        if !self.closed {
+            let error = if std::thread::panicking() {
+                Error::new(ErrorKind::Panicked, "a panic ended the call")
+            } else {
+                Error::new(ErrorKind::Cancelled, "the caller went away")
+            };
+            let _ = self.close(Err(error));
+        }
+    }
+}
+
+/// The answer of a call that ran and could not be recorded.
+fn not_recorded(id: CallId, cause: &Error) -> Error {
+    let why = format!(
+        "the call ran, but its result could not be recorded: {cause}; it is written as soon as \
+         that is possible: look for call {id}"
+    );
+    Error::new(ErrorKind::StorageUnavailable, why).with_feedback(
+        "The call ran, but its result could not be recorded. Do not repeat it; check what it did.",
+    )
+}
+
+/// The arguments with hidden values masked.
+fn masked(tool: &Tool, arguments: &Value) -> Value {
+    let mut masked = arguments.clone();
+    if let Value::Object(map) = &mut masked {
+        for parameter in tool.hidden().iter().filter(|parameter| !parameter.overridable) {
+            if let Some(value) = map.get_mut(&parameter.name) {
+                *value = HIDDEN.into();
+            }
+        }
+    }
+    masked
+}
+
+/// A tool's name is bounded, but a caller may ask for anything.
+fn kept_name(name: &Arc<str>) -> Arc<str> {
+    if name.len() <= MAX_UNKNOWN_NAME {
+        return Arc::clone(name);
+    }
+    name[..name.floor_char_boundary(MAX_UNKNOWN_NAME)].into()
+}
