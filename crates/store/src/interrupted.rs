@@ -15,6 +15,10 @@ pub(crate) struct Interrupted(Mutex<Vec<CallRecord>>);
 
 impl Interrupted {
     pub(crate) fn add(&self, records: Vec<CallRecord>) {
+        if records.is_empty() {
+            return;
+        }
+        tracing::warn!(calls = records.len(), "closed calls whose process ended while they ran");
         let mut kept = self.0.lock();
         let room = MOST.saturating_sub(kept.len());
         kept.extend(records.into_iter().take(room));

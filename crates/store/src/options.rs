@@ -1,4 +1,4 @@
-//! How a store behaves. Every bound of the store is a field here.
+//! How a store behaves, and what it is bounded by.
 
 use std::time::Duration;
 

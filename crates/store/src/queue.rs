@@ -101,8 +101,12 @@ impl Queue {
     /// shares its processors with nobody.
     pub(crate) fn append(&self, record: CallRecord) {
         let mut inbox = self.inbox.lock();
-        inbox.waiting.records.push(record);
         inbox.appended += 1;
+        if inbox.ended {
+            // Nothing takes it any more, as a flush will say.
+            return;
+        }
+        inbox.waiting.records.push(record);
         let waiting = inbox.waiting.records.len();
         self.pending.fetch_add(1, Ordering::Relaxed);
         drop(inbox);
