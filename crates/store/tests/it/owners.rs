@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -40,14 +40,32 @@ fn orphan(path: &Path) {
     connection.execute("UPDATE intents SET owner = ?", [[7_u8; 16]]).unwrap();
 }
 
+/// A process that does not outlive the test, also where the test fails.
+struct Process(Child);
+
+impl Process {
+    fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Runs a test of this file as another process.
-fn start(test: &str, path: &Path) -> Child {
-    Command::new(std::env::current_exe().unwrap())
+fn start(test: &str, path: &Path) -> Process {
+    let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", &format!("owners::{test}"), "--nocapture"])
         .env(FILE, path)
         .stdout(Stdio::piped())
         .spawn()
-        .unwrap()
+        .unwrap();
+    Process(child)
 }
 
 fn file_to_work_on() -> Option<PathBuf> {
@@ -55,8 +73,8 @@ fn file_to_work_on() -> Option<PathBuf> {
 }
 
 /// The ids of the intents that a process says it holds, once it holds them.
-fn held(child: &mut Child) -> Vec<CallId> {
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+fn held(process: &mut Process) -> Vec<CallId> {
+    let lines = BufReader::new(process.0.stdout.take().unwrap()).lines().map(Result::unwrap);
     let lines = lines.skip_while(|line| !line.starts_with("holds "));
     lines.map_while(|line| line.strip_prefix("holds ")?.parse().ok()).collect()
 }
@@ -103,15 +121,14 @@ async fn what_a_killed_process_left_is_closed_once_by_many() {
     assert_eq!(count(&path, "intents"), ORPHANS as u32);
     assert_eq!(lock_files(&path).len(), 1);
 
-    child.kill().unwrap();
-    child.wait().unwrap();
+    child.kill();
     let openers: Vec<_> =
         (0..3).map(|_| start("opens_and_says_what_was_interrupted", &path)).collect();
     let mut closed = Vec::new();
-    for opener in openers {
-        let output = opener.wait_with_output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        let text = String::from_utf8(output.stdout).unwrap();
+    for mut opener in openers {
+        let mut text = String::new();
+        opener.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        assert!(opener.0.wait().unwrap().success(), "{text}");
         closed.extend(
             text.lines()
                 .filter_map(|line| Some(line.strip_prefix("closed ")?.parse::<CallId>().unwrap())),
@@ -161,8 +178,7 @@ async fn a_twin_does_not_wait_for_a_dead_process() {
     assert_eq!(again().await.unwrap(), Begun::Twin(orphans[1]));
     assert!(store.get(&tenant(), orphans[1]).await.unwrap().is_none(), "it still runs");
 
-    child.kill().unwrap();
-    child.wait().unwrap();
+    child.kill();
     assert_eq!(again().await.unwrap(), Begun::Twin(orphans[1]));
     let record = store.get(&tenant(), orphans[1]).await.unwrap().unwrap();
     assert_eq!(record.status, Status::Interrupted);
