@@ -6,7 +6,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use windlass::Error;
 
 use crate::fault::{is_busy, storage, unavailable};
@@ -23,6 +23,10 @@ const CHECKPOINT_PAGES: u32 = 4000;
 /// How large the log file may stay once it has been moved.
 const LOG_BYTES: u32 = 64 * 1024 * 1024;
 
+/// How long the writer waits for a lock before it looks whether it still
+/// should.
+const LOCK_SLICE: Duration = Duration::from_millis(100);
+
 /// What the writer keeps of the indexes in memory, in KiB.
 const CACHE_KIB: u32 = 64 * 1024;
 
@@ -37,7 +41,23 @@ pub fn writer(path: &Path, options: &Options) -> Result<Connection, Error> {
     schema::check(&connection, path)?;
     set_up(&connection, options).map_err(fault)?;
     schema::migrate(&mut connection, path)?;
+    connection.busy_timeout(options.busy_timeout.min(LOCK_SLICE)).map_err(fault)?;
     Ok(connection)
+}
+
+/// Begins a transaction that writes. Waits for another process until `give_up`
+/// says otherwise, which SQLite's own waiting does not ask for. Once a
+/// transaction has begun, it waits for nobody.
+pub(crate) fn lock<'a>(
+    connection: &'a Connection,
+    give_up: &dyn Fn() -> bool,
+) -> rusqlite::Result<Transaction<'a>> {
+    loop {
+        match Transaction::new_unchecked(connection, TransactionBehavior::Immediate) {
+            Err(error) if is_busy(&error) && !give_up() => {}
+            end => return end,
+        }
+    }
 }
 
 /// A connection that reads.

@@ -1,7 +1,8 @@
 //! Call records of windlass in SQLite.
 //!
 //! ```text
-//! append ─► Queue ─► Writer (one thread, group commit) ─► calls, call_stats, outputs
+//! begin, append ─► Queue ─► Writer (one thread, group commit) ─► Book (one transaction)
+//!                                  intents, keys, calls, call_stats, outputs ◄─┘
 //! get, query, summary, statistics, read_output ─► flush ─► Readers (a few read-only connections)
 //! ```
 //!
@@ -11,6 +12,12 @@
 //! thousand calls a second cost ten thousand rows but only fifty commits. A
 //! question first waits until what this process appended before is committed:
 //! whoever made a call finds its record.
+//!
+//! A call that may change something begins with an intent, which is committed
+//! before the call runs, together with the records that wait: one wait for the
+//! disk serves all. The transaction that brings the call's record takes the
+//! intent away. An intent whose process has ended becomes the record of an
+//! interrupted call when the store is opened next.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -29,7 +36,8 @@
 //! ```
 //!
 //! What is not here: redaction and capping (the engine's journal hands over
-//! finished records) and retention of records (nothing deletes a call).
+//! finished records), and who may run a call (the engine asks; the store says
+//! which call has a key).
 
 mod sqlite;
 
@@ -38,7 +46,15 @@ mod options;
 mod queue;
 mod writer;
 
+mod book;
+mod intents;
+mod interrupted;
+mod orphans;
 mod outputs;
+mod owner;
+mod retention;
+mod stats;
+
 mod read;
 mod readers;
 mod rows;

@@ -1,4 +1,4 @@
-//! How a store behaves. Every bound of the store is a field here.
+//! How a store behaves, and what it is bounded by.
 
 use std::time::Duration;
 
@@ -8,18 +8,27 @@ pub struct Options {
     /// How long the writer gathers records before it commits them together.
     pub commit_interval: Duration,
     /// How many records may wait to be committed. Beyond it the store says
-    /// that it does not keep up, and the engine starts no further call.
+    /// that it does not keep up, and the engine starts no further call. As many
+    /// calls may wait to begin; more are refused.
     pub queue: usize,
     /// What a commit survives.
     pub synchronous: Synchronous,
     /// How long a connection waits for a lock that another process holds.
     pub busy_timeout: Duration,
+    /// How long a store that closes tries to write what is left.
+    pub close_timeout: Duration,
     /// How many questions are answered at once.
     pub readers: usize,
     /// The size of all kept outputs together; the oldest go first.
     pub keep_outputs_bytes: u64,
     /// The size of one kept output; a larger one is refused.
     pub max_output_bytes: u64,
+    /// How many records are kept; beyond it the oldest go, with their keys and
+    /// outputs. Statistics are totals over all time and stay as they are.
+    pub keep_records: u64,
+    /// How long an idempotency key keeps calls one, from the first of them. The
+    /// key of a call that still runs is kept in any case.
+    pub keep_keys: Duration,
 }
 
 impl Default for Options {
@@ -29,9 +38,12 @@ impl Default for Options {
             queue: 16_384,
             synchronous: Synchronous::Normal,
             busy_timeout: Duration::from_secs(5),
+            close_timeout: Duration::from_secs(5),
             readers: 4,
             keep_outputs_bytes: 256 * 1024 * 1024,
             max_output_bytes: 64 * 1024 * 1024,
+            keep_records: 10_000_000,
+            keep_keys: Duration::from_hours(24),
         }
     }
 }

@@ -1,18 +1,20 @@
 //! Results that were too large for a model, kept whole for a while.
 
 use jiff::Timestamp;
-use rusqlite::{Connection, MAIN_DB, OptionalExtension, Transaction, TransactionBehavior};
+use rusqlite::{Connection, MAIN_DB, OptionalExtension, Transaction};
 use windlass::{CallId, OutputPart, TenantId};
 
+use crate::connect::lock;
 use crate::queue::KeepOutput;
 
 /// Keeps outputs, and lets the oldest go until all fit into `room` bytes.
 pub(crate) fn keep(
-    connection: &mut Connection,
+    connection: &Connection,
     outputs: &[KeepOutput],
     room: u64,
+    give_up: &dyn Fn() -> bool,
 ) -> rusqlite::Result<()> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let transaction = lock(connection, give_up)?;
     let mut total: i64 =
         transaction.query_row("SELECT bytes FROM output_total", [], |row| row.get(0))?;
     for output in outputs {
@@ -26,6 +28,28 @@ pub(crate) fn keep(
     }
     transaction.execute("UPDATE output_total SET bytes = ?", [total])?;
     transaction.commit()
+}
+
+/// Removes the outputs of a tenant's calls before this one, but for calls that
+/// run.
+pub(crate) fn forget_before(
+    connection: &Connection,
+    tenant: &str,
+    id: &[u8],
+) -> rusqlite::Result<()> {
+    let freed = connection
+        .prepare_cached(
+            "DELETE FROM outputs INDEXED BY outputs_by_id
+             WHERE tenant = ? AND id < ? AND NOT EXISTS (
+                 SELECT 1 FROM intents WHERE tenant = outputs.tenant AND id = outputs.id)
+             RETURNING size",
+        )?
+        .query_map((tenant, id), |row| row.get::<_, i64>(0))?
+        .sum::<rusqlite::Result<i64>>()?;
+    if freed > 0 {
+        connection.execute("UPDATE output_total SET bytes = bytes - ?", [freed])?;
+    }
+    Ok(())
 }
 
 /// A part of an output.

@@ -1,7 +1,7 @@
-//! What the store and its writer share: the records that wait, and how far
+//! What the store and its writer share: what waits to be written, and how far
 //! the writer has come.
 //!
-//! Appending takes one short lock. The writer swaps the whole list for an
+//! Appending takes one short lock. The writer swaps the whole batch for an
 //! empty one, so the lock is never held while anything is written.
 
 use std::mem;
@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
-use windlass::{CallId, CallRecord, Error, TenantId};
+use windlass::{Begun, CallId, CallRecord, Error, Intent, TenantId};
 
+use crate::fault::unavailable;
 use crate::options::Options;
 
-/// Records on their way to the writer.
+/// Records, intents and outputs on their way to the writer.
 pub(crate) struct Queue {
     inbox: Mutex<Inbox>,
     /// Wakes the writer.
@@ -23,16 +24,32 @@ pub(crate) struct Queue {
     pending: AtomicUsize,
     limit: usize,
     commit_interval: Duration,
+    close_timeout: Duration,
 }
 
 struct Inbox {
-    records: Vec<CallRecord>,
-    outputs: Vec<KeepOutput>,
+    waiting: Batch,
     /// How many records were ever appended.
     appended: u64,
     /// Somebody waits: do not gather any longer.
     hurry: bool,
-    closing: bool,
+    /// Set when the store closes: until when to try to write what is left.
+    close_by: Option<Instant>,
+    /// There is no writer any more.
+    ended: bool,
+}
+
+/// What is written together.
+pub(crate) struct Batch {
+    pub(crate) begins: Vec<Begin>,
+    pub(crate) records: Vec<CallRecord>,
+    pub(crate) outputs: Vec<KeepOutput>,
+}
+
+/// An intent to keep, and who waits for it.
+pub(crate) struct Begin {
+    pub(crate) intent: Intent,
+    pub(crate) done: oneshot::Sender<Result<Begun, Error>>,
 }
 
 /// An output to keep, and who waits for it.
@@ -65,23 +82,18 @@ impl Queue {
     pub(crate) fn new(options: &Options) -> Self {
         Self {
             inbox: Mutex::new(Inbox {
-                records: Self::buffer(options),
-                outputs: Vec::new(),
+                waiting: Batch::new(options),
                 appended: 0,
                 hurry: false,
-                closing: false,
+                close_by: None,
+                ended: false,
             }),
             wake: Condvar::new(),
             pending: AtomicUsize::new(0),
             limit: options.queue.max(1),
             commit_interval: options.commit_interval,
+            close_timeout: options.close_timeout,
         }
-    }
-
-    /// Room for what gathers before the writer comes, so that no append pays
-    /// for growing the list.
-    pub(crate) fn buffer(options: &Options) -> Vec<CallRecord> {
-        Vec::with_capacity(options.queue.min(16_384))
     }
 
     /// Takes a record. The writer is woken by the first record and by the one
@@ -89,9 +101,13 @@ impl Queue {
     /// shares its processors with nobody.
     pub(crate) fn append(&self, record: CallRecord) {
         let mut inbox = self.inbox.lock();
-        inbox.records.push(record);
         inbox.appended += 1;
-        let waiting = inbox.records.len();
+        if inbox.ended {
+            // Nothing takes it any more, as a flush will say.
+            return;
+        }
+        inbox.waiting.records.push(record);
+        let waiting = inbox.waiting.records.len();
         self.pending.fetch_add(1, Ordering::Relaxed);
         drop(inbox);
         if waiting == 1 || waiting == self.enough() {
@@ -99,11 +115,32 @@ impl Queue {
         }
     }
 
+    /// Takes an intent, to be written at once; refuses it where too many wait.
+    pub(crate) fn begin(&self, begin: Begin) -> Result<(), Error> {
+        let mut inbox = self.inbox.lock();
+        if inbox.waiting.begins.len() >= self.limit {
+            return Err(unavailable(format!(
+                "{} calls wait for the record store already; try again later",
+                self.limit
+            )));
+        }
+        // Where there is no writer, dropping it tells who waits.
+        if !inbox.ended {
+            inbox.waiting.begins.push(begin);
+            inbox.hurry = true;
+        }
+        drop(inbox);
+        self.wake.notify_one();
+        Ok(())
+    }
+
     /// Takes an output, to be written at once.
     pub(crate) fn keep(&self, output: KeepOutput) {
         let mut inbox = self.inbox.lock();
-        inbox.outputs.push(output);
-        inbox.hurry = true;
+        if !inbox.ended {
+            inbox.waiting.outputs.push(output);
+            inbox.hurry = true;
+        }
         drop(inbox);
         self.wake.notify_one();
     }
@@ -124,12 +161,17 @@ impl Queue {
 
     /// Lets the writer write what is left and end.
     pub(crate) fn close(&self) {
-        self.inbox.lock().closing = true;
+        self.inbox.lock().close_by = Some(Instant::now() + self.close_timeout);
         self.wake.notify_one();
     }
 
     pub(crate) fn keeps_up(&self) -> bool {
         self.pending.load(Ordering::Relaxed) < self.limit
+    }
+
+    /// The writer's side: whether the store closes and has tried long enough.
+    pub(crate) fn gives_up(&self) -> bool {
+        self.inbox.lock().close_by.is_some_and(|end| Instant::now() >= end)
     }
 
     /// The writer's side: says that records are committed.
@@ -138,19 +180,14 @@ impl Queue {
     }
 
     /// The writer's side: waits until there is something to write, gathers for
-    /// the commit interval, and swaps it into the given empty lists. Whatever
+    /// the commit interval, and swaps it into the given empty batch. Whatever
     /// waits already has come at `earliest` or later.
-    pub(crate) fn next(
-        &self,
-        records: &mut Vec<CallRecord>,
-        outputs: &mut Vec<KeepOutput>,
-        earliest: Instant,
-    ) -> Next {
+    pub(crate) fn next(&self, batch: &mut Batch, earliest: Instant) -> Next {
         let mut inbox = self.inbox.lock();
         let mut first = earliest;
-        while inbox.is_empty() {
+        while inbox.waiting.is_empty() {
             inbox.hurry = false;
-            if inbox.closing {
+            if inbox.close_by.is_some() {
                 return Next::End;
             }
             self.wake.wait(&mut inbox);
@@ -158,13 +195,13 @@ impl Queue {
         }
         self.gather(&mut inbox, first + self.commit_interval);
         inbox.hurry = false;
-        mem::swap(&mut inbox.records, records);
-        mem::swap(&mut inbox.outputs, outputs);
+        mem::swap(&mut inbox.waiting, batch);
         Next::Write
     }
 
     fn gather(&self, inbox: &mut MutexGuard<'_, Inbox>, until: Instant) {
-        while !inbox.hurry && !inbox.closing && inbox.records.len() < self.enough() {
+        let enough = self.enough();
+        while !inbox.hurry && inbox.close_by.is_none() && inbox.waiting.records.len() < enough {
             if self.wake.wait_until(inbox, until).timed_out() {
                 break;
             }
@@ -172,18 +209,31 @@ impl Queue {
     }
 
     /// The writer's side: waits after a failure, but not when somebody is in a
-    /// hurry. Returns the outputs that came in the meantime, which do not wait
-    /// for better times, and whether the store is closing.
-    pub(crate) fn pause(&self, time: Duration) -> (Vec<KeepOutput>, bool) {
-        let until = Instant::now() + time;
+    /// hurry. Takes the intents that came in the meantime, to be tried with the
+    /// records that wait, and returns the outputs, which do not wait for better
+    /// times.
+    pub(crate) fn pause(&self, time: Duration, begins: &mut Vec<Begin>) -> Vec<KeepOutput> {
+        let mut until = Instant::now() + time;
         let mut inbox = self.inbox.lock();
-        while !inbox.hurry && !inbox.closing {
+        while !inbox.hurry {
+            until = inbox.close_by.map_or(until, |end| end.min(until));
             if self.wake.wait_until(&mut inbox, until).timed_out() {
                 break;
             }
         }
         inbox.hurry = false;
-        (mem::take(&mut inbox.outputs), inbox.closing)
+        begins.append(&mut inbox.waiting.begins);
+        mem::take(&mut inbox.waiting.outputs)
+    }
+
+    /// The writer's side: nothing will be written any more. Whoever waits hears
+    /// of it. Returns how many records are lost.
+    pub(crate) fn end(&self) -> usize {
+        let mut inbox = self.inbox.lock();
+        inbox.ended = true;
+        inbox.waiting.begins.clear();
+        inbox.waiting.outputs.clear();
+        mem::take(&mut inbox.waiting.records).len()
     }
 
     /// How many records are worth a commit of their own.
@@ -192,8 +242,18 @@ impl Queue {
     }
 }
 
-impl Inbox {
+impl Batch {
+    /// An empty one, with room for what gathers before the writer comes, so
+    /// that no append pays for growing the list.
+    pub(crate) fn new(options: &Options) -> Self {
+        Self {
+            begins: Vec::new(),
+            records: Vec::with_capacity(options.queue.min(16_384)),
+            outputs: Vec::new(),
+        }
+    }
+
     fn is_empty(&self) -> bool {
-        self.records.is_empty() && self.outputs.is_empty()
+        self.begins.is_empty() && self.records.is_empty() && self.outputs.is_empty()
     }
 }

@@ -20,7 +20,7 @@ macro_rules! columns {
     () => {
         "tenant, id, call_ref, tool, user, caller_id, caller_type, conversation, workflow, \
          parent, status, error_kind, error_message, attempts, queue_us, run_us, created_us, \
-         arguments, result"
+         arguments, result, error_feedback, details"
     };
 }
 
@@ -31,13 +31,13 @@ pub(crate) const COLUMNS: &str = columns!();
 const INSERT: &str = concat!(
     "INSERT INTO calls (",
     columns!(),
-    ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 );
 
 const INSERT_NEW: &str = concat!(
     "INSERT INTO calls (",
     columns!(),
-    ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+    ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 );
 
 /// Inserts records. Fails where one of them is there already.
@@ -64,19 +64,15 @@ fn bind(
     record: &CallRecord,
     json: &mut Vec<u8>,
 ) -> rusqlite::Result<()> {
-    let caller = &*record.caller;
     let error = record.error.as_ref();
-    let mut row = Binder { statement, bound: 0 };
-    row.put(caller.tenant.as_str())?;
-    row.put(record.id.uuid().as_bytes().as_slice())?;
-    row.put(record.call_ref.as_deref())?;
-    row.put(&*record.tool_name)?;
-    row.put(caller.user.as_deref())?;
-    row.put(caller.caller_id.as_deref())?;
-    row.put(caller.caller_type.name())?;
-    row.put(caller.conversation.as_deref())?;
-    row.put(caller.workflow.as_deref())?;
-    row.put(caller.parent.map(|parent| parent.uuid().into_bytes()))?;
+    let mut row = Binder::new(statement);
+    bind_caller(
+        &mut row,
+        &record.caller,
+        record.id,
+        record.call_ref.as_deref(),
+        &record.tool_name,
+    )?;
     row.put(status_code(record.status))?;
     row.put(error.map(|error| error.kind.name()))?;
     row.put(error.map(|error| error.message.as_str()))?;
@@ -86,19 +82,48 @@ fn bind(
     row.put(record.created_at.as_microsecond())?;
     row.put(text(&*record.arguments, json)?)?;
     match &record.result {
-        Some(result) => row.put(text(&**result, json)?),
+        Some(result) => row.put(text(&**result, json)?)?,
+        None => row.put(None::<&str>)?,
+    }
+    row.put(error.and_then(|error| error.feedback.as_deref()))?;
+    match &record.details {
+        Some(details) => row.put(text(&**details, json)?),
         None => row.put(None::<&str>),
     }
 }
 
+/// The first ten columns, which calls and intents share.
+pub(crate) fn bind_caller(
+    row: &mut Binder<'_, '_>,
+    caller: &Caller,
+    id: CallId,
+    call_ref: Option<&str>,
+    tool: &str,
+) -> rusqlite::Result<()> {
+    row.put(caller.tenant.as_str())?;
+    row.put(id.uuid().as_bytes().as_slice())?;
+    row.put(call_ref)?;
+    row.put(tool)?;
+    row.put(caller.user.as_deref())?;
+    row.put(caller.caller_id.as_deref())?;
+    row.put(caller.caller_type.name())?;
+    row.put(caller.conversation.as_deref())?;
+    row.put(caller.workflow.as_deref())?;
+    row.put(caller.parent.map(|parent| parent.uuid().into_bytes()))
+}
+
 /// Binds values from left to right.
-struct Binder<'a, 's> {
+pub(crate) struct Binder<'a, 's> {
     statement: &'a mut Statement<'s>,
     bound: usize,
 }
 
-impl Binder<'_, '_> {
-    fn put(&mut self, value: impl ToSql) -> rusqlite::Result<()> {
+impl<'a, 's> Binder<'a, 's> {
+    pub(crate) fn new(statement: &'a mut Statement<'s>) -> Self {
+        Self { statement, bound: 0 }
+    }
+
+    pub(crate) fn put(&mut self, value: impl ToSql) -> rusqlite::Result<()> {
         self.bound += 1;
         self.statement.raw_bind_parameter(self.bound, value)
     }
@@ -106,7 +131,7 @@ impl Binder<'_, '_> {
 
 /// A value as JSON text, in a buffer that is used again for the next one:
 /// SQLite takes its own copy when it is bound.
-fn text<'a>(
+pub(crate) fn text<'a>(
     value: &impl serde::Serialize,
     json: &'a mut Vec<u8>,
 ) -> rusqlite::Result<ToSqlOutput<'a>> {
@@ -120,15 +145,7 @@ fn text<'a>(
 pub(crate) fn read_record(row: &Row<'_>) -> rusqlite::Result<CallRecord> {
     let kind: Option<String> = row.get(11)?;
     let message: Option<String> = row.get(12)?;
-    let caller = Caller {
-        tenant: TenantId::new(row.get::<_, Arc<str>>(0)?),
-        user: row.get(4)?,
-        caller_id: row.get(5)?,
-        caller_type: CallerType::from_name(row.get_ref(6)?.as_str()?).unwrap_or_default(),
-        conversation: row.get(7)?,
-        workflow: row.get(8)?,
-        parent: row.get::<_, Option<[u8; 16]>>(9)?.map(|id| Uuid::from_bytes(id).into()),
-    };
+    let feedback: Option<String> = row.get(19)?;
     Ok(CallRecord {
         id: read_id(row, 1)?,
         call_ref: row.get(2)?,
@@ -140,20 +157,36 @@ pub(crate) fn read_record(row: &Row<'_>) -> rusqlite::Result<CallRecord> {
             // A kind that a newer windlass knows.
             kind: ErrorKind::from_name(&kind).unwrap_or(ErrorKind::Internal),
             message: message.unwrap_or_default(),
-            feedback: None,
+            feedback,
         }),
-        caller: Arc::new(caller),
+        caller: Arc::new(read_caller(row)?),
         attempts: row.get(13)?,
         queue_wait: read_duration(row, 14)?,
         run_time: read_duration(row, 15)?,
         created_at: read_timestamp(row, 16)?,
-        details: None,
+        details: row
+            .get_ref(20)?
+            .as_str_or_null()?
+            .and_then(|json| serde_json::from_str(json).ok()),
+    })
+}
+
+/// Reads what [`bind_caller`] has bound of the caller.
+pub(crate) fn read_caller(row: &Row<'_>) -> rusqlite::Result<Caller> {
+    Ok(Caller {
+        tenant: TenantId::new(row.get::<_, Arc<str>>(0)?),
+        user: row.get(4)?,
+        caller_id: row.get(5)?,
+        caller_type: CallerType::from_name(row.get_ref(6)?.as_str()?).unwrap_or_default(),
+        conversation: row.get(7)?,
+        workflow: row.get(8)?,
+        parent: row.get::<_, Option<[u8; 16]>>(9)?.map(|id| Uuid::from_bytes(id).into()),
     })
 }
 
 /// JSON may be written deeper than it may be read (127 levels). One such
 /// record must not take the page that it is on with it, so it is shown as text.
-fn read_arguments(json: &str) -> Value {
+pub(crate) fn read_arguments(json: &str) -> Value {
     serde_json::from_str(json).unwrap_or_else(|_| Value::String(json.to_owned()))
 }
 
@@ -178,7 +211,7 @@ fn read_duration(row: &Row<'_>, column: usize) -> rusqlite::Result<Duration> {
     Ok(Duration::from_micros(u64::try_from(micros).unwrap_or_default()))
 }
 
-fn read_timestamp(row: &Row<'_>, column: usize) -> rusqlite::Result<Timestamp> {
+pub(crate) fn read_timestamp(row: &Row<'_>, column: usize) -> rusqlite::Result<Timestamp> {
     let micros = row.get(column)?;
     Timestamp::from_microsecond(micros)
         .map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, micros))

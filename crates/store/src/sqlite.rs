@@ -10,9 +10,12 @@ use windlass::{
     RecordPage, RecordStore, Statistics, Summary, TenantId,
 };
 
+use crate::book::Book;
 use crate::fault::unavailable;
+use crate::interrupted::Interrupted;
 use crate::options::Options;
-use crate::queue::{KeepOutput, Progress, Queue};
+use crate::owner::Owner;
+use crate::queue::{Begin, KeepOutput, Progress, Queue};
 use crate::readers::Readers;
 use crate::writer::Writer;
 use crate::{connect, outputs, read};
@@ -22,12 +25,17 @@ use crate::{connect, outputs, read};
 /// Records are expected once, under the UUIDv7 of the time of their call; a
 /// second record with the id of a kept one is ignored. Questions must be asked
 /// inside a tokio runtime. Dropping the store writes what is queued and waits
-/// for it.
+/// for it, but no longer than [`Options::close_timeout`].
+///
+/// A process that keeps intents holds a lock on a file beside the database,
+/// `NAME-owner-ID`, which goes away when the store is closed. Calls whose
+/// process has ended are closed as interrupted by whoever opens the store next.
 pub struct SqliteStore {
     path: PathBuf,
     queue: Arc<Queue>,
     progress: watch::Receiver<Progress>,
     readers: Readers,
+    interrupted: Arc<Interrupted>,
     max_output_bytes: u64,
     writer: Option<JoinHandle<()>>,
 }
@@ -57,14 +65,33 @@ impl SqliteStore {
         let (sender, progress) = watch::channel(Progress::default());
         let max_output_bytes = options.max_output_bytes.min(options.keep_outputs_bytes);
         let readers = Readers::new(path.clone(), options.clone());
-        let writer = Writer::new(connection, path.clone(), options, Arc::clone(&queue), sender);
+        let interrupted = Arc::new(Interrupted::default());
+        let book =
+            Book::new(connection, Owner::new(&path), options.keep_records, options.keep_keys);
+        let mut writer = Writer::new(
+            book,
+            path.clone(),
+            options,
+            Arc::clone(&queue),
+            sender,
+            Arc::clone(&interrupted),
+        );
+        writer.close_orphans();
         let writer = thread::Builder::new()
             .name("windlass-records".to_owned())
             .spawn(move || writer.run())
             .map_err(|cause| {
                 unavailable("cannot start the thread that writes records").with_source(cause)
             })?;
-        Ok(Self { path, queue, progress, readers, max_output_bytes, writer: Some(writer) })
+        Ok(Self {
+            path,
+            queue,
+            progress,
+            readers,
+            interrupted,
+            max_output_bytes,
+            writer: Some(writer),
+        })
     }
 
     /// The file.
@@ -82,8 +109,20 @@ impl RecordStore for SqliteStore {
         self.queue.append(record);
     }
 
-    fn begin(&self, _intent: Intent) -> BoxFuture<'_, Result<Begun, Error>> {
-        Box::pin(std::future::ready(Ok(Begun::New)))
+    fn keeps_intents(&self) -> bool {
+        true
+    }
+
+    fn begin(&self, intent: Intent) -> BoxFuture<'_, Result<Begun, Error>> {
+        Box::pin(async move {
+            let (done, answer) = oneshot::channel();
+            self.queue.begin(Begin { intent, done })?;
+            answer.await.unwrap_or_else(|_| Err(self.writer_ended()))
+        })
+    }
+
+    fn take_interrupted(&self) -> Vec<CallRecord> {
+        self.interrupted.take()
     }
 
     fn keeps_up(&self) -> bool {
@@ -176,9 +215,6 @@ impl RecordStore for SqliteStore {
                     "the output of call {id} has {size} bytes, more than the {} that are kept",
                     self.max_output_bytes
                 )));
-            }
-            if self.progress.has_changed().is_err() {
-                return Err(self.writer_ended());
             }
             let (done, answer) = oneshot::channel();
             self.queue.keep(KeepOutput { tenant: tenant.clone(), id, bytes: output, done });

@@ -3,23 +3,23 @@
 //! It owns the connection that writes, and a batch stays with it until it is
 //! committed: when the disk is full or another process holds the lock, it
 //! tries again and again, nothing is lost, and the queue fills up until the
-//! engine holds back. Statistics are counted in the same transaction as the
-//! records, so the two never disagree.
+//! engine holds back. Intents do not wait like that: whoever wants to begin a
+//! call hears of the first attempt, and one that comes during an outage is
+//! reason enough for an attempt at once.
 
-use std::collections::HashMap;
+use std::mem;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::watch;
-use windlass::{CallRecord, Error, Status, TenantId};
+use windlass::{CallRecord, Error};
 
-use crate::fault::{is_duplicate, storage};
+use crate::book::{Book, Entered};
+use crate::fault::{storage, unavailable};
+use crate::interrupted::Interrupted;
 use crate::options::Options;
-use crate::outputs;
-use crate::queue::{KeepOutput, Next, Progress, Queue};
-use crate::rows::{NEVER_RAN, insert_new, insert_records, status_code};
+use crate::queue::{Batch, Begin, KeepOutput, Next, Progress, Queue};
 
 /// Rows in one transaction: more would keep records out of sight for longer.
 const TRANSACTION_ROWS: usize = 8192;
@@ -27,100 +27,130 @@ const TRANSACTION_ROWS: usize = 8192;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// How often a closing store tries to write what is left.
-const LAST_ATTEMPTS: u32 = 3;
+/// How long an attempt waits for a lock once another one has failed: whoever
+/// asks to begin a call then should not wait long to hear that it cannot.
+const OUTAGE_PATIENCE: Duration = Duration::from_millis(500);
 
 pub(crate) struct Writer {
-    connection: Connection,
+    book: Book,
     path: PathBuf,
     options: Options,
     queue: Arc<Queue>,
     progress: watch::Sender<Progress>,
-    counts: Counts,
+    interrupted: Arc<Interrupted>,
     outage: Option<Outage>,
+    /// Some intents of processes that have ended could not be closed yet.
+    orphans_left: bool,
 }
-
-/// Calls by tenant, tool, status and run-time bucket.
-type Counts = HashMap<(TenantId, Arc<str>, Status, Option<u32>), u64, ahash::RandomState>;
 
 /// A time in which nothing can be written.
 struct Outage {
     since: Instant,
     pause: Duration,
-    attempts_while_closing: u32,
 }
 
 impl Writer {
     pub(crate) fn new(
-        connection: Connection,
+        book: Book,
         path: PathBuf,
         options: Options,
         queue: Arc<Queue>,
         progress: watch::Sender<Progress>,
+        interrupted: Arc<Interrupted>,
     ) -> Self {
-        Self { connection, path, options, queue, progress, counts: Counts::default(), outage: None }
+        Self {
+            book,
+            path,
+            options,
+            queue,
+            progress,
+            interrupted,
+            outage: None,
+            orphans_left: false,
+        }
+    }
+
+    /// Closes what processes that have ended left behind. Where that fails,
+    /// because the disk is full say, the store can be read all the same, and
+    /// it is tried again after each commit that succeeds: an intent or a
+    /// record that can be written says that the orphans can be, too.
+    pub(crate) fn close_orphans(&mut self) {
+        let give_up = patience(&self.queue, self.options.busy_timeout);
+        let interrupted = &self.interrupted;
+        let end = self.book.close_orphans(&give_up, |records| interrupted.add(records));
+        self.orphans_left = end.is_err();
+        if let Err(cause) = end {
+            let error = storage(&self.path, "close the calls that were interrupted", cause);
+            tracing::error!(%error, "interrupted calls stay open until they can be written");
+        }
     }
 
     /// Writes until the queue is closed and empty.
     pub(crate) fn run(mut self) {
-        let mut records = Queue::buffer(&self.options);
-        let mut outputs = Vec::new();
+        let mut batch = Batch::new(&self.options);
         let mut taken = Instant::now();
         let queue = Arc::clone(&self.queue);
-        while queue.next(&mut records, &mut outputs, taken) == Next::Write {
+        while queue.next(&mut batch, taken) == Next::Write {
             taken = Instant::now();
-            self.write_outputs(&mut outputs);
-            self.write_records(&records);
-            records.clear();
+            self.write_outputs(&mut batch.outputs);
+            let lost = self.write(mem::take(&mut batch.begins), &batch.records);
+            if lost > 0 {
+                tracing::error!(
+                    lost = lost + queue.end(),
+                    file = %self.path.display(),
+                    "the record store closes without its last records"
+                );
+                return;
+            }
+            batch.records.clear();
         }
     }
 
-    /// Writes a batch, however long it takes.
-    fn write_records(&mut self, mut records: &[CallRecord]) {
-        while !records.is_empty() {
+    /// Writes a batch, however long it takes. Returns how many records are
+    /// left because the store closes.
+    fn write(&mut self, mut begins: Vec<Begin>, mut records: &[CallRecord]) -> usize {
+        loop {
+            self.make_known(&mut begins);
+            if begins.is_empty() && records.is_empty() {
+                return 0;
+            }
             let (part, rest) = records.split_at(records.len().min(TRANSACTION_ROWS));
-            match self.commit(part) {
-                Ok(()) => {
-                    self.succeeded(part.len());
+            let give_up = patience(&self.queue, self.patience());
+            match self.book.enter(&begins, part, &give_up) {
+                Ok(entered) => {
+                    self.succeeded(part.len(), mem::take(&mut begins), entered);
                     records = rest;
                 }
                 Err(cause) => {
-                    if !self.failed(cause) {
-                        tracing::error!(
-                            lost = records.len(),
-                            file = %self.path.display(),
-                            "the record store closes without its last records"
-                        );
-                        return;
+                    self.failed(cause, mem::take(&mut begins));
+                    if records.is_empty() {
+                        return 0;
                     }
+                    if self.queue.gives_up() {
+                        return records.len();
+                    }
+                    self.pause(&mut begins);
                 }
             }
         }
     }
 
-    fn commit(&mut self, records: &[CallRecord]) -> rusqlite::Result<()> {
-        match self.try_commit(records, insert_all) {
-            // Rare, and then worth finding out which one: whatever was
-            // committed before stays, and is counted once.
-            Err(error) if is_duplicate(&error) => self.try_commit(records, insert_missing),
-            end => end,
+    /// Before the first intent is written, others must be able to see that its
+    /// owner lives. Whoever has gone away in the meantime will run nothing.
+    fn make_known(&mut self, begins: &mut Vec<Begin>) {
+        begins.retain(|begin| !begin.done.is_closed());
+        if begins.is_empty() {
+            return;
+        }
+        if let Err(cause) = self.book.hold() {
+            let error =
+                unavailable(format!("cannot lock a file beside {}: {cause}", self.path.display()))
+                    .with_source(cause);
+            refuse(mem::take(begins), &error);
         }
     }
 
-    fn try_commit(
-        &mut self,
-        records: &[CallRecord],
-        insert: fn(&Transaction<'_>, &[CallRecord], &mut Counts) -> rusqlite::Result<()>,
-    ) -> rusqlite::Result<()> {
-        self.counts.clear();
-        let transaction =
-            self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        insert(&transaction, records, &mut self.counts)?;
-        add_counts(&transaction, &self.counts)?;
-        transaction.commit()
-    }
-
-    fn succeeded(&mut self, records: usize) {
+    fn succeeded(&mut self, records: usize, begins: Vec<Begin>, entered: Entered) {
         if let Some(outage) = self.outage.take() {
             tracing::info!(
                 file = %self.path.display(),
@@ -128,29 +158,48 @@ impl Writer {
                 "the record store can be written again"
             );
         }
-        self.queue.committed(records);
-        self.progress.send_modify(|progress| progress.committed += records as u64);
+        if records > 0 {
+            self.queue.committed(records);
+            self.progress.send_modify(|progress| progress.committed += records as u64);
+        }
+        self.interrupted.add(entered.interrupted);
+        for (begin, begun) in begins.into_iter().zip(entered.begun) {
+            // Who asked may have gone away; the call's record comes all the same.
+            let _ = begin.done.send(Ok(begun));
+        }
+        if self.orphans_left {
+            self.close_orphans();
+        }
     }
 
-    /// Tells those who wait, then pauses. Returns whether to try again.
-    fn failed(&mut self, cause: rusqlite::Error) -> bool {
+    /// Tells those who wait.
+    fn failed(&mut self, cause: rusqlite::Error, begins: Vec<Begin>) {
         let error = storage(&self.path, "write call records", cause);
-        let outage = self.outage.get_or_insert_with(|| {
+        self.outage.get_or_insert_with(|| {
             tracing::error!(%error, "call records are kept in memory until they can be written");
-            Outage { since: Instant::now(), pause: SHORTEST_PAUSE, attempts_while_closing: 0 }
+            Outage { since: Instant::now(), pause: SHORTEST_PAUSE }
         });
-        let pause = outage.pause;
-        outage.pause = (pause * 2).min(LONGEST_PAUSE);
         self.progress.send_modify(|progress| {
             progress.failures += 1;
             progress.error = Some(error.clone());
         });
-        let (outputs, closing) = self.queue.pause(pause);
-        answer(outputs, &Err(error));
-        if closing {
-            outage.attempts_while_closing += 1;
+        refuse(begins, &error);
+    }
+
+    /// Waits before the next attempt, longer each time.
+    fn pause(&mut self, begins: &mut Vec<Begin>) {
+        let Some(outage) = &mut self.outage else { return };
+        let pause = outage.pause;
+        outage.pause = (pause * 2).min(LONGEST_PAUSE);
+        let outputs = self.queue.pause(pause, begins);
+        if let Some(error) = self.progress.borrow().error.clone() {
+            answer(outputs, &Err(error));
         }
-        outage.attempts_while_closing < LAST_ATTEMPTS
+    }
+
+    fn patience(&self) -> Duration {
+        let patience = self.options.busy_timeout;
+        if self.outage.is_some() { patience.min(OUTAGE_PATIENCE) } else { patience }
     }
 
     /// Unlike records, outputs are tried once: whoever asked is still there to
@@ -159,9 +208,32 @@ impl Writer {
         if outputs.is_empty() {
             return;
         }
-        let end = outputs::keep(&mut self.connection, outputs, self.options.keep_outputs_bytes)
+        let give_up = patience(&self.queue, self.patience());
+        let end = self
+            .book
+            .keep_outputs(outputs, self.options.keep_outputs_bytes, &give_up)
             .map_err(|cause| storage(&self.path, "keep an output", cause));
         answer(outputs.drain(..), &end);
+    }
+}
+
+impl Drop for Writer {
+    /// Also when it panics, so that nobody waits for ever.
+    fn drop(&mut self) {
+        self.queue.end();
+    }
+}
+
+/// When to give up waiting for a lock.
+fn patience(queue: &Arc<Queue>, time: Duration) -> impl Fn() -> bool + use<> {
+    let queue = Arc::clone(queue);
+    let began = Instant::now();
+    move || began.elapsed() >= time || queue.gives_up()
+}
+
+fn refuse(begins: Vec<Begin>, error: &Error) {
+    for begin in begins {
+        let _ = begin.done.send(Err(error.clone()));
     }
 }
 
@@ -170,46 +242,4 @@ fn answer(outputs: impl IntoIterator<Item = KeepOutput>, end: &Result<(), Error>
         // Who asked may have gone away.
         let _ = output.done.send(end.clone());
     }
-}
-
-fn insert_all(
-    transaction: &Transaction<'_>,
-    records: &[CallRecord],
-    counts: &mut Counts,
-) -> rusqlite::Result<()> {
-    insert_records(transaction, records)?;
-    records.iter().for_each(|record| count(record, counts));
-    Ok(())
-}
-
-fn insert_missing(
-    transaction: &Transaction<'_>,
-    records: &[CallRecord],
-    counts: &mut Counts,
-) -> rusqlite::Result<()> {
-    for record in records {
-        if insert_new(transaction, record)? {
-            count(record, counts);
-        }
-    }
-    Ok(())
-}
-
-fn count(record: &CallRecord, counts: &mut Counts) {
-    let key =
-        (record.caller.tenant.clone(), record.counted_as(), record.status, record.run_bucket());
-    *counts.entry(key).or_default() += 1;
-}
-
-fn add_counts(transaction: &Transaction<'_>, counts: &Counts) -> rusqlite::Result<()> {
-    let mut statement = transaction.prepare_cached(
-        "INSERT INTO call_stats (tenant, tool, status, bucket, count) VALUES (?, ?, ?, ?, ?)
-         ON CONFLICT DO UPDATE SET count = count + excluded.count",
-    )?;
-    for ((tenant, tool, status, bucket), &count) in counts {
-        let count = i64::try_from(count).unwrap_or(i64::MAX);
-        let bucket = bucket.map_or(NEVER_RAN, i64::from);
-        statement.execute((tenant.as_str(), &**tool, status_code(*status), bucket, count))?;
-    }
-    Ok(())
 }

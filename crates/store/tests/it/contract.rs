@@ -7,8 +7,8 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use windlass::{
-    CallId, CallRecord, Caller, Content, ErrorKind, MemoryStore, Output, PageRequest, RecordFilter,
-    RecordStore, Status, TenantId, Truncated,
+    CallId, CallRecord, Caller, Content, Details, ErrorKind, FailedAttempt, MemoryStore, Output,
+    PageRequest, RecordFilter, RecordStore, RecordedError, Status, TenantId, Truncated,
 };
 use windlass_store::SqliteStore;
 
@@ -81,9 +81,37 @@ async fn a_record_comes_back_as_it_was(store: &dyn RecordStore) {
         call_ref: Some("toolu_01".into()),
         result: Some(Arc::new(output)),
         attempts: 3,
+        details: Some(Box::new(Details {
+            failed_attempts: vec![
+                FailedAttempt {
+                    error: RecordedError {
+                        kind: ErrorKind::Network,
+                        message: "no route".into(),
+                        feedback: Some("Try \"again\".".into()),
+                    },
+                    // Not every reader of numbers gets this one right.
+                    execution_time: 31.245270191439438,
+                    delay: 1.0e-7,
+                },
+                FailedAttempt {
+                    error: RecordedError {
+                        kind: ErrorKind::Timeout,
+                        message: String::new(),
+                        feedback: None,
+                    },
+                    execution_time: 0.5,
+                    delay: 0.0,
+                },
+            ],
+            idempotency_key: Some("order-17".into()),
+            same_as: Some(CallId::at(start())),
+        })),
         ..by(detailed(), call(1))
     };
-    let records = [full, call(2), failed(ErrorKind::Timeout, call(3))];
+    let mut told = failed(ErrorKind::ToolError, call(4));
+    told.error.as_mut().unwrap().feedback = Some("问 the user".into());
+    told.details = Some(Box::default());
+    let records = [full, call(2), failed(ErrorKind::Timeout, call(3)), told];
     for record in &records {
         store.append(record.clone());
     }

@@ -116,8 +116,37 @@ fn a_newer_database_is_refused() {
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     assert_eq!(
         refusal(&path),
-        "cannot open the record store: FILE has version 99, this windlass knows versions up to 1; use a newer windlass, or name another file"
+        "cannot open the record store: FILE has version 99, this windlass knows versions up to 2; use a newer windlass, or name another file"
     );
+}
+
+#[tokio::test]
+async fn a_database_of_the_first_version_is_brought_up_to_date() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("calls.db");
+    let old = Connection::open(&path).unwrap();
+    old.execute_batch(include_str!("../../migrations/0001_calls.sql")).unwrap();
+    old.pragma_update(None, "application_id", 0x574e_444c).unwrap();
+    old.pragma_update(None, "user_version", 1).unwrap();
+    let id = CallId::at(start());
+    old.execute(
+        "INSERT INTO calls (tenant, id, tool, caller_type, status, error_kind, error_message,
+             attempts, queue_us, run_us, created_us, arguments)
+         VALUES ('default', ?, 'add', 'direct', 1, 'timeout', 'too slow', 1, 2, 3, 4, '{}')",
+        [id.uuid().as_bytes()],
+    )
+    .unwrap();
+    drop(old);
+
+    let store = SqliteStore::open(&path).unwrap();
+    let record = store.get(&tenant(), id).await.unwrap().unwrap();
+    assert_eq!(record.error.unwrap().feedback, None);
+    assert_eq!(record.details, None);
+    let records: u32 = Connection::open(&path)
+        .unwrap()
+        .query_row("SELECT records FROM record_total", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(records, 1);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Tests of the record stores.
 //!
-//! `contract` holds what every store must do and runs against each of them;
+//! `contract` and `contract_intents` hold what every store must do and run against each of them;
 //! the other modules hold what only a store on a disk can do wrong.
 
 #![allow(
@@ -11,7 +11,12 @@
 )]
 
 mod contract;
+mod contract_intents;
 mod crash;
 mod disk;
+mod full_disk;
+mod intents;
 mod outage;
+mod owners;
+mod retention;
 mod sample;

@@ -15,13 +15,13 @@ fn tenant() -> TenantId {
 }
 
 /// A store with little patience and a short queue.
-fn open(path: &Path) -> SqliteStore {
+pub(crate) fn open(path: &Path) -> SqliteStore {
     let options =
         Options { queue: 8, busy_timeout: Duration::from_millis(20), ..Options::default() };
     SqliteStore::open_with(path, options).unwrap()
 }
 
-fn lock(path: &Path) -> Connection {
+pub(crate) fn lock(path: &Path) -> Connection {
     let connection = Connection::open(path).unwrap();
     connection.busy_timeout(Duration::from_secs(5)).unwrap();
     connection.execute_batch("BEGIN EXCLUSIVE").unwrap();

@@ -1,0 +1,130 @@
+//! Who holds intents: one owner for each open store.
+//!
+//! An owner is alive as long as it holds the lock on a file of its own beside
+//! the database. The system lets go of the lock when the process ends, however
+//! it ends, so nobody has to guess from times or process ids. Owner ids are
+//! never used twice, so whoever is dead stays dead.
+
+use std::ffi::OsString;
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use uuid::Uuid;
+use windlass::CallId;
+
+pub(crate) struct Owner {
+    id: Uuid,
+    database: PathBuf,
+    lock: Option<File>,
+}
+
+impl Owner {
+    /// A new owner, which holds no lock yet: a store that never keeps an intent
+    /// leaves no file.
+    pub(crate) fn new(database: &Path) -> Self {
+        let id = CallId::at(Timestamp::now()).uuid();
+        Self { id, database: database.to_owned(), lock: None }
+    }
+
+    pub(crate) fn id(&self) -> Uuid {
+        self.id
+    }
+
+    /// Takes the lock; to be called before the first intent is written.
+    ///
+    /// The file gets its name once it is locked, so no file of that name is
+    /// ever seen that belongs to a living owner and is not locked.
+    pub(crate) fn hold(&mut self) -> io::Result<()> {
+        if self.lock.is_some() {
+            return Ok(());
+        }
+        let file = self.file(self.id);
+        let unnamed = file.with_added_extension("new");
+        let mut options = File::options();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let lock = options.open(&unnamed)?;
+        let named = lock.try_lock().map_err(io::Error::from);
+        if let Err(cause) = named.and_then(|()| fs::rename(&unnamed, &file)) {
+            let _ = fs::remove_file(&unnamed);
+            return Err(cause);
+        }
+        self.lock = Some(lock);
+        Ok(())
+    }
+
+    /// Whether another owner is gone. In doubt it is not.
+    pub(crate) fn is_dead(&self, other: Uuid) -> bool {
+        if other == self.id {
+            return false;
+        }
+        match File::open(self.file(other)) {
+            // Shared, so that several who look at once do not take each other
+            // for the owner.
+            Ok(file) => match file.try_lock_shared() {
+                Ok(()) => true,
+                Err(TryLockError::WouldBlock) => false,
+                Err(TryLockError::Error(cause)) => self.in_doubt(other, &cause),
+            },
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => true,
+            Err(cause) => self.in_doubt(other, &cause),
+        }
+    }
+
+    /// The other owners that left a file.
+    pub(crate) fn others(&self) -> Vec<Uuid> {
+        let folder = self.database.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let Ok(files) = fs::read_dir(folder.unwrap_or(Path::new("."))) else { return Vec::new() };
+        let begin = self.prefix();
+        let begin = begin.as_encoded_bytes();
+        files
+            .filter_map(|file| {
+                let name = file.ok()?.file_name();
+                let id = name.as_encoded_bytes().strip_prefix(begin)?;
+                Uuid::try_parse_ascii(id).ok()
+            })
+            .filter(|&id| id != self.id)
+            .collect()
+    }
+
+    /// Removes the file of a dead owner that has no intents left.
+    pub(crate) fn bury(&self, dead: Uuid) {
+        match fs::remove_file(self.file(dead)) {
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(file = %self.file(dead).display(), %cause, "cannot remove a lock file");
+            }
+            _ => {}
+        }
+    }
+
+    fn in_doubt(&self, other: Uuid, cause: &io::Error) -> bool {
+        tracing::warn!(
+            file = %self.file(other).display(), %cause,
+            "cannot tell whether the process that holds this file lives; its calls are left alone"
+        );
+        false
+    }
+
+    fn file(&self, owner: Uuid) -> PathBuf {
+        let mut name = self.prefix();
+        name.push(owner.to_string());
+        self.database.with_file_name(name)
+    }
+
+    fn prefix(&self) -> OsString {
+        let mut name = self.database.file_name().unwrap_or_default().to_owned();
+        name.push("-owner-");
+        name
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        if self.lock.is_some() {
+            self.bury(self.id);
+        }
+    }
+}
