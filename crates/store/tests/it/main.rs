@@ -10,6 +10,7 @@
     reason = "a failure here should stop the run"
 )]
 
+mod chaos;
 mod contract;
 mod contract_intents;
 mod crash;
