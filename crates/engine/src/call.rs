@@ -253,6 +253,13 @@ impl Call {
         })
     }
 
+    /// Takes a slot again, if the call gave it back.
+    pub(crate) async fn slot_again(&self) {
+        if let Some(slot) = self.held.slot.get() {
+            slot.take_again().await;
+        }
+    }
+
     /// Gives the slot back for good.
     pub(crate) fn leave_slot(&self) {
         let permit = self.held.permit.lock().take();

@@ -257,7 +257,9 @@ pub trait RecordStore: Send + Sync + 'static {
     /// intent is forgotten with the commit of the call's record. An error means
     /// that the call must not run.
     ///
-    /// A key is kept as long as the record of its call.
+    /// A key is kept while its call runs, and then for a time that the store
+    /// sets, but no longer than the call's record. The record of a call that
+    /// never ran frees its key.
     fn begin(&self, intent: Intent) -> BoxFuture<'_, Result<Begun, Error>>;
 
     /// The calls that the last process left behind and that were closed when

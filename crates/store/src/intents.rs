@@ -38,11 +38,14 @@ pub(crate) fn begin(
     Ok(Begun::New)
 }
 
-/// Forgets the intent of a call that has ended.
+/// Forgets the intent of a call that has ended, and its key if it never ran.
 pub(crate) fn forget(connection: &Connection, record: &CallRecord) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached("DELETE FROM intents WHERE tenant = ? AND id = ?")?
-        .execute((record.caller.tenant.as_str(), record.id.uuid().as_bytes()))?;
+    let id = record.id.uuid();
+    let call = (record.caller.tenant.as_str(), id.as_bytes());
+    connection.prepare_cached("DELETE FROM intents WHERE tenant = ? AND id = ?")?.execute(call)?;
+    if record.attempts == 0 && record.idempotency_key().is_some() {
+        connection.prepare_cached("DELETE FROM keys WHERE tenant = ? AND id = ?")?.execute(call)?;
+    }
     Ok(())
 }
 

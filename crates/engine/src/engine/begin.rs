@@ -4,8 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::Engine;
 use crate::call::{Call, CallRequest};
 use crate::content::Output;
@@ -18,9 +16,10 @@ use crate::record::{Begun, IdempotencyKey};
 /// The longest key that is kept.
 const MAX_KEY: usize = 255;
 
-/// How often a twin looks whether the first call has ended.
+/// How long a twin waits before it looks again whether the first call has
+/// ended: twice as long each time, and then from the beginning.
 const FIRST_LOOK: Duration = Duration::from_millis(5);
-const LAST_LOOK: Duration = Duration::from_millis(250);
+const LAST_LOOK: Duration = Duration::from_millis(320);
 
 impl Engine {
     /// Tells the store what the call is about to do, where that must be known
@@ -38,39 +37,52 @@ impl Engine {
             return Ok(None);
         }
         let key = request.key.as_ref().map(|key| identify(key, call)).transpose()?;
-        match store.begin(open.intent(key)).await? {
-            Begun::New => {
-                open.intended = store.keeps_intents();
-                Ok(None)
-            }
-            Begun::Twin(first) => {
-                call.leave_slot();
+        let intent = open.intent(key);
+        let mut begun = store.begin(intent.clone()).await?;
+        while let Begun::Twin(first) = begun {
+            let away = call.slot().leave();
+            if let Some(outcome) = self.result_of(first, call).await? {
                 open.same_as(first);
-                self.result_of(first, call).await.map(Some)
+                return outcome.map(Some);
             }
-            Begun::OtherArguments(first) => Err(Error::new(
+            drop(away);
+            // It takes long. The store finds out whether whoever runs the first
+            // call is still there, and whether it ever began.
+            begun = store.begin(intent.clone()).await?;
+        }
+        if let Begun::OtherArguments(first) = begun {
+            return Err(Error::new(
                 ErrorKind::IdempotencyConflict,
                 format!("call {first} has this key and asked for something else"),
-            )),
+            ));
         }
+        call.slot_again().await;
+        open.intended = store.keeps_intents();
+        Ok(None)
     }
 
-    /// The result of another call, which may still run.
-    async fn result_of(&self, first: CallId, call: &Call) -> Result<Arc<Output>, Error> {
+    /// What came of another call, which may still run; none where it has not
+    /// ended for a while.
+    async fn result_of(
+        &self,
+        first: CallId,
+        call: &Call,
+    ) -> Result<Option<Result<Arc<Output>, Error>>, Error> {
         let mut pause = FIRST_LOOK;
-        loop {
+        while pause <= LAST_LOOK {
             let found = self.0.journal.store.get(&call.caller().tenant, first).await?;
-            if let Some(record) = found {
-                return match (record.result, record.error) {
+            // One that never ran says nothing, and has given its key back.
+            if let Some(record) = found.filter(|record| record.attempts > 0) {
+                return Ok(Some(match (record.result, record.error) {
                     (Some(output), _) => Ok(output),
                     (None, Some(error)) => Err(Error::from(&error)),
                     (None, None) => Ok(Arc::default()),
-                };
+                }));
             }
-            let wake = Instant::now() + pause;
-            tokio::time::sleep_until(wake).await;
-            pause = (pause * 2).min(LAST_LOOK);
+            tokio::time::sleep(pause).await;
+            pause *= 2;
         }
+        Ok(None)
     }
 }
 

@@ -246,6 +246,12 @@ impl Keys {
     }
 
     fn ended(&mut self, record: &CallRecord) {
+        if record.attempts == 0 {
+            if let Some(name) = self.ids.remove(&record.id) {
+                self.calls.remove(&name);
+            }
+            return;
+        }
         let call = self.ids.get(&record.id).and_then(|name| self.calls.get_mut(name));
         if let Some(call) = call {
             call.record = Some(record.clone());

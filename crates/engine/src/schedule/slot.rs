@@ -36,11 +36,16 @@ impl Slot {
     /// Waits for something without the slot, and takes a slot again before it
     /// goes on.
     pub(crate) async fn without<T>(&self, wait: impl Future<Output = T>) -> T {
-        let away = Away::new(self);
+        let away = self.leave();
         let done = wait.await;
         drop(away);
         self.take_again().await;
         done
+    }
+
+    /// Gives the slot back until it is taken again.
+    pub(crate) fn leave(&self) -> Away<'_> {
+        Away::new(self)
     }
 
     /// The call has ended: its slot is free for good.
@@ -52,7 +57,8 @@ impl Slot {
         drop(permit);
     }
 
-    async fn take_again(&self) {
+    /// Takes a slot again, if the call has none and needs one.
+    pub(crate) async fn take_again(&self) {
         if !self.is_needed() {
             return;
         }
@@ -75,7 +81,7 @@ impl Slot {
 }
 
 /// While it lives, the call has no slot.
-struct Away<'a>(&'a Slot);
+pub(crate) struct Away<'a>(&'a Slot);
 
 impl<'a> Away<'a> {
     fn new(slot: &'a Slot) -> Self {

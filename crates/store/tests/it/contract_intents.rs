@@ -37,6 +37,7 @@ contract! {
     tenants_do_not_share_keys
     of_many_begins_with_one_key_one_is_new
     the_record_of_a_keyed_call_is_found
+    a_call_that_never_ran_gives_its_key_back
     a_record_needs_no_intent_and_an_intent_no_listener
     nothing_is_interrupted_in_a_new_store
 }
@@ -145,6 +146,19 @@ async fn the_record_of_a_keyed_call_is_found(store: &dyn RecordStore) {
     assert_eq!(begin(store, keyed("k", 1, intent_of(&call(2)))).await, Begun::Twin(record.id));
     let other = keyed("k", 9, intent_of(&call(3)));
     assert_eq!(begin(store, other).await, Begun::OtherArguments(record.id));
+}
+
+async fn a_call_that_never_ran_gives_its_key_back(store: &dyn RecordStore) {
+    let details = Details { idempotency_key: Some("k".into()), ..Details::default() };
+    let mut record = CallRecord { details: Some(Box::new(details)), attempts: 0, ..call(1) };
+    assert_eq!(begin(store, keyed("k", 1, intent_of(&record))).await, Begun::New);
+    store.append(record.clone());
+    store.flush().await.unwrap();
+    (record.id, record.attempts) = (call(2).id, 1);
+    assert_eq!(begin(store, keyed("k", 2, intent_of(&record))).await, Begun::New);
+    store.append(record.clone());
+    store.flush().await.unwrap();
+    assert_eq!(begin(store, keyed("k", 2, intent_of(&call(3)))).await, Begun::Twin(record.id));
 }
 
 async fn a_record_needs_no_intent_and_an_intent_no_listener(store: &dyn RecordStore) {
