@@ -15,6 +15,7 @@ mod contract;
 mod contract_intents;
 mod crash;
 mod disk;
+mod engine;
 mod full_disk;
 mod intents;
 mod outage;
