@@ -74,6 +74,11 @@ pub(crate) fn variable(word: &str) -> Result<(String, Value), Failure> {
     pair(word, None).map(|(key, value)| (key.to_owned(), value))
 }
 
+/// Refuses a JSON text in which an object has a key twice.
+pub(crate) fn unique_keys(text: &str) -> serde_json::Result<()> {
+    unique::check(text)
+}
+
 /// The whole object, if the word stands for one.
 fn whole(word: &str) -> Result<Option<Map<String, Value>>, Failure> {
     if word == "-" {
@@ -158,7 +163,8 @@ fn file(path: &str) -> Result<String, Failure> {
     text(file, path)
 }
 
-fn text(from: impl Read, name: &str) -> Result<String, Failure> {
+/// The text of a file or of stdin, which is not without end.
+pub(crate) fn text(from: impl Read, name: &str) -> Result<String, Failure> {
     let mut text = String::new();
     from.take(MAX_BYTES + 1)
         .read_to_string(&mut text)
@@ -169,7 +175,8 @@ fn text(from: impl Read, name: &str) -> Result<String, Failure> {
     Ok(text)
 }
 
-fn kind_of(value: &Value) -> &'static str {
+/// What kind of JSON a value is, for a message.
+pub(crate) fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",

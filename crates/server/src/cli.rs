@@ -9,7 +9,7 @@ use clap::builder::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use windlass::Lang;
 
-use crate::commands::{call, calls, check, completion, init, stats, tools};
+use crate::commands::{batch, call, calls, check, completion, init, stats, tools};
 use crate::exit::Exit;
 
 const HEADER: Style = Style::new().bold().underline();
@@ -31,6 +31,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Call(call::CallArgs),
+    Batch(batch::BatchArgs),
     Tools(tools::ToolsArgs),
     Calls(calls::CallsArgs),
     Stats(stats::StatsArgs),
@@ -99,9 +100,14 @@ pub(crate) fn examples(lines: &[(&str, &str)]) -> String {
     text
 }
 
+/// A section of help with a heading.
+pub(crate) fn section(heading: &str, text: &str) -> String {
+    format!("{HEADER}{heading}:{HEADER:#}\n{text}")
+}
+
 /// The exit codes, for help.
 pub(crate) fn exit_codes() -> String {
-    format!("{HEADER}Exit codes:{HEADER:#}\n{}", Exit::table())
+    section("Exit codes", &Exit::table())
 }
 
 fn after_help() -> String {
@@ -109,6 +115,7 @@ fn after_help() -> String {
         ("Make a project with a first tool of your own", "windlass init my-tools && cd my-tools"),
         ("See what there is", "windlass tools"),
         ("Call a tool", "windlass call calculator expression='2^10 / 3'"),
+        ("Run all calls of a model's answer", "windlass batch answer.json --format anthropic"),
         ("Look back", "windlass calls --since 1h"),
     ]);
     format!(

@@ -1,5 +1,6 @@
 //! One module a command: what it takes, and what it does.
 
+pub(crate) mod batch;
 pub(crate) mod call;
 pub(crate) mod calls;
 pub(crate) mod check;

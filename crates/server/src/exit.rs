@@ -33,11 +33,11 @@ macro_rules! exits {
 
 exits! {
     Success = 0, "success";
-    Failed = 1, "the tool ran and failed, or something else went wrong";
-    Usage = 2, "bad usage: unknown option, invalid arguments, broken settings file";
+    Failed = 1, "the tool ran and failed, a call of a batch did not succeed, or something else went wrong";
+    Usage = 2, "bad usage: unknown option, invalid arguments, the key of another call, broken settings file";
     NotFound = 3, "no tool or call has this name or id";
     Timeout = 4, "the call did not end in time";
-    Refused = 5, "the call was refused: inactive, not allowed, or nothing here can run it";
+    Refused = 5, "the call was refused: inactive, not allowed, over a limit, or nothing here can run it";
     Definitions = 6, "`check` found errors in definitions";
     Storage = 7, "the database cannot be opened, read or written";
     Cancelled = 130, "cancelled with Ctrl-C";
@@ -47,13 +47,16 @@ impl Exit {
     /// The code of a call that ended with this kind of error.
     pub(crate) fn of(kind: ErrorKind) -> Self {
         match kind {
-            ErrorKind::InvalidArguments => Self::Usage,
+            ErrorKind::InvalidArguments | ErrorKind::IdempotencyConflict => Self::Usage,
             ErrorKind::ToolNotFound | ErrorKind::ProviderNotFound => Self::NotFound,
             ErrorKind::Timeout => Self::Timeout,
             ErrorKind::ToolInactive
             | ErrorKind::ExecutorNotFound
             | ErrorKind::Denied
             | ErrorKind::QueueFull
+            | ErrorKind::RateLimited
+            | ErrorKind::BatchLimit
+            | ErrorKind::CircuitOpen
             | ErrorKind::DepthExceeded => Self::Refused,
             ErrorKind::InvalidDefinition | ErrorKind::AlreadyRegistered => Self::Definitions,
             ErrorKind::StorageUnavailable => Self::Storage,
@@ -134,6 +137,15 @@ mod tests {
         assert_eq!(codes.len(), Exit::ALL.len());
         for &kind in ErrorKind::ALL {
             assert_ne!(Exit::of(kind), Exit::Success, "{kind}");
+        }
+        for (kind, exit) in [
+            (ErrorKind::CircuitOpen, Exit::Refused),
+            (ErrorKind::BatchLimit, Exit::Refused),
+            (ErrorKind::RateLimited, Exit::Refused),
+            (ErrorKind::IdempotencyConflict, Exit::Usage),
+            (ErrorKind::Interrupted, Exit::Failed),
+        ] {
+            assert_eq!(Exit::of(kind), exit, "{kind}");
         }
     }
 }

@@ -15,6 +15,9 @@ mod settings;
 mod wiring;
 
 mod arguments;
+mod context;
+mod finish;
+mod follow;
 mod interrupt;
 mod output;
 
@@ -25,7 +28,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use cli::{Cli, Command};
-use commands::{call, calls, check, completion, init, stats, tools};
+use commands::{batch, call, calls, check, completion, init, stats, tools};
 use exit::{Exit, Failure};
 use output::Screen;
 use settings::Settings;
@@ -57,6 +60,7 @@ fn run(global: &cli::Global, command: Command, screen: Screen) -> Result<Exit, F
     };
     match command {
         Command::Call(args) => call::run(&args, settings()?, screen),
+        Command::Batch(args) => batch::run(&args, settings()?, screen),
         Command::Tools(args) => tools::run(&args, &settings()?, screen),
         Command::Calls(args) => calls::run(args, &settings()?, screen),
         Command::Stats(args) => stats::run(&args, &settings()?, screen),

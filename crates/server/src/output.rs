@@ -267,6 +267,15 @@ pub(crate) fn spent(duration: Duration) -> String {
     }
 }
 
+/// The known name that is most like this one, if one is.
+pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .map(|known| (strsim::jaro_winkler(name, known), known))
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .filter(|(likeness, _)| *likeness > 0.8)
+        .map(|(_, known)| known)
+}
+
 /// `1 tool`, `2 tools`.
 pub(crate) fn count(number: usize, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }

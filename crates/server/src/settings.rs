@@ -5,11 +5,11 @@
 //! over the default. Paths in the file are relative to the file, all others to
 //! the current folder.
 
+mod engine;
 mod file;
 
 use std::env;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use windlass::{Lang, WatchOptions};
 
@@ -38,7 +38,7 @@ pub(crate) struct Settings {
     /// How a server looks for changed definitions, if it does.
     pub(crate) reload: Option<WatchOptions>,
     /// What the engine is built with.
-    pub(crate) engine: EngineSettings,
+    pub(crate) engine: windlass::Settings,
 }
 
 /// A folder of definitions.
@@ -56,31 +56,6 @@ pub(crate) enum Database {
     Memory,
     /// In a SQLite file.
     File(PathBuf),
-}
-
-/// The engine's settings that were set; the rest is the engine's default.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct EngineSettings {
-    pub(crate) strict_validation: Option<bool>,
-    pub(crate) max_concurrent: Option<usize>,
-    pub(crate) queue_size: Option<usize>,
-    pub(crate) default_timeout: Option<Duration>,
-    pub(crate) max_output_bytes: Option<usize>,
-}
-
-impl EngineSettings {
-    pub(crate) fn apply(self, to: &mut windlass::Settings) {
-        fn set<T>(field: &mut T, value: Option<T>) {
-            if let Some(value) = value {
-                *field = value;
-            }
-        }
-        set(&mut to.strict_validation, self.strict_validation);
-        set(&mut to.limits.max_concurrent, self.max_concurrent);
-        set(&mut to.limits.queue_size, self.queue_size);
-        set(&mut to.default_timeout, self.default_timeout);
-        set(&mut to.max_output_bytes, self.max_output_bytes);
-    }
 }
 
 impl Settings {
@@ -121,9 +96,10 @@ impl Settings {
             }
         };
         format!(
-            "settings: {file}\ntools: {}\ndatabase: {}\nreload (when serving): {reload}",
+            "settings: {file}\ntools: {}\ndatabase: {}\nreload (when serving): {reload}\n{}",
             tools.join(", "),
             self.database.describe(),
+            engine::describe(&self.engine),
         )
     }
 }

@@ -53,7 +53,7 @@ pub(crate) fn bind(spec: &ToolSpec) -> Result<Arc<dyn Executor>, Error> {
 
 fn load(builder: EngineBuilder, settings: &Settings, screen: &Screen) -> Result<Engine, Failure> {
     let builder = KINDS.iter().fold(builder, |builder, (kind, bind)| builder.kind(*kind, bind));
-    let engine = builder.output_tool().settings(|own| settings.engine.apply(own)).build()?;
+    let engine = builder.output_tool().settings(|own| own.clone_from(&settings.engine)).build()?;
     for folder in &settings.tools {
         if folder.path.is_dir() {
             let report = engine.load_folder(&folder.path);

@@ -1,27 +1,22 @@
 //! `windlass call`: runs one tool and prints what it gives back.
 
-mod follow;
 mod show;
 
-use std::io::{self, IsTerminal};
-use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
-use tokio::time::timeout;
-use windlass::{CallRequest, Caller, CallerType, Context, Engine, Secret, duration};
+use windlass::{CallRequest, Engine, RetryPolicy, duration};
 
 use crate::arguments;
 use crate::cli;
+use crate::context::{ContextArgs, Stdin};
 use crate::exit::{Exit, Failure};
+use crate::finish::finish;
+use crate::follow::{Watch, follow};
 use crate::interrupt::Interrupts;
 use crate::output::Screen;
 use crate::settings::{Database, Settings};
 use crate::wiring;
-use follow::Watch;
-
-/// How long the database may take before its name is told.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Call a tool
 #[derive(Debug, Args)]
@@ -35,21 +30,15 @@ pub(crate) struct CallArgs {
     /// How long the call may take, in place of the tool's own limit: 500ms, 30s, 2m
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     timeout: Option<Duration>,
-    /// The conversation that the call belongs to
-    #[arg(long, value_name = "ID")]
-    conversation: Option<String>,
-    /// The person on whose behalf the call is made
-    #[arg(long, value_name = "ID")]
-    user: Option<String>,
-    /// The agent or program that calls
-    #[arg(long, value_name = "ID")]
-    caller: Option<String>,
-    /// A variable for the tool's presets and form parameters; may be given several times
-    #[arg(long = "var", value_name = "NAME=VALUE")]
-    variables: Vec<String>,
-    /// A secret for the tool: from WINDLASS_SECRET_<NAME>, else from a line of stdin
-    #[arg(long = "secret", value_name = "NAME")]
-    secrets: Vec<String>,
+    /// Names what the call is to achieve: with the same key it does not happen twice
+    #[arg(long, visible_alias = "key", value_name = "KEY")]
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    idempotency_key: Option<String>,
+    /// How often the call is tried at the most; more than 1 says that it may be repeated
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    attempts: Option<u32>,
+    #[command(flatten)]
+    context: ContextArgs,
     /// Refuse arguments that would have to be repaired, and unknown ones
     #[arg(long)]
     strict: bool,
@@ -69,6 +58,7 @@ fn after_help() -> String {
         ("From another program", "jq -n '{message: \"hi\"}' | windlass call echo -"),
         ("A number, a list, a long text", "windlass call NAME n:=5 list:='[1, 2]' text=@notes.txt"),
         ("For a script", "windlass call weekday date=2024-05-17 --json | jq .output"),
+        ("Never twice, however often this line runs", "windlass call NAME to=ada --key invoice-17"),
         (
             "With a secret, which is never an argument",
             "WINDLASS_SECRET_API_KEY=… windlass call NAME --secret api_key",
@@ -84,24 +74,23 @@ pub(crate) fn run(
     screen: Screen,
 ) -> Result<Exit, Failure> {
     if args.strict {
-        settings.engine.strict_validation = Some(true);
+        settings.engine.strict_validation = true;
     }
     let engine = wiring::engine(&settings, &screen)?;
     let request = request(args, &engine)?;
     wiring::block_on(async {
-        let watch = Watch::choose(args.progress, &screen);
-        let interrupts = Interrupts::listen()?;
-        let result = follow::follow(&engine, request, watch, interrupts).await?;
+        let watch = Watch::choose(args.progress, &screen, Watch::JsonEvents);
+        let mut interrupts = Interrupts::listen()?;
+        let work =
+            |engine: Engine, token| async move { engine.call(request.cancel_token(token)).await };
+        let result = follow(&engine, work, watch, &mut interrupts).await?.value;
         // A result is printed only once its record is kept, so that what was
         // seen can also be looked up.
-        let stored = explained(engine.records().flush(), || {
-            let database = settings.database.describe();
-            screen.note(format_args!("waiting for the database {database} to keep the record"));
-        });
-        let stored = stored.await;
+        let stored = finish(&engine, &settings.database, screen, &mut interrupts).await;
         let view = show::View {
             lang: settings.lang,
             raw: args.raw,
+            keyed: args.idempotency_key.is_some(),
             kept: settings.database != Database::Memory,
         };
         let exit = show::show(&result, &view, screen)?;
@@ -113,86 +102,24 @@ pub(crate) fn run(
     })
 }
 
-/// Waits, and explains it where people begin to wonder.
-async fn explained<T>(work: impl Future<Output = T>, explain: impl FnOnce()) -> T {
-    let mut work = pin!(work);
-    if let Ok(done) = timeout(PATIENCE, work.as_mut()).await {
-        return done;
-    }
-    explain();
-    work.await
-}
-
 /// The call that was asked for.
 fn request(args: &CallArgs, engine: &Engine) -> Result<CallRequest, Failure> {
     let tool = engine.registry().get(&args.name);
     let schema = tool.as_ref().map(|tool| tool.model_schema());
     let values = arguments::read(&args.arguments, schema)?;
-    let mut context = Context::new(Caller {
-        user: args.user.as_deref().map(Into::into),
-        caller_id: args.caller.as_deref().map(Into::into),
-        caller_type: CallerType::Direct,
-        conversation: args.conversation.as_deref().map(Into::into),
-        ..Caller::default()
-    });
-    for word in &args.variables {
-        let (name, value) = arguments::variable(word)?;
-        context = context.variable(&name, value);
+    let stdin = if arguments::take_stdin(&args.arguments) { Stdin::Taken } else { Stdin::Free };
+    let context = args.context.resolve(stdin)?;
+    let mut request = CallRequest::new(args.name.as_str(), values).context(context);
+    if let Some(timeout) = args.timeout {
+        request = request.timeout(timeout);
     }
-    let stdin_is_free = !arguments::take_stdin(&args.arguments);
-    for name in &args.secrets {
-        context = context.secret(name, secret(name, stdin_is_free)?);
+    if let Some(key) = &args.idempotency_key {
+        request = request.idempotency_key(key.as_str());
     }
-    let request = CallRequest::new(args.name.as_str(), values).context(context);
-    Ok(match args.timeout {
-        Some(timeout) => request.timeout(timeout),
-        None => request,
-    })
-}
-
-/// A secret: never from an argument, which other users of the machine and the
-/// shell's history would see.
-fn secret(name: &str, stdin_is_free: bool) -> Result<Secret, Failure> {
-    let variable = secret_variable(name);
-    if let Ok(value) = std::env::var(&variable) {
-        return Ok(Secret::new(value));
+    if let Some(attempts) = args.attempts {
+        let own = tool.as_ref().and_then(|tool| tool.spec().retry);
+        let policy = own.unwrap_or(engine.settings().retry);
+        request = request.retry(RetryPolicy { attempts, ..policy });
     }
-    let missing = || {
-        Failure::usage(format!("there is no value for the secret `{name}`"))
-            .hint(format!("set {variable}, or send it as a line on stdin"))
-    };
-    if !stdin_is_free || io::stdin().is_terminal() {
-        return Err(missing());
-    }
-    let mut line = String::new();
-    io::stdin().read_line(&mut line)?;
-    match line.trim_end_matches(['\r', '\n']) {
-        "" => Err(missing()),
-        value => Ok(Secret::new(value)),
-    }
-}
-
-/// `api-key` is in `WINDLASS_SECRET_API_KEY`.
-fn secret_variable(name: &str) -> String {
-    let name: String = name
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' })
-        .collect();
-    format!("WINDLASS_SECRET_{name}")
-}
-
-#[cfg(test)]
-mod tests {
-    use tokio::time::sleep;
-
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn only_a_long_wait_is_explained() {
-        for (millis, expected) in [(0, false), (900, false), (1100, true), (60_000, true)] {
-            let mut told = false;
-            explained(sleep(Duration::from_millis(millis)), || told = true).await;
-            assert_eq!(told, expected, "{millis} ms");
-        }
-    }
+    Ok(request)
 }

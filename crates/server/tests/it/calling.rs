@@ -157,3 +157,21 @@ fn a_database_that_cannot_be_used_stops_the_call() {
     project.run(&["calls", "--database", "not.db"]).fails(7, &["not.db"]);
     assert_eq!(project.ok(&["call", "echo", "message=a", "--database", ":memory:"]), "a\n");
 }
+
+#[test]
+fn how_often_a_call_was_tried_is_told() {
+    let project = Project::empty();
+    let ran = project.run(&["call", "echo", "message=a", "--attempts", "4", "-v"]);
+    assert!(ran.err.contains(", tried once"), "{ran:?}");
+    assert_eq!(project.json(&["call", "echo", "message=a"])["attempts"], 1);
+    project.run(&["call", "echo", "message=a", "--attempts", "0"]).fails(2, &["1..=100"]);
+}
+
+#[test]
+fn a_key_is_taken_under_both_names() {
+    let project = Project::new();
+    for (flag, key) in [("--idempotency-key", "one"), ("--key", "two")] {
+        assert_eq!(project.ok(&["call", "echo", "message=a", flag, key]), "a\n");
+    }
+    project.run(&["call", "echo", "message=a", "--key", ""]).fails(2, &["--idempotency-key"]);
+}

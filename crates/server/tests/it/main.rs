@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "the helpers are part of the tests")]
 
+mod batching;
 mod calling;
 mod catalogue;
 mod checking;

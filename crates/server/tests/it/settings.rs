@@ -60,6 +60,10 @@ fn a_broken_settings_file_is_explained() {
     let ran = project.run(&["tools"]);
     ran.fails(2, &["windlass.yaml:1: unknown key `max_concurent`; did you mean `max_concurrent`?"]);
     ran.fails(2, &["windlass.yaml:3: `queue_size` is a whole number from 0, found `many`"]);
+    project.write("windlass.yaml", "concurrency:\n  stratgy: fifo\nretry:\n  attempts: no\n");
+    let ran = project.run(&["check"]);
+    ran.fails(2, &["windlass.yaml:2: unknown key `stratgy`; did you mean `strategy`?"]);
+    ran.fails(2, &["windlass.yaml:4: `retry.attempts` is a whole number from 1, found `no`"]);
     project.write("windlass.yaml", "lang: \"en\n");
     project.run(&["tools"]).fails(2, &["windlass.yaml:", "not valid YAML"]);
 }
@@ -85,4 +89,32 @@ fn settings_reach_the_engine() {
     {
         assert!(verbose.err.contains(part), "no {part:?} in {verbose:?}");
     }
+}
+
+#[test]
+fn limits_reach_the_engine_and_are_told() {
+    let project = Project::empty();
+    project.write(
+        "windlass.yaml",
+        "concurrency:\n  max_concurrent: 7\n  strategy: reject\n  bucket_limits: {custom: 1}\n\
+         retry: {attempts: 5, backoff: 200ms}\nbreaker: off\ncache_entries: 9\n",
+    );
+    project.write("tools/none.yaml", "name: none\ndescription: Does nothing at all.\n");
+    for command in ["tools", "check"] {
+        let verbose = project.run(&[command, "-v"]);
+        for part in [
+            "limits: 7 calls at once, 100 may wait, reject, custom: 1",
+            "batches: at most 50 calls, 10 at once",
+            "attempts: 5, 200ms apart, times 2, at most 30s",
+            "breaker: off; cached results: 9",
+        ] {
+            assert!(verbose.err.contains(part), "no {part:?} in {verbose:?}");
+        }
+    }
+    // One call of the category at once, and none may wait.
+    let call = r#"{"tool": "wait", "arguments": {"seconds": 0.2}}"#;
+    let ran = project.run(&["batch", &format!("[{call}, {call}]"), "--json"]);
+    let results: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(results[0]["is_success"], true, "{results}");
+    assert_eq!(results[1]["error_kind"], "queue_full", "{results}");
 }

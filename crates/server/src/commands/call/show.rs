@@ -13,6 +13,8 @@ pub(super) struct View {
     pub(super) lang: Lang,
     /// The bytes and nothing else.
     pub(super) raw: bool,
+    /// Whether the caller said that it must not happen twice.
+    pub(super) keyed: bool,
     /// Whether the record can be looked at later.
     pub(super) kept: bool,
 }
@@ -33,8 +35,20 @@ pub(super) fn show(result: &CallResult, view: &View, screen: Screen) -> Result<E
         };
         screen.note(format_args!("the result was cut: {shown} of {total} bytes; {next}"));
     }
+    match result.same_as {
+        Some(first) if view.keyed => {
+            screen.note(format_args!("nothing ran: this is the result of the call {first}"));
+        }
+        Some(first) => screen.detail(format_args!("this is the result of the call {first}")),
+        None => {}
+    }
     let took = output::spent(result.run_time);
-    screen.detail(format_args!("call {} took {took}", result.id));
+    let tried = match result.attempts {
+        0 => String::new(),
+        1 => ", tried once".to_owned(),
+        times => format!(", tried {times} times"),
+    };
+    screen.detail(format_args!("call {} took {took}{tried}", result.id));
     Ok(exit)
 }
 
@@ -132,6 +146,9 @@ fn hint(kind: ErrorKind, result: &CallResult, view: &View) -> Option<String> {
         ErrorKind::Timeout => "--timeout 2m gives it more time".to_owned(),
         ErrorKind::CredentialInvalid => {
             "pass it with --secret NAME, and its value in WINDLASS_SECRET_<NAME>".to_owned()
+        }
+        ErrorKind::IdempotencyConflict => {
+            "a key stands for one call; choose another for other arguments".to_owned()
         }
         ErrorKind::ExecutorNotFound => {
             format!("`windlass tools {name}` says where it is defined; look at its `entry`")
