@@ -31,6 +31,8 @@
 //! What is not here: redaction and capping (the engine's journal hands over
 //! finished records) and retention of records (nothing deletes a call).
 
+#[cfg(feature = "postgres")]
+mod postgres;
 mod sqlite;
 
 mod options;
@@ -48,6 +50,8 @@ mod fault;
 mod schema;
 
 pub use options::{Options, Synchronous};
+#[cfg(feature = "postgres")]
+pub use postgres::{PostgresOptions, PostgresStore, PostgresUrl};
 pub use sqlite::SqliteStore;
 
 /// The parts that the benchmark measures the store against: the same rows in
