@@ -2,6 +2,7 @@
 
 mod bench;
 mod docs;
+mod postgres;
 mod run;
 mod test;
 
@@ -9,6 +10,7 @@ const HELP: &str = "\
 cargo xtask test                  check formatting, lints, docs, and run all tests and examples
 cargo xtask bench [NAME…] [--json]  measure; NAME is call, burst, sustained or definitions
 cargo xtask docs [--check]        write docs/reference, or check that it is up to date
+cargo xtask with-postgres CMD…    run a command with a PostgreSQL server for tests
 ";
 
 fn main() -> anyhow::Result<()> {
@@ -21,6 +23,7 @@ fn main() -> anyhow::Result<()> {
         "test" => test::run(),
         "bench" => bench::run(rest),
         "docs" => docs::run(rest.iter().any(|argument| argument == "--check")),
+        "with-postgres" => postgres::with(rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(())

@@ -68,8 +68,10 @@ pub(crate) async fn begin(
     let (holders, kept) = tokio::join!(biased; holders, insert(client, owner, &intents));
     kept?;
     let mut begun = vec![Begun::New; begins.len()];
-    let held: HashMap<i64, Row> =
-        holders?.into_iter().map(|row| (row.get::<_, i64>(0), row)).collect();
+    let mut held: HashMap<i64, Row> = HashMap::new();
+    for row in holders? {
+        held.insert(row.try_get(0)?, row);
+    }
     for (_, _, at, key) in &keyed {
         let Some(row) = held.get(&(*at as i64)) else { continue };
         let (id, fingerprint): (Uuid, &[u8]) = (row.try_get(1)?, row.try_get(2)?);
@@ -101,11 +103,8 @@ async fn claim(
         (&ids, Type::UUID_ARRAY),
         (&fingerprints, Type::BYTEA_ARRAY),
     ];
-    let asked: [(&(dyn ToSql + Sync), Type); 3] = [
-        (&tenants, Type::TEXT_ARRAY),
-        (&keys, Type::TEXT_ARRAY),
-        (&places, Type::INT8_ARRAY),
-    ];
+    let asked: [(&(dyn ToSql + Sync), Type); 3] =
+        [(&tenants, Type::TEXT_ARRAY), (&keys, Type::TEXT_ARRAY), (&places, Type::INT8_ARRAY)];
     let (taken, holders) = tokio::join!(biased;
         client.execute_typed(INSERT_KEYS, &values),
         client.query_typed(HOLDERS, &asked)
@@ -122,7 +121,8 @@ async fn insert(
     let ids: Vec<Uuid> = intents.iter().map(|intent| intent.id.uuid()).collect();
     let callers = || intents.iter().map(|intent| &*intent.caller);
     let tenants: Vec<_> = callers().map(|caller| text::kept(caller.tenant.as_str())).collect();
-    let call_refs: Vec<_> = intents.iter().map(|intent| maybe(intent.call_ref.as_deref())).collect();
+    let call_refs: Vec<_> =
+        intents.iter().map(|intent| maybe(intent.call_ref.as_deref())).collect();
     let tools: Vec<_> = intents.iter().map(|intent| text::kept(&intent.tool_name)).collect();
     let users: Vec<_> = callers().map(|caller| maybe(caller.user.as_deref())).collect();
     let caller_ids: Vec<_> = callers().map(|caller| maybe(caller.caller_id.as_deref())).collect();
@@ -132,10 +132,8 @@ async fn insert(
     let workflows: Vec<_> = callers().map(|caller| maybe(caller.workflow.as_deref())).collect();
     let parents: Vec<_> =
         callers().map(|caller| caller.parent.map(windlass::CallId::uuid)).collect();
-    let keys: Vec<_> = intents
-        .iter()
-        .map(|intent| maybe(intent.key.as_ref().map(|key| &*key.key)))
-        .collect();
+    let keys: Vec<_> =
+        intents.iter().map(|intent| maybe(intent.key.as_ref().map(|key| &*key.key))).collect();
     let times: Vec<_> = intents.iter().map(|intent| intent.created_at.as_microsecond()).collect();
     let arguments: Vec<_> = intents.iter().map(|intent| json(&*intent.arguments)).collect();
     let key_tenants: Vec<_> = callers().map(|caller| text::key(caller.tenant.as_str())).collect();

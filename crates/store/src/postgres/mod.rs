@@ -259,7 +259,8 @@ impl RecordStore for PostgresStore {
     ) -> BoxFuture<'a, Result<Summary, Error>> {
         Box::pin(async move {
             self.flush().await?;
-            let question = async |client: Arc<_>| read::summary(&client, tenant, conversation).await;
+            let question =
+                async |client: Arc<_>| read::summary(&client, tenant, conversation).await;
             self.readers.ask("sum up a conversation", question).await
         })
     }

@@ -93,10 +93,7 @@ async fn forget(
     let freed = transaction
         .query_typed_opt(
             "DELETE FROM windlass.outputs WHERE tenant = $1 AND id = $2 RETURNING size",
-            &[
-                (&text::key(output.tenant.as_str()), Type::TEXT),
-                (&output.id.uuid(), Type::UUID),
-            ],
+            &[(&text::key(output.tenant.as_str()), Type::TEXT), (&output.id.uuid(), Type::UUID)],
         )
         .await?;
     freed.map_or(Ok(0), |row| row.try_get(0))

@@ -53,10 +53,7 @@ pub(crate) async fn summary(
             "SELECT tool, count(*), count(*) FILTER (WHERE status = 0) FROM windlass.calls \
              WHERE tenant = $1 AND left(conversation, 250) = left($2, 250) AND conversation = $2 \
              GROUP BY tool",
-            &[
-                (&text::key(tenant.as_str()), Type::TEXT),
-                (&text::kept(conversation), Type::TEXT),
-            ],
+            &[(&text::key(tenant.as_str()), Type::TEXT), (&text::kept(conversation), Type::TEXT)],
         )
         .await?;
     let mut counts = Vec::with_capacity(rows.len());

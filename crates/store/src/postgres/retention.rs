@@ -48,8 +48,6 @@ pub(crate) async fn forget_keys(
             FOR UPDATE SKIP LOCKED
         ) AS old
         WHERE keys.tenant = old.tenant AND keys.key = old.key";
-    client
-        .execute_typed(sql, &[(&age.as_secs_f64(), Type::FLOAT8), (&most, Type::INT8)])
-        .await?;
+    client.execute_typed(sql, &[(&age.as_secs_f64(), Type::FLOAT8), (&most, Type::INT8)]).await?;
     Ok(())
 }

@@ -51,18 +51,24 @@ pub(crate) async fn migrate(client: &mut Client, place: &str) -> Result<(), Faul
 
 /// How many migrations the database has seen; none where it has no table of
 /// them.
+///
+/// The catalog is asked by a plain question: `to_regclass` answers from a cache
+/// that may not have heard of what another process has just committed.
 async fn version(client: &Client) -> Result<Option<i64>, tokio_postgres::Error> {
-    let there: bool = client
-        .query_typed_one("SELECT to_regclass('windlass.migrations') IS NOT NULL", &[])
-        .await?
-        .get(0);
-    if !there {
+    let row = client
+        .query_typed_one(
+            "SELECT EXISTS (SELECT FROM pg_class JOIN pg_namespace ON relnamespace = pg_namespace.oid
+                            WHERE nspname = 'windlass' AND relname = 'migrations')",
+            &[],
+        )
+        .await?;
+    if !row.try_get(0)? {
         return Ok(None);
     }
     let row = client
         .query_typed_one("SELECT coalesce(max(version), 0) FROM windlass.migrations", &[])
         .await?;
-    Ok(Some(row.get(0)))
+    row.try_get(0).map(Some)
 }
 
 /// Makes the schema and its table of migrations. A schema that somebody made
@@ -70,12 +76,13 @@ async fn version(client: &Client) -> Result<Option<i64>, tokio_postgres::Error> 
 async fn create(client: &Client, place: &str) -> Result<(), Fault> {
     let row = client
         .query_typed_one(
-            "SELECT to_regnamespace('windlass') IS NOT NULL,
-                    EXISTS (SELECT FROM pg_class WHERE relnamespace = to_regnamespace('windlass'))",
+            "SELECT count(DISTINCT pg_namespace.oid) > 0, count(relname) > 0
+             FROM pg_namespace LEFT JOIN pg_class ON relnamespace = pg_namespace.oid
+             WHERE nspname = 'windlass'",
             &[],
         )
         .await?;
-    let (there, in_use): (bool, bool) = (row.get(0), row.get(1));
+    let (there, in_use): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
     if in_use {
         return Err(unavailable(format!(
             "cannot open the record store: the schema `windlass` of {place} is another program's; name another database"
@@ -106,9 +113,8 @@ fn newer(place: &str, version: i64) -> Error {
 /// Other encodings cannot hold every text, and would refuse a whole batch for
 /// one character.
 async fn check_encoding(client: &Client, place: &str) -> Result<(), Fault> {
-    let row =
-        client.query_typed_one("SELECT current_setting('server_encoding')", &[]).await?;
-    let encoding: &str = row.get(0);
+    let row = client.query_typed_one("SELECT current_setting('server_encoding')", &[]).await?;
+    let encoding: &str = row.try_get(0)?;
     if encoding == "UTF8" {
         return Ok(());
     }

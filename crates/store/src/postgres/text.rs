@@ -60,9 +60,17 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_read_again() {
-        for text in
-            ["", "plain", "天气", "\0", "a\0b\0", "\u{1a}", "\u{1a}0", "\u{1a}1\0", "\0\u{1a}\u{1a}0"]
-        {
+        for text in [
+            "",
+            "plain",
+            "天气",
+            "\0",
+            "a\0b\0",
+            "\u{1a}",
+            "\u{1a}0",
+            "\u{1a}1\0",
+            "\0\u{1a}\u{1a}0",
+        ] {
             let stored = kept(text);
             assert!(!stored.contains('\0'), "{text:?}");
             assert_eq!(read(&stored), text);

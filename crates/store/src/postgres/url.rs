@@ -58,6 +58,11 @@ impl FromStr for PostgresUrl {
         if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
             return Err(refused());
         }
+        // The driver takes the first `@` for the end of the password, and the
+        // rest of it for the host.
+        if url.matches('@').count() > 1 {
+            return Err(refused());
+        }
         let mut config: Config = verified_modes(url).parse().map_err(|_| refused())?;
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             if std::path::Path::new(SOCKETS).is_dir() {
@@ -138,13 +143,15 @@ mod tests {
             "postgres://ada:hunter2@db.example/records",
             "postgresql://ada:hunter2@db.example:5432/records?sslmode=require",
             "postgres://db.example/records?user=ada&password=hunter2",
+            "postgres://ada:p?hunter2/@db.example/records",
         ] {
             let url: PostgresUrl = url.parse().unwrap();
             assert_eq!(format!("{url} {url:?}"), "postgres://db.example/records ".repeat(2).trim());
         }
         for url in [
-            "postgres://ada:hunter2/x@db.example/records",
-            "postgres://ada:p?hunter2=1@db.example/records",
+            "postgres://ada:p@hunter2@db.example/records",
+            "postgres://ada:p@hunter2/x@db.example/records",
+            "postgres://ada@db.example/records?hunter2=1",
             "postgres://ada:hunter2@db.example:many/records",
             "mysql://ada:hunter2@db.example/records",
         ] {

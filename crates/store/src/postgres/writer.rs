@@ -197,9 +197,8 @@ impl Writer {
         let patience = self.patience();
         let (client, owner) = self.session.client().await?;
         let end = timeout(patience, batch::commit(client, owner, begins, records, rows)).await;
-        let end = end.unwrap_or_else(|_| {
-            Err(no_answer(&self.place, "write call records", patience).into())
-        });
+        let end = end
+            .unwrap_or_else(|_| Err(no_answer(&self.place, "write call records", patience).into()));
         if let Err(fault) = &end {
             self.session.doubt(fault);
         }
@@ -245,11 +244,7 @@ impl Writer {
         let error = fault.at(&self.place, "write call records");
         let outage = self.outage.get_or_insert_with(|| {
             tracing::error!(%error, "call records are kept in memory until they can be written");
-            Outage {
-                since: Instant::now(),
-                pause: SHORTEST_PAUSE,
-                attempts_while_closing: 0,
-            }
+            Outage { since: Instant::now(), pause: SHORTEST_PAUSE, attempts_while_closing: 0 }
         });
         let pause = outage.pause;
         outage.pause = (pause * 2).min(LONGEST_PAUSE);
@@ -277,8 +272,8 @@ impl Writer {
         let (patience, room) = (self.patience(), self.options.keep_outputs_bytes);
         let (client, _) = self.session.client().await?;
         let end = timeout(patience, outputs::keep(client, kept, room)).await;
-        let end = end
-            .unwrap_or_else(|_| Err(no_answer(&self.place, "keep an output", patience).into()));
+        let end =
+            end.unwrap_or_else(|_| Err(no_answer(&self.place, "keep an output", patience).into()));
         if let Err(fault) = &end {
             self.session.doubt(fault);
         }
@@ -312,9 +307,8 @@ impl Writer {
             Ok(())
         };
         let end = timeout(patience, work).await;
-        let end = end.unwrap_or_else(|_| {
-            Err(no_answer(&self.place, "write call records", patience).into())
-        });
+        let end = end
+            .unwrap_or_else(|_| Err(no_answer(&self.place, "write call records", patience).into()));
         match end {
             Ok(()) => self.succeeded(0),
             Err(fault) => {
