@@ -49,8 +49,9 @@ pub(crate) struct Global {
     /// A folder of tool definitions; may be given several times [env: WINDLASS_TOOLS]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) tools: Vec<PathBuf>,
-    /// The file that keeps the records; `:memory:` keeps none [env: WINDLASS_DATABASE]
-    #[arg(long, global = true, value_name = "PATH")]
+    /// Where records are kept: a file, postgres://USER@HOST/DATABASE, or `:memory:` for nowhere
+    /// [env: WINDLASS_DATABASE]
+    #[arg(long, global = true, value_name = "URL")]
     pub(crate) database: Option<String>,
     /// The language of tool descriptions and of a tool's errors: en or zh [env: WINDLASS_LANG]
     #[arg(long, global = true, value_name = "LANG")]
