@@ -3,6 +3,7 @@
 mod bench;
 mod chaos;
 mod docs;
+mod postgres;
 mod run;
 mod test;
 
@@ -12,6 +13,7 @@ cargo xtask bench [NAME…] [--json]  measure; NAME is call, burst, sustained or
 cargo xtask chaos [--kills N] [--minutes N]
                                   kill a process under load again and again (200 kills, 10 minutes)
 cargo xtask docs [--check]        write docs/reference, or check that it is up to date
+cargo xtask with-postgres CMD…    run a command with a PostgreSQL server for tests
 ";
 
 fn main() -> anyhow::Result<()> {
@@ -25,6 +27,7 @@ fn main() -> anyhow::Result<()> {
         "bench" => bench::run(rest),
         "chaos" => chaos::run(rest),
         "docs" => docs::run(rest.iter().any(|argument| argument == "--check")),
+        "with-postgres" => postgres::with(rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(())

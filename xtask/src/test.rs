@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use crate::docs;
+use crate::postgres::Postgres;
 use crate::run::{cargo, must, root, watched};
 
 /// Checks and tests everything, and ends with one line of counts.
@@ -19,10 +20,11 @@ pub(crate) fn run() -> anyhow::Result<()> {
     )?;
     step("tests");
     let mut counts = Counts::default();
-    let tested = watched(
-        &mut cargo(&["test", "--workspace", "--exclude", "windlass-bench", "--no-fail-fast"]),
-        |line| counts.read(line),
-    )?;
+    let postgres = Postgres::start()?;
+    let mut command =
+        cargo(&["test", "--workspace", "--exclude", "windlass-bench", "--no-fail-fast"]);
+    let tested = watched(postgres.tell(&mut command), |line| counts.read(line))?;
+    drop(postgres);
     step("examples");
     for example in examples()? {
         must(&mut cargo(&["run", "--quiet", "--package", "windlass-examples", "--bin", &example]))?;

@@ -50,8 +50,8 @@ pub(crate) struct Global {
     /// A folder of tool definitions; may be given several times [env: WINDLASS_TOOLS]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) tools: Vec<PathBuf>,
-    /// The file that keeps the records; `:memory:` keeps none [env: WINDLASS_DATABASE]
-    #[arg(long, global = true, value_name = "PATH")]
+    /// Where records are kept: a file, postgres://…, or `:memory:` [env: WINDLASS_DATABASE]
+    #[arg(long, global = true, value_name = "URL")]
     pub(crate) database: Option<String>,
     /// The language of tool descriptions and of a tool's errors: en or zh [env: WINDLASS_LANG]
     #[arg(long, global = true, value_name = "LANG")]
@@ -125,7 +125,8 @@ fn after_help() -> String {
          the environment over windlass.yaml, and that over the default. windlass.yaml is looked\n  \
          for in the current folder and upwards to your home folder; `windlass init` writes one\n  \
          that explains every key. Records are kept in .windlass/windlass.db beside it, and in\n  \
-         $XDG_DATA_HOME/windlass/windlass.db where there is none.\n\n{}",
+         $XDG_DATA_HOME/windlass/windlass.db where there is none. --database takes a path,\n  \
+         sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, or `:memory:` for nowhere.\n\n{}",
         exit_codes()
     )
 }

@@ -119,7 +119,7 @@ impl From<Error> for Failure {
         let failure = Self::new(Exit::of(error.kind()), error.message());
         match failure.exit {
             Exit::Storage => {
-                failure.hint("choose another file with --database PATH, or `:memory:` for none")
+                failure.hint("choose another database with --database URL, or `:memory:` for none")
             }
             _ => failure,
         }

@@ -5,6 +5,7 @@
 //! over the default. Paths in the file are relative to the file, all others to
 //! the current folder.
 
+mod database;
 mod engine;
 mod file;
 
@@ -15,12 +16,11 @@ use windlass::{Lang, WatchOptions};
 
 use crate::cli::Global;
 use crate::exit::Failure;
+pub(crate) use database::Database;
 use file::File;
 
 /// The name of the settings file; it marks the root of a project.
 pub(crate) const FILE: &str = "windlass.yaml";
-/// The database of a project, below its root.
-const DATABASE: &str = ".windlass/windlass.db";
 /// Where definitions are if nobody says otherwise.
 const TOOLS: &str = "tools";
 
@@ -49,15 +49,6 @@ pub(crate) struct ToolsFolder {
     pub(crate) asked_for: bool,
 }
 
-/// Where records are kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Database {
-    /// Only while the program runs.
-    Memory,
-    /// In a SQLite file.
-    File(PathBuf),
-}
-
 impl Settings {
     /// Resolves the settings of this run.
     pub(crate) fn resolve(global: &Global) -> Result<Self, Failure> {
@@ -69,7 +60,7 @@ impl Settings {
         let base = root.as_deref().unwrap_or(Path::new(""));
         Ok(Self {
             tools: tools_folders(global, file.tools_directory.as_deref(), base)?,
-            database: database(global, file.database.as_deref(), root.as_deref())?,
+            database: Database::resolve(global, file.database.as_deref(), root.as_deref())?,
             lang: lang(global)?.or(file.lang).unwrap_or_default(),
             reload: file.auto_reload.unwrap_or(true).then(|| WatchOptions {
                 interval: file.reload_interval.unwrap_or(WatchOptions::default().interval),
@@ -101,15 +92,6 @@ impl Settings {
             self.database.describe(),
             engine::describe(&self.engine),
         )
-    }
-}
-
-impl Database {
-    pub(crate) fn describe(&self) -> String {
-        match self {
-            Self::Memory => "in memory, forgotten at the end".to_owned(),
-            Self::File(path) => path.display().to_string(),
-        }
     }
 }
 
@@ -164,39 +146,6 @@ fn tools_folders(
             .hint("name a folder with tool definitions in *.yaml or *.json files"));
     }
     Ok(named.into_iter().map(|(path, _)| ToolsFolder { path, asked_for: true }).collect())
-}
-
-fn database(
-    global: &Global,
-    in_file: Option<&str>,
-    root: Option<&Path>,
-) -> Result<Database, Failure> {
-    let named = global.database.clone().or_else(|| variable("WINDLASS_DATABASE"));
-    if let Some(path) = named {
-        return Ok(match path.as_str() {
-            ":memory:" => Database::Memory,
-            path => Database::File(path.into()),
-        });
-    }
-    match (in_file, root) {
-        (Some(":memory:"), _) => Ok(Database::Memory),
-        (Some(path), Some(root)) => Ok(Database::File(root.join(path))),
-        (_, Some(root)) => Ok(Database::File(root.join(DATABASE))),
-        (_, None) => data_home()
-            .map(|folder| Database::File(folder.join("windlass/windlass.db")))
-            .ok_or_else(|| {
-                Failure::usage("there is no home folder to keep the database in")
-                    .hint("name a file with --database PATH, or `:memory:` for none")
-            }),
-    }
-}
-
-/// The user's folder for data of programs, as the XDG standard has it.
-fn data_home() -> Option<PathBuf> {
-    variable("XDG_DATA_HOME")
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute())
-        .or_else(|| env::home_dir().map(|home| home.join(".local/share")))
 }
 
 fn lang(global: &Global) -> Result<Option<Lang>, Failure> {

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use windlass::{Engine, EngineBuilder, Error, Executor, Kind, MemoryStore, RecordStore, ToolSpec};
 use windlass_executors::builtin;
 use windlass_store::SqliteStore;
+#[cfg(feature = "postgres")]
+use windlass_store::{PostgresOptions, PostgresStore, PostgresUrl};
 
 use crate::exit::Failure;
 use crate::output::Screen;
@@ -22,6 +24,8 @@ pub(crate) fn engine(settings: &Settings, screen: &Screen) -> Result<Engine, Fai
     let builder = match &settings.database {
         Database::Memory => Engine::builder(),
         Database::File(path) => Engine::builder().store(SqliteStore::open(path)?),
+        #[cfg(feature = "postgres")]
+        Database::Postgres(url) => Engine::builder().store(block_on(postgres(url))?),
     };
     load(builder, settings, screen)
 }
@@ -33,11 +37,19 @@ pub(crate) fn catalogue(settings: &Settings, screen: &Screen) -> Result<Engine, 
 }
 
 /// The records. A database that does not exist yet is not created to be read.
-pub(crate) fn records(database: &Database) -> Result<Box<dyn RecordStore>, Failure> {
+pub(crate) async fn records(database: &Database) -> Result<Box<dyn RecordStore>, Failure> {
     Ok(match database {
         Database::File(path) if path.exists() => Box::new(SqliteStore::open(path)?),
-        _ => Box::new(MemoryStore::new()),
+        Database::File(_) | Database::Memory => Box::new(MemoryStore::new()),
+        #[cfg(feature = "postgres")]
+        Database::Postgres(url) => Box::new(postgres(url).await?),
     })
+}
+
+/// The store has a runtime of its own, so it outlives the one that waits here.
+#[cfg(feature = "postgres")]
+async fn postgres(url: &PostgresUrl) -> Result<PostgresStore, Failure> {
+    Ok(PostgresStore::connect_to(url, PostgresOptions::default()).await?)
 }
 
 /// What runs a definition, or why nothing here does.

@@ -39,6 +39,8 @@
 //! finished records), and who may run a call (the engine asks; the store says
 //! which call has a key).
 
+#[cfg(feature = "postgres")]
+mod postgres;
 mod sqlite;
 
 mod options;
@@ -64,6 +66,8 @@ mod fault;
 mod schema;
 
 pub use options::{Options, Synchronous};
+#[cfg(feature = "postgres")]
+pub use postgres::{PostgresOptions, PostgresStore, PostgresUrl};
 pub use sqlite::SqliteStore;
 
 /// The parts that the benchmark measures the store against: the same rows in

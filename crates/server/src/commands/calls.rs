@@ -82,7 +82,7 @@ fn after_help() -> String {
 /// Runs the command.
 pub(crate) fn run(args: CallsArgs, settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
     wiring::block_on(async {
-        let records = wiring::records(&settings.database)?;
+        let records = wiring::records(&settings.database).await?;
         let records = &*records;
         match (&args.id, &args.summary) {
             (Some(wanted), _) => {

@@ -33,7 +33,7 @@ fn after_help() -> String {
 /// Runs the command.
 pub(crate) fn run(args: &StatsArgs, settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
     let mut all = wiring::block_on(async {
-        let records = wiring::records(&settings.database)?;
+        let records = wiring::records(&settings.database).await?;
         Ok(records.statistics(&TenantId::default()).await?)
     })?;
     if let Some(tool) = &args.tool {

@@ -151,7 +151,7 @@ fn a_database_that_cannot_be_used_stops_the_call() {
     let below = project.path("file").join("below.db");
     for path in ["not.db", text(&below)] {
         let ran = project.run(&["call", "echo", "message=a", "--database", path]);
-        ran.fails(7, &["error: ", "hint: choose another file with --database"]);
+        ran.fails(7, &["error: ", "hint: choose another database with --database"]);
         assert_eq!(ran.out, "");
     }
     project.run(&["calls", "--database", "not.db"]).fails(7, &["not.db"]);

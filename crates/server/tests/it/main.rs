@@ -7,6 +7,7 @@ mod calling;
 mod catalogue;
 mod checking;
 mod looking_back;
+mod postgres;
 mod process;
 mod project;
 mod settings;

@@ -32,6 +32,12 @@ macro_rules! contract {
                 super::$test(&super::SqliteStore::open(path).unwrap()).await;
             })*
         }
+        mod postgres {
+            $(#[tokio::test] async fn $test() {
+                let database = crate::postgres::Database::new().await;
+                super::$test(&database.store().await).await;
+            })*
+        }
     };
 }
 

@@ -1,7 +1,8 @@
 //! Tests of the record stores.
 //!
-//! `contract` and `contract_intents` hold what every store must do and run against each of them;
-//! the other modules hold what only a store on a disk can do wrong.
+//! `contract` and `contract_intents` hold what every store must do and run
+//! against each of them; the other modules hold what only a store on a disk, or
+//! behind a network, can do wrong.
 
 #![allow(
     clippy::unwrap_used,
@@ -20,5 +21,10 @@ mod full_disk;
 mod intents;
 mod outage;
 mod owners;
+mod postgres;
+mod postgres_intents;
+mod postgres_outage;
+mod postgres_owners;
+mod postgres_start;
 mod retention;
 mod sample;

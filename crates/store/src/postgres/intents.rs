@@ -1,0 +1,183 @@
+//! [`Intent`]s as rows of `windlass.intents`, and the keys that some have.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Row};
+use uuid::Uuid;
+use windlass::{Begun, Caller, CallerType, IdempotencyKey, Intent, TenantId};
+
+use super::queue::Begin;
+use super::rows::{json, maybe, read_json, read_text, timestamp};
+use super::text;
+
+const INSERT_KEYS: &str = "INSERT INTO windlass.keys (tenant, key, id, fingerprint) \
+     SELECT * FROM unnest($1, $2, $3, $4) ON CONFLICT DO NOTHING";
+
+/// Who has the keys.
+const HOLDERS: &str = "SELECT wanted.at, keys.id, keys.fingerprint \
+     FROM unnest($1, $2, $3) AS wanted (tenant, key, at) \
+     JOIN windlass.keys USING (tenant, key)";
+
+/// Those without a key, and those who have theirs.
+const INSERT_INTENTS: &str = "INSERT INTO windlass.intents \
+     (id, owner, tenant, call_ref, tool, user_id, caller_id, caller_type, conversation, workflow, \
+      parent, key, created_us, arguments) \
+     SELECT new.id, $15, new.tenant, new.call_ref, new.tool, new.user_id, new.caller_id, \
+            new.caller_type, new.conversation, new.workflow, new.parent, new.key, new.created_us, \
+            new.arguments \
+     FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) \
+          AS new (id, tenant, call_ref, tool, user_id, caller_id, caller_type, conversation, \
+                  workflow, parent, key, created_us, arguments, key_tenant) \
+     WHERE new.key IS NULL OR EXISTS ( \
+         SELECT FROM windlass.keys \
+         WHERE keys.tenant = new.key_tenant AND keys.id = new.id) \
+     ON CONFLICT DO NOTHING";
+
+pub(crate) const COLUMNS: &str = "id, tenant, call_ref, tool, user_id, caller_id, caller_type, \
+     conversation, workflow, parent, key, created_us, arguments";
+
+/// Keeps intents, and says to each what it is told. All of it may be done
+/// again, where nobody knows whether it was done: a key that is ours already
+/// is as good as one that was free.
+pub(crate) async fn begin(
+    client: &Client,
+    owner: i32,
+    begins: &[Begin],
+) -> Result<Vec<Begun>, tokio_postgres::Error> {
+    if begins.is_empty() {
+        return Ok(Vec::new());
+    }
+    let intents: Vec<&Intent> = begins.iter().map(|begin| &begin.intent).collect();
+    // In one order everywhere, so that servers never wait for each other in a
+    // circle. Of the same key, the first comes first.
+    let mut keyed: Vec<(Cow<'_, str>, Cow<'_, str>, usize, &IdempotencyKey)> = Vec::new();
+    for (at, intent) in intents.iter().enumerate() {
+        if let Some(key) = &intent.key {
+            let tenant = text::key(intent.caller.tenant.as_str());
+            keyed.push((tenant, text::key(&key.key), at, key));
+        }
+    }
+    keyed.sort_by(|a, b| (&a.0, &a.1, a.2).cmp(&(&b.0, &b.1, b.2)));
+    let holders = async {
+        if keyed.is_empty() { Ok(Vec::new()) } else { claim(client, &intents, &keyed).await }
+    };
+    // Sent one after the other without waiting for the answers.
+    let (holders, kept) = tokio::join!(biased; holders, insert(client, owner, &intents));
+    kept?;
+    let mut begun = vec![Begun::New; begins.len()];
+    let mut held: HashMap<i64, Row> = HashMap::new();
+    for row in holders? {
+        held.insert(row.try_get(0)?, row);
+    }
+    for (_, _, at, key) in &keyed {
+        let Some(row) = held.get(&(*at as i64)) else { continue };
+        let (id, fingerprint): (Uuid, &[u8]) = (row.try_get(1)?, row.try_get(2)?);
+        begun[*at] = if id == intents[*at].id.uuid() {
+            Begun::New
+        } else if fingerprint == key.fingerprint {
+            Begun::Twin(id.into())
+        } else {
+            Begun::OtherArguments(id.into())
+        };
+    }
+    Ok(begun)
+}
+
+/// Takes the keys that are free, and asks who has which.
+async fn claim(
+    client: &Client,
+    intents: &[&Intent],
+    keyed: &[(Cow<'_, str>, Cow<'_, str>, usize, &IdempotencyKey)],
+) -> Result<Vec<Row>, tokio_postgres::Error> {
+    let tenants: Vec<&str> = keyed.iter().map(|key| &*key.0).collect();
+    let keys: Vec<&str> = keyed.iter().map(|key| &*key.1).collect();
+    let ids: Vec<Uuid> = keyed.iter().map(|key| intents[key.2].id.uuid()).collect();
+    let places: Vec<i64> = keyed.iter().map(|key| key.2 as i64).collect();
+    let fingerprints: Vec<&[u8]> = keyed.iter().map(|key| &key.3.fingerprint[..]).collect();
+    let values: [(&(dyn ToSql + Sync), Type); 4] = [
+        (&tenants, Type::TEXT_ARRAY),
+        (&keys, Type::TEXT_ARRAY),
+        (&ids, Type::UUID_ARRAY),
+        (&fingerprints, Type::BYTEA_ARRAY),
+    ];
+    let asked: [(&(dyn ToSql + Sync), Type); 3] =
+        [(&tenants, Type::TEXT_ARRAY), (&keys, Type::TEXT_ARRAY), (&places, Type::INT8_ARRAY)];
+    let (taken, holders) = tokio::join!(biased;
+        client.execute_typed(INSERT_KEYS, &values),
+        client.query_typed(HOLDERS, &asked)
+    );
+    taken?;
+    holders
+}
+
+async fn insert(
+    client: &Client,
+    owner: i32,
+    intents: &[&Intent],
+) -> Result<(), tokio_postgres::Error> {
+    let ids: Vec<Uuid> = intents.iter().map(|intent| intent.id.uuid()).collect();
+    let callers = || intents.iter().map(|intent| &*intent.caller);
+    let tenants: Vec<_> = callers().map(|caller| text::kept(caller.tenant.as_str())).collect();
+    let call_refs: Vec<_> =
+        intents.iter().map(|intent| maybe(intent.call_ref.as_deref())).collect();
+    let tools: Vec<_> = intents.iter().map(|intent| text::kept(&intent.tool_name)).collect();
+    let users: Vec<_> = callers().map(|caller| maybe(caller.user.as_deref())).collect();
+    let caller_ids: Vec<_> = callers().map(|caller| maybe(caller.caller_id.as_deref())).collect();
+    let caller_types: Vec<_> = callers().map(|caller| caller.caller_type.name()).collect();
+    let conversations: Vec<_> =
+        callers().map(|caller| maybe(caller.conversation.as_deref())).collect();
+    let workflows: Vec<_> = callers().map(|caller| maybe(caller.workflow.as_deref())).collect();
+    let parents: Vec<_> =
+        callers().map(|caller| caller.parent.map(windlass::CallId::uuid)).collect();
+    let keys: Vec<_> =
+        intents.iter().map(|intent| maybe(intent.key.as_ref().map(|key| &*key.key))).collect();
+    let times: Vec<_> = intents.iter().map(|intent| intent.created_at.as_microsecond()).collect();
+    let arguments: Vec<_> = intents.iter().map(|intent| json(&*intent.arguments)).collect();
+    let key_tenants: Vec<_> = callers().map(|caller| text::key(caller.tenant.as_str())).collect();
+    let values: [(&(dyn ToSql + Sync), Type); 15] = [
+        (&ids, Type::UUID_ARRAY),
+        (&tenants, Type::TEXT_ARRAY),
+        (&call_refs, Type::TEXT_ARRAY),
+        (&tools, Type::TEXT_ARRAY),
+        (&users, Type::TEXT_ARRAY),
+        (&caller_ids, Type::TEXT_ARRAY),
+        (&caller_types, Type::TEXT_ARRAY),
+        (&conversations, Type::TEXT_ARRAY),
+        (&workflows, Type::TEXT_ARRAY),
+        (&parents, Type::UUID_ARRAY),
+        (&keys, Type::TEXT_ARRAY),
+        (&times, Type::INT8_ARRAY),
+        (&arguments, Type::TEXT_ARRAY),
+        (&key_tenants, Type::TEXT_ARRAY),
+        (&owner, Type::INT4),
+    ];
+    client.execute_typed(INSERT_INTENTS, &values).await?;
+    Ok(())
+}
+
+/// Reads a row of [`COLUMNS`].
+pub(crate) fn read_intent(row: &Row) -> Result<Intent, tokio_postgres::Error> {
+    let caller = Caller {
+        tenant: TenantId::new(text::read(row.try_get(1)?).into_owned()),
+        user: read_text(row, 4)?,
+        caller_id: read_text(row, 5)?,
+        caller_type: CallerType::from_name(row.try_get(6)?).unwrap_or_default(),
+        conversation: read_text(row, 7)?,
+        workflow: read_text(row, 8)?,
+        parent: row.try_get::<_, Option<Uuid>>(9)?.map(Into::into),
+    };
+    Ok(Intent {
+        id: row.try_get::<_, Uuid>(0)?.into(),
+        call_ref: read_text(row, 2)?,
+        tool_name: text::read(row.try_get(3)?).into(),
+        arguments: Arc::new(read_json(row.try_get(12)?)),
+        caller: Arc::new(caller),
+        created_at: timestamp(row.try_get(11)?),
+        // What the key stands for is in the table of keys; a record names
+        // the key only.
+        key: read_text(row, 10)?.map(|key| IdempotencyKey { key, fingerprint: [0; 32] }),
+    })
+}

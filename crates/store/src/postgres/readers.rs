@@ -1,0 +1,79 @@
+//! A few connections that only read, so that a slow question does not hold up
+//! the writer.
+//!
+//! Connections and clocks belong to the store's own runtime: a question may be
+//! asked from any other one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio::time::sleep;
+use tokio_postgres::Client;
+use windlass::Error;
+
+use super::connect::Target;
+use super::fault::{Fault, no_answer, unavailable};
+use super::options::PostgresOptions;
+
+pub(crate) struct Readers {
+    target: Target,
+    runtime: Handle,
+    idle: Mutex<Vec<Arc<Client>>>,
+    permits: Semaphore,
+    /// Beyond what the server gives a statement.
+    patience: Duration,
+}
+
+impl Readers {
+    pub(crate) fn new(target: Target, runtime: Handle, options: &PostgresOptions) -> Self {
+        Self {
+            target,
+            runtime,
+            idle: Mutex::default(),
+            permits: Semaphore::new(options.readers.max(1)),
+            patience: options.statement_timeout + Duration::from_secs(1),
+        }
+    }
+
+    /// Asks a question on a connection of its own. `what` finishes the
+    /// sentence "cannot …".
+    pub(crate) async fn ask<T, F>(
+        &self,
+        what: &'static str,
+        question: impl FnOnce(Arc<Client>) -> F,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, tokio_postgres::Error>>,
+    {
+        let place = &self.target.place;
+        let gone = || unavailable(format!("cannot {what}: the store is shutting down"));
+        let _permit = self.permits.acquire().await.map_err(|_| gone())?;
+        let client = match self.idle() {
+            Some(client) => client,
+            None => {
+                let target = self.target.clone();
+                let opened = self.runtime.spawn(async move { target.reader().await });
+                let opened = opened.await.map_err(|_| gone())?;
+                Arc::new(opened.map_err(|fault| fault.at(place, what))?)
+            }
+        };
+        let mut late = self.runtime.spawn(sleep(self.patience));
+        let answer = tokio::select! {
+            answer = question(Arc::clone(&client)) => answer,
+            // One that is late is not trusted again.
+            _ = &mut late => return Err(no_answer(place, what, self.patience)),
+        };
+        late.abort();
+        self.idle.lock().push(client);
+        answer.map_err(|cause| Fault::from(cause).at(place, what))
+    }
+
+    fn idle(&self) -> Option<Arc<Client>> {
+        let mut idle = self.idle.lock();
+        idle.retain(|client| !client.is_closed());
+        idle.pop()
+    }
+}

@@ -1,0 +1,125 @@
+//! The tables, and how an older database gets them.
+//!
+//! They are in a schema of their own, `windlass`, so that the database may
+//! hold the tables of other programs too. `windlass.migrations` says which
+//! scripts a database has seen.
+
+use tokio_postgres::Client;
+use tokio_postgres::types::Type;
+use windlass::Error;
+
+use super::fault::{Fault, unavailable};
+
+/// One script for each version; never changed, only added to.
+const MIGRATIONS: &[&str] = &[include_str!("../../migrations/postgres/0001_calls.sql")];
+
+/// Whoever changes the schema holds this advisory lock: `WNDLASS`.
+const LOCK: i64 = 0x0057_4e44_4c41_5353;
+
+/// Brings the tables up to date, all or nothing. Processes that start together
+/// wait for one another at the lock, and the later ones find nothing left to
+/// do.
+pub(crate) async fn migrate(client: &mut Client, place: &str) -> Result<(), Fault> {
+    check_encoding(client, place).await?;
+    let known = MIGRATIONS.len() as i64;
+    if version(client).await? == Some(known) {
+        return Ok(());
+    }
+    let transaction = client.transaction().await?;
+    transaction.batch_execute("SET LOCAL statement_timeout = 0").await?;
+    transaction.execute_typed("SELECT pg_advisory_xact_lock($1)", &[(&LOCK, Type::INT8)]).await?;
+    let seen = match version(transaction.client()).await? {
+        Some(seen) if seen > known => return Err(newer(place, seen).into()),
+        Some(seen) => seen,
+        None => {
+            create(transaction.client(), place).await?;
+            0
+        }
+    };
+    for (index, script) in (1_i64..).zip(MIGRATIONS).skip(usize::try_from(seen).unwrap_or(0)) {
+        transaction.batch_execute(script).await?;
+        transaction
+            .execute_typed(
+                "INSERT INTO windlass.migrations (version) VALUES ($1)",
+                &[(&index, Type::INT8)],
+            )
+            .await?;
+    }
+    transaction.commit().await?;
+    Ok(())
+}
+
+/// How many migrations the database has seen; none where it has no table of
+/// them.
+///
+/// The catalog is asked by a plain question: `to_regclass` answers from a cache
+/// that may not have heard of what another process has just committed.
+async fn version(client: &Client) -> Result<Option<i64>, tokio_postgres::Error> {
+    let row = client
+        .query_typed_one(
+            "SELECT EXISTS (SELECT FROM pg_class JOIN pg_namespace ON relnamespace = pg_namespace.oid
+                            WHERE nspname = 'windlass' AND relname = 'migrations')",
+            &[],
+        )
+        .await?;
+    if !row.try_get(0)? {
+        return Ok(None);
+    }
+    let row = client
+        .query_typed_one("SELECT coalesce(max(version), 0) FROM windlass.migrations", &[])
+        .await?;
+    row.try_get(0).map(Some)
+}
+
+/// Makes the schema and its table of migrations. A schema that somebody made
+/// for us beforehand is taken, unless there is something in it.
+async fn create(client: &Client, place: &str) -> Result<(), Fault> {
+    let row = client
+        .query_typed_one(
+            "SELECT count(DISTINCT pg_namespace.oid) > 0, count(relname) > 0
+             FROM pg_namespace LEFT JOIN pg_class ON relnamespace = pg_namespace.oid
+             WHERE nspname = 'windlass'",
+            &[],
+        )
+        .await?;
+    let (there, in_use): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
+    if in_use {
+        return Err(unavailable(format!(
+            "cannot open the record store: the schema `windlass` of {place} is another program's; name another database"
+        ))
+        .into());
+    }
+    if !there {
+        client.batch_execute("CREATE SCHEMA windlass").await?;
+    }
+    client
+        .batch_execute(
+            "CREATE TABLE windlass.migrations (
+                 version    bigint      PRIMARY KEY,
+                 applied_at timestamptz NOT NULL DEFAULT now()
+             )",
+        )
+        .await?;
+    Ok(())
+}
+
+fn newer(place: &str, version: i64) -> Error {
+    unavailable(format!(
+        "cannot open the record store: {place} has version {version}, this windlass knows versions up to {}; use a newer windlass, or name another database",
+        MIGRATIONS.len()
+    ))
+}
+
+/// Other encodings cannot hold every text, and would refuse a whole batch for
+/// one character.
+async fn check_encoding(client: &Client, place: &str) -> Result<(), Fault> {
+    let row = client.query_typed_one("SELECT current_setting('server_encoding')", &[]).await?;
+    let encoding: &str = row.try_get(0)?;
+    if encoding == "UTF8" {
+        return Ok(());
+    }
+    Err(unavailable(format!(
+        "cannot open the record store: {place} has the encoding {encoding}; create a database with `createdb --encoding=UTF8 --template=template0`"
+    ))
+    .into())
+}
