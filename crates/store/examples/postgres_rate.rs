@@ -54,9 +54,8 @@ async fn ask(store: &PostgresStore) -> Result<(), Error> {
         let began = Instant::now();
         store.statistics(&tenant).await?;
         times[0].push(began.elapsed());
-        for (at, filter) in [RecordFilter::default(), of_conversation.clone(), of_status.clone()]
-            .iter()
-            .enumerate()
+        for (at, filter) in
+            [RecordFilter::default(), of_conversation.clone(), of_status.clone()].iter().enumerate()
         {
             let began = Instant::now();
             store.query(&tenant, filter, page).await?;
@@ -70,8 +69,7 @@ async fn ask(store: &PostgresStore) -> Result<(), Error> {
         times.sort();
         times[times.len() / 2]
     };
-    let [statistics, newest, conversation, status, summary] =
-        times.each_mut().map(|times| median(times));
+    let [statistics, newest, conversation, status, summary] = times.each_mut().map(median);
     println!(
         "statistics {statistics:?}; page: newest {newest:?}, of a conversation {conversation:?}, of a rare status {status:?}; summary {summary:?}"
     );
