@@ -1,4 +1,5 @@
-//! Call records of windlass in SQLite.
+//! Call records of windlass in SQLite, and with the feature `postgres` in
+//! PostgreSQL, which any number of servers may share.
 //!
 //! ```text
 //! begin, append ─► Queue ─► Writer (one thread, group commit) ─► Book (one transaction)

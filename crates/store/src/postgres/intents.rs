@@ -66,10 +66,12 @@ pub(crate) async fn begin(
     };
     // Sent one after the other without waiting for the answers.
     let (holders, kept) = tokio::join!(biased; holders, insert(client, owner, &intents));
+    // The first failure is the cause of the others.
+    let holders = holders?;
     kept?;
     let mut begun = vec![Begun::New; begins.len()];
     let mut held: HashMap<i64, Row> = HashMap::new();
-    for row in holders? {
+    for row in holders {
         held.insert(row.try_get(0)?, row);
     }
     for (_, _, at, key) in &keyed {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_postgres::Client;
 use windlass::Error;
@@ -60,13 +61,13 @@ impl Readers {
                 Arc::new(opened.map_err(|fault| fault.at(place, what))?)
             }
         };
-        let mut late = self.runtime.spawn(sleep(self.patience));
+        let mut late = JoinSet::new();
+        late.spawn_on(sleep(self.patience), &self.runtime);
         let answer = tokio::select! {
             answer = question(Arc::clone(&client)) => answer,
             // One that is late is not trusted again.
-            _ = &mut late => return Err(no_answer(place, what, self.patience)),
+            _ = late.join_next() => return Err(no_answer(place, what, self.patience)),
         };
-        late.abort();
         self.idle.lock().push(client);
         answer.map_err(|cause| Fault::from(cause).at(place, what))
     }
