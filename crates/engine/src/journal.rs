@@ -45,8 +45,8 @@ impl Journal {
         self.bus.emit(|| EventBody::QueueDrained { batch_id, caller: caller(), calls });
     }
 
-    /// Reports the calls that an earlier process left behind; the store has
-    /// closed them.
+    /// Reports the calls that other processes left behind; the store has closed
+    /// them.
     pub(crate) fn interrupted(&self) {
         for record in self.store.take_interrupted() {
             self.bus.emit(|| EventBody::ExecutionFailed {

@@ -262,8 +262,8 @@ pub trait RecordStore: Send + Sync + 'static {
     /// never ran frees its key.
     fn begin(&self, intent: Intent) -> BoxFuture<'_, Result<Begun, Error>>;
 
-    /// The calls that the last process left behind and that were closed when
-    /// this store was opened; each is handed out once.
+    /// The calls that processes which have ended left behind, and that this
+    /// store has closed since it was last asked; each is handed out once.
     fn take_interrupted(&self) -> Vec<CallRecord> {
         Vec::new()
     }

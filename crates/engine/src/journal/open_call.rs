@@ -233,6 +233,8 @@ impl OpenCall {
         if let Err(error) = self.journal.kept(patience).await {
             result.outcome = Err(not_recorded(self.id, &error));
         }
+        // Other processes on the same store may have ended meanwhile.
+        self.journal.interrupted();
         self.report(&result);
         result
     }
