@@ -13,6 +13,7 @@ mod cache;
 mod cancel;
 mod definition;
 mod events;
+mod fairness;
 mod groups;
 mod hooks;
 mod idempotency;
