@@ -10,34 +10,16 @@ use std::time::Duration;
 
 use rig_agent::tool::ToolSet;
 use rig_core::tool::{PortableTool, ToolContext};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::Semaphore;
-use windlass::{Behaviour, CallRequest, Engine, JsonSchema, ToolBuilder};
+use windlass::{Behaviour, CallRequest, Engine};
 
+use crate::adder::{self, Add, add, arguments, call_all};
 use crate::report::{Figure, medians, timed};
 
 /// A batch is small enough for its arguments to stay in the cache.
 const CALLS: usize = 500;
 const ROUNDS: usize = 1_000;
-
-#[derive(Deserialize, JsonSchema)]
-struct Add {
-    /// The first number.
-    a: i64,
-    /// The second number.
-    b: i64,
-    /// What the numbers count.
-    unit: String,
-}
-
-fn add(input: &Add) -> i64 {
-    input.a + input.b + input.unit.len() as i64
-}
-
-fn arguments() -> Value {
-    json!({"a": 20, "b": 22, "unit": "apples"})
-}
 
 type Boxed = Pin<Box<dyn Future<Output = i64> + Send>>;
 type BoxedTool = Box<dyn Fn(&Value) -> Boxed>;
@@ -99,17 +81,12 @@ impl PortableTool for RigAdd {
 /// Measures single calls on one thread.
 pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-    let engine = Engine::builder()
-        .tool(
-            ToolBuilder::from_fn("add", |input: Add| async move { add(&input) })
-                .description("Adds two numbers.")
-                .behaviour(Behaviour::READ_ONLY),
-        )
-        .build()?;
+    let engine = Engine::builder().tool(adder::tool()).build()?;
+    let changing = Engine::builder().tool(adder::tool().behaviour(Behaviour::default())).build()?;
     let schema = windlass::native::schema_of::<Add>();
     let floor = Floor::new(&schema)?;
     let rig = ToolSet::from_tools(vec![RigAdd]);
-    let name: Arc<str> = "add".into();
+    let name: Arc<str> = adder::NAME.into();
     let text = arguments().to_string();
     let values: Vec<Value> = std::iter::repeat_with(arguments).take(CALLS).collect();
     // Requests are made outside the measured time, as the floor's and the
@@ -117,17 +94,10 @@ pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
     let requests = |arguments: &dyn Fn() -> Value| -> Vec<CallRequest> {
         (0..CALLS).map(|_| CallRequest::new(Arc::clone(&name), arguments())).collect()
     };
-    let windlass = |requests: Vec<CallRequest>| {
-        timed(|| {
-            runtime.block_on(async {
-                for request in requests {
-                    let result = engine.call(request).await;
-                    assert!(result.is_success());
-                }
-            });
-        })
+    let windlass = |engine: &Engine, requests: Vec<CallRequest>| {
+        timed(|| runtime.block_on(call_all(engine, requests)))
     };
-    let [floor, by_value, by_text, rig] = medians(
+    let [floor, by_value, by_text, changing, rig] = medians(
         ROUNDS,
         [
             &mut || {
@@ -139,8 +109,9 @@ pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
                     });
                 })
             },
-            &mut || windlass(requests(&arguments)),
-            &mut || windlass(requests(&|| Value::String(text.clone()))),
+            &mut || windlass(&engine, requests(&arguments)),
+            &mut || windlass(&engine, requests(&|| Value::String(text.clone()))),
+            &mut || windlass(&changing, requests(&arguments)),
             &mut || {
                 let texts = vec![text.clone(); CALLS];
                 timed(|| {
@@ -160,5 +131,6 @@ pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
         Figure::new("call / floor", "ns", by_value, floor).at_most(4.0),
         Figure::new("call / rig ToolSet", "ns", by_value, rig).at_most(1.0),
         Figure::new("call with JSON text / rig ToolSet", "ns", by_text, rig).at_most(1.0),
+        Figure::new("call that changes something / floor", "ns", changing, floor),
     ])
 }

@@ -11,10 +11,16 @@
     reason = "a failure here should stop the run"
 )]
 
+mod adder;
+mod admission;
+mod batch;
 mod definitions;
+mod durable;
 mod hot_path;
+mod pages;
 mod records;
 mod report;
+mod threads;
 
 use report::{Figure, Table};
 
@@ -27,8 +33,13 @@ type Group = (&'static str, fn() -> anyhow::Result<Vec<Figure>>);
 
 const GROUPS: &[Group] = &[
     ("call", hot_path::run),
+    ("admission", admission::run),
+    ("threads", threads::run),
+    ("batch", batch::run),
     ("burst", records::burst),
     ("sustained", records::sustained),
+    ("pages", pages::run),
+    ("durable", durable::run),
     ("definitions", definitions::run),
 ];
 

@@ -7,42 +7,47 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass::{
-    CallId, CallRecord, CallRequest, Context, Engine, PageRequest, RecordFilter, TenantId,
-    ToolBuilder,
+    Behaviour, CallId, CallRecord, CallRequest, Context, Engine, EngineBuilder, PageRequest,
+    RecordFilter, TenantId, ToolBuilder,
 };
 use windlass_store::bare::{connect, insert_records, rusqlite};
 use windlass_store::{Options, SqliteStore};
 
+use crate::adder::call_all;
 use crate::report::{Figure, medians, timed};
 
 const BURST: usize = 10_000;
 const SUSTAINED: usize = 1_000_000;
 const ROUND: usize = 100_000;
 const CHUNK: usize = 1_000;
+/// As large as those of the store's writer.
 const TRANSACTION: usize = 8_192;
 
-fn engine(builder: windlass::EngineBuilder) -> anyhow::Result<Engine> {
-    Ok(builder
-        .tool(
-            ToolBuilder::from_fn("greet", |input: Value| async move {
-                format!("Hello, {}!", input["name"].as_str().unwrap_or_default())
-            })
-            .with(|spec| {
-                spec.input = json!({
-                    "type": "object",
-                    "properties": {
-                        "name": {"type": "string"},
-                        "times": {"type": "integer"},
-                        "loud": {"type": "boolean"},
-                    },
-                    "required": ["name"],
-                });
-            }),
-        )
-        .build()?)
+/// An engine whose tool only looks, so that no call waits for the disk: its
+/// record is written later.
+fn engine(builder: EngineBuilder) -> anyhow::Result<Engine> {
+    Ok(builder.tool(greeter().behaviour(Behaviour::READ_ONLY)).build()?)
 }
 
-fn requests(count: usize) -> Vec<CallRequest> {
+/// A tool that may change something.
+pub(crate) fn greeter() -> ToolBuilder {
+    ToolBuilder::from_fn("greet", |input: Value| async move {
+        format!("Hello, {}!", input["name"].as_str().unwrap_or_default())
+    })
+    .with(|spec| {
+        spec.input = json!({
+            "type": "object",
+            "properties": {
+                "name": {"type": "string"},
+                "times": {"type": "integer"},
+                "loud": {"type": "boolean"},
+            },
+            "required": ["name"],
+        });
+    })
+}
+
+pub(crate) fn requests(count: usize) -> Vec<CallRequest> {
     let context = Arc::new(Context::for_conversation("agent-7", "conversation-42"));
     let name: Arc<str> = "greet".into();
     (0..count)
@@ -51,12 +56,6 @@ fn requests(count: usize) -> Vec<CallRequest> {
             CallRequest::new(Arc::clone(&name), arguments).context(Arc::clone(&context))
         })
         .collect()
-}
-
-async fn run(engine: &Engine, requests: Vec<CallRequest>) {
-    for request in requests {
-        assert!(engine.call(request).await.is_success());
-    }
 }
 
 /// A burst of calls with records in SQLite, beside records in memory.
@@ -68,7 +67,7 @@ pub(crate) fn burst() -> anyhow::Result<Vec<Figure>> {
         engine(Engine::builder().store(SqliteStore::open(folder.path().join("burst.db"))?))?;
     let once = |engine: &Engine| {
         let requests = requests(BURST);
-        let time = timed(|| runtime.block_on(run(engine, requests)));
+        let time = timed(|| runtime.block_on(call_all(engine, requests)));
         assert!(runtime.block_on(engine.records().flush()).is_ok());
         time
     };
@@ -84,27 +83,19 @@ pub(crate) fn sustained() -> anyhow::Result<Vec<Figure>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let store = SqliteStore::open(folder.path().join("sustained.db"))?;
     let engine = engine(Engine::builder().store(store))?;
-    runtime.block_on(run(&engine, requests(1)));
-    let template = runtime
-        .block_on(engine.records().query(
-            &TenantId::default(),
-            &RecordFilter::default(),
-            PageRequest::first(1),
-        ))?
-        .records
-        .remove(0);
-    let mut bare = Bare::open(&folder.path().join("bare.db"), template)?;
+    let template = runtime.block_on(example(&engine))?;
+    let mut bare = Bare::open(&folder.path().join("bare.db"), &Options::default(), template)?;
     let before = resident_mb();
     let mut peak = before;
     let (mut through_engine, mut by_hand) = (Duration::ZERO, Duration::ZERO);
     for _ in 0..SUSTAINED / ROUND {
         for _ in 0..ROUND / CHUNK {
             let requests = requests(CHUNK);
-            through_engine += timed(|| runtime.block_on(run(&engine, requests)));
+            through_engine += timed(|| runtime.block_on(call_all(&engine, requests)));
             peak = peak.max(resident_mb());
         }
         through_engine += timed(|| assert!(runtime.block_on(engine.records().flush()).is_ok()));
-        by_hand += bare.write(ROUND)?;
+        by_hand += bare.write(ROUND, TRANSACTION)?;
     }
     let rate = |time: Duration| SUSTAINED as f64 / time.as_secs_f64();
     let (through_engine, by_hand) = (rate(through_engine), rate(by_hand));
@@ -115,25 +106,35 @@ pub(crate) fn sustained() -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
+/// The record of a call.
+pub(crate) async fn example(engine: &Engine) -> anyhow::Result<CallRecord> {
+    call_all(engine, requests(1)).await;
+    let (all, newest) = (RecordFilter::default(), PageRequest::first(1));
+    Ok(engine.records().query(&TenantId::default(), &all, newest).await?.records.remove(0))
+}
+
 /// SQLite without queue, writer thread and statistics.
-struct Bare {
+pub(crate) struct Bare {
     connection: rusqlite::Connection,
     template: CallRecord,
 }
 
 impl Bare {
-    fn open(path: &Path, template: CallRecord) -> anyhow::Result<Self> {
+    pub(crate) fn open(
+        path: &Path,
+        options: &Options,
+        template: CallRecord,
+    ) -> anyhow::Result<Self> {
         // Opening the store makes the tables.
         drop(SqliteStore::open(path)?);
-        Ok(Self { connection: connect(path, &Options::default())?, template })
+        Ok(Self { connection: connect(path, options)?, template })
     }
 
-    /// The time that so many records take, in transactions as large as those
-    /// of the store's writer.
-    fn write(&mut self, count: usize) -> anyhow::Result<Duration> {
+    /// The time that so many records take, in transactions of this size.
+    pub(crate) fn write(&mut self, count: usize, transaction: usize) -> anyhow::Result<Duration> {
         let mut busy = Duration::ZERO;
-        for begin in (0..count).step_by(TRANSACTION) {
-            let records: Vec<CallRecord> = (begin..count.min(begin + TRANSACTION))
+        for begin in (0..count).step_by(transaction) {
+            let records: Vec<CallRecord> = (begin..count.min(begin + transaction))
                 .map(|_| CallRecord { id: CallId::at(Timestamp::now()), ..self.template.clone() })
                 .collect();
             let start = Instant::now();

@@ -14,6 +14,7 @@ mod cancel;
 mod definition;
 mod durable;
 mod events;
+mod fairness;
 mod groups;
 mod hooks;
 mod idempotency;
