@@ -10,7 +10,9 @@ use tokio::time::Instant;
 
 use crate::call::Call;
 use crate::content::Output;
+use crate::duration;
 use crate::fingerprint::Fingerprint;
+use crate::journal::OpenCall;
 use crate::name::CallId;
 
 /// The results of an engine; the one that was not asked for the longest goes
@@ -19,7 +21,7 @@ pub(crate) struct Cache(Option<Mutex<LruCache<Key, Cached, ahash::RandomState>>>
 
 /// Stands for everything that a result may depend on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Key([u8; 32]);
+struct Key([u8; 32]);
 
 struct Cached {
     call: CallId,
@@ -34,39 +36,45 @@ impl Cache {
         Self(NonZeroUsize::new(entries).map(cache))
     }
 
-    /// Where the result of a call is kept; none for a tool that keeps none.
-    pub(crate) fn key(&self, call: &Call) -> Option<Key> {
-        call.tool().spec().cache.filter(|_| self.0.is_some()).map(|_| Key::of(call))
-    }
-
-    /// The result of an earlier call, and that call's id.
-    pub(crate) fn get(&self, key: Key) -> Option<(CallId, Arc<Output>)> {
+    /// The result of an earlier call, which the journal is told of.
+    pub(crate) fn find(&self, call: &Call, open: &mut OpenCall) -> Option<Arc<Output>> {
+        call.tool().spec().cache?;
+        let key = Key::of(call)?;
         let mut cache = self.0.as_ref()?.lock();
         let cached = cache.get(&key)?;
         if cached.until <= Instant::now() {
             cache.pop(&key);
             return None;
         }
-        Some((cached.call, Arc::clone(&cached.output)))
+        open.same_as(cached.call);
+        Some(Arc::clone(&cached.output))
     }
 
-    pub(crate) fn put(&self, key: Key, call: &Call, output: &Arc<Output>) {
+    /// Keeps the result of a call, if its tool wants that.
+    pub(crate) fn put(&self, call: &Call, output: &Arc<Output>) {
         let (Some(cache), Some(keep)) = (&self.0, call.tool().spec().cache) else { return };
-        let cached =
-            Cached { call: call.id(), output: Arc::clone(output), until: Instant::now() + keep };
+        let Some(key) = Key::of(call) else { return };
+        let until = Instant::now() + keep.min(duration::MAX);
+        let cached = Cached { call: call.id(), output: Arc::clone(output), until };
         // What makes room is dropped after the lock.
         let _gone = cache.lock().push(key, cached);
     }
 }
 
 impl Key {
-    /// The tenant, the user, the tool as it is now, the arguments, the
-    /// variables, and every secret that the tool could read.
-    fn of(call: &Call) -> Self {
+    /// The tenant, the user, the agent, the tool as it is now, the arguments, the
+    /// variables, and every secret that the tool could read. None where the tool
+    /// could read objects, of which nobody knows what they mean.
+    fn of(call: &Call) -> Option<Self> {
+        let agent = call.agent();
+        if !call.context.objects.is_empty() || agent.is_some_and(|it| !it.objects.is_empty()) {
+            return None;
+        }
         let mut fingerprint = Fingerprint::default();
         let caller = call.caller();
         fingerprint.text(caller.tenant.as_str());
         fingerprint.optional(caller.user.as_deref());
+        fingerprint.optional(agent.map(|agent| agent.id.as_str()));
         fingerprint.number(call.tool().generation());
         fingerprint.value(call.arguments());
         fingerprint.object(&call.context.variables);
@@ -74,6 +82,6 @@ impl Key {
             fingerprint.text(name);
             fingerprint.text(secret.expose());
         }
-        Self(fingerprint.finish())
+        Some(Self(fingerprint.finish()))
     }
 }

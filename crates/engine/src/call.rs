@@ -22,6 +22,9 @@ use crate::secret::Secret;
 use crate::text::Lang;
 use crate::tool::Tool;
 
+/// Beyond it, ageing would take longer than calls have time.
+const MAX_PRIORITY: i32 = 10;
+
 /// A call, as a model, a program or a person asks for it. Nothing in it has
 /// been checked.
 #[derive(Clone)]
@@ -37,6 +40,8 @@ pub struct CallRequest {
     pub(crate) key: Option<Arc<str>>,
     /// When it ends at the latest, whatever its timeout.
     pub(crate) latest: Option<tokio::time::Instant>,
+    /// Cancelled with the call that this one is part of.
+    pub(crate) parent: Option<CancellationToken>,
 }
 
 impl CallRequest {
@@ -54,6 +59,7 @@ impl CallRequest {
             retry: None,
             key: None,
             latest: None,
+            parent: None,
         }
     }
 
@@ -79,10 +85,12 @@ impl CallRequest {
         self
     }
 
-    /// Sets the priority for the strategy `priority`: higher comes first.
+    /// Sets the priority for the strategy `priority`: higher comes first, from
+    /// -10 to 10. With the default ageing, the lowest comes before a new one of
+    /// the highest after 20 seconds.
     #[must_use]
     pub fn priority(mut self, priority: i32) -> Self {
-        self.priority = priority;
+        self.priority = priority.clamp(-MAX_PRIORITY, MAX_PRIORITY);
         self
     }
 
@@ -131,6 +139,8 @@ pub struct Call {
 pub(crate) struct Held {
     permit: Mutex<Option<Permit>>,
     slot: OnceLock<Arc<Slot>>,
+    /// Cancelled with this call, for the calls that it makes.
+    pub(crate) family: OnceLock<CancellationToken>,
 }
 
 /// What all calls of an engine share.
@@ -253,11 +263,10 @@ impl Call {
         })
     }
 
-    /// Takes a slot again, if the call gave it back.
-    pub(crate) async fn slot_again(&self) {
-        if let Some(slot) = self.held.slot.get() {
-            slot.take_again().await;
-        }
+    /// Cancels the calls that this one has made: those that have begun to change
+    /// something outlive it.
+    pub(crate) fn cancel_family(&self) {
+        self.held.family.get().into_iter().for_each(CancellationToken::cancel);
     }
 
     /// Gives the slot back for good.
@@ -280,6 +289,12 @@ impl Call {
                 caller: Arc::clone(&self.context.caller),
             },
         }
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.leave_slot();
     }
 }
 

@@ -186,6 +186,11 @@ impl Objects {
         self.0.insert(TypeId::of::<T>(), Arc::new(object));
     }
 
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The object of a type.
     pub fn get<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.0.get(&TypeId::of::<T>()).and_then(|object| Arc::clone(object).downcast().ok())

@@ -15,6 +15,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 pub use batch::Batch;
@@ -22,7 +23,8 @@ pub(crate) use builder::Bind;
 pub use builder::EngineBuilder;
 use finish::Finishing;
 pub use settings::Settings;
-use until::{Stop, Until};
+use until::Stop;
+pub(crate) use until::Until;
 
 use crate::cache::Cache;
 use crate::call::{Call, CallRequest, CallResult, Held, Shared};
@@ -60,6 +62,14 @@ pub(crate) struct Parts {
     kinds: HashMap<Kind, Bind>,
     /// Work whose callers have gone.
     tasks: TaskTracker,
+}
+
+/// What a call has come to.
+enum Answer {
+    /// A result of its own.
+    New(Output),
+    /// That of an earlier call.
+    Earlier(Arc<Output>),
 }
 
 impl Engine {
@@ -125,7 +135,6 @@ impl Engine {
         let parts = &*self.0;
         let strict = parts.settings.strict_validation;
         let caller = &request.context.caller;
-        self.store_keeps_up(request).await?;
         let tool = tool?;
         open.resolved(&tool);
         self.check_depth(&request.context)?;
@@ -133,68 +142,88 @@ impl Engine {
         let secrets = stage::inject(&tool, &request.context, open.arguments())?;
         stage::validate(&tool, open.arguments(), strict)?;
         let timeout = request.timeout.or(tool.spec().timeout).unwrap_or(self.default_timeout());
-        let deadline = open.until(timeout, request.latest);
+        let until = Until::new(timeout, request, open, &parts.running);
         let mut call = Call {
             id: open.id,
             call_ref: request.call_ref.clone(),
-            tool,
+            tool: Arc::clone(&tool),
             arguments: open.share_arguments(),
             secrets,
             context: Arc::clone(&request.context),
             shared: Arc::clone(&parts.shared),
-            deadline: deadline.into_std(),
+            deadline: until.deadline.into_std(),
             held: Held::default(),
         };
-        let cached = parts.cache.key(&call);
-        if let Some((earlier, output)) = cached.and_then(|key| parts.cache.get(key)) {
-            open.same_as(earlier);
-            return Ok(output);
+        // A hook may refuse a call or change it, so where there are any, they
+        // come first.
+        if parts.hooks.is_empty()
+            && let Some(earlier) = parts.cache.find(&call, open)
+        {
+            return Ok(earlier);
         }
-        let tool = Arc::clone(&call.tool);
         let upstream = tool.upstream(&parts.upstreams);
         let policy = RetryPolicy::of(request.retry.as_ref(), tool.spec(), &parts.settings.retry);
-        let until = Until { deadline, timeout, cancel: request.cancel.as_ref() };
-        let (id, batch) = (open.id, open.batch);
-        let list = || parts.running.list(id, caller, batch, request.cancel.as_ref());
         let mut attempt = None;
         let ran = {
             let work = pin!(async {
+                self.store_keeps_up(until.deadline).await?;
+                if request.key.is_none() {
+                    upstream.look(&caller.tenant)?;
+                }
                 let demand = Demand { tool: &tool, caller };
                 let permit = parts.limits.admit(demand, request.priority).await?;
                 let waited = permit.waited;
                 call.hold(permit);
-                until.check(&tool, waited)?;
-                attempt = Some(upstream.enter(&caller.tenant)?);
+                until.check(&tool)?;
+                if let Some(skipped) = stage::before(&mut call, &parts.hooks, strict).await? {
+                    return Ok(Answer::New(skipped));
+                }
+                if !parts.hooks.is_empty()
+                    && let Some(earlier) = parts.cache.find(&call, open)
+                {
+                    return Ok(Answer::Earlier(earlier));
+                }
                 if let Some(earlier) = self.begin(request, &call, open).await? {
-                    return Ok(earlier);
+                    return Ok(Answer::Earlier(earlier));
+                }
+                attempt = Some(upstream.enter(&caller.tenant)?);
+                until.check(&tool)?;
+                if parts.journal.bus.is_heard() {
+                    until.list();
                 }
                 open.started(waited);
                 upstream.first_attempt();
-                let attempts = Attempts { open, policy, upstream, current: &mut attempt, deadline };
-                let output = stage::execute(&mut call, &parts.hooks, strict, attempts).await?;
-                let max_bytes = parts.settings.max_output_bytes;
-                stage::convert(&call, output, max_bytes, &*parts.journal.store).await.map(Arc::new)
+                let attempts =
+                    Attempts { open, policy, upstream, current: &mut attempt, until: &until };
+                stage::execute(&call, &parts.hooks, attempts).await.map(Answer::New)
             });
-            until.run(work, list).await
+            until.run(work).await
         };
         call.leave_slot();
         if !parts.hooks.is_empty() {
             open.rewritten(&call.arguments);
         }
-        let stop = match ran {
-            Ok(outcome) => {
-                if let (Some(key), Ok(output)) = (cached, &outcome) {
-                    parts.cache.put(key, &call, output);
+        let output = match ran {
+            Ok(answer) => match answer? {
+                Answer::Earlier(output) => return Ok(output),
+                Answer::New(output) => output,
+            },
+            Err(stop) => {
+                match stop {
+                    Stop::Deadline => attempt.into_iter().for_each(Attempt::timed_out),
+                    Stop::Cancelled => call.cancel_family(),
                 }
-                return outcome;
+                let stopped = stop.error(&tool, timeout);
+                stage::tell_stopped(&call, &parts.hooks, stopped).await?
             }
-            Err(stop) => stop,
         };
-        if stop == Stop::Deadline {
-            attempt.into_iter().for_each(Attempt::timed_out);
+        let max_bytes = parts.settings.max_output_bytes;
+        let output = stage::convert(&call, output, max_bytes, &*parts.journal.store).await?;
+        let output = Arc::new(output);
+        if open.attempts() > 0 {
+            parts.cache.put(&call, &output);
         }
-        let stopped = stop.error(&tool, timeout);
-        stage::tell_stopped(&call, &parts.hooks, stopped).await.map(Arc::new)
+        Ok(output)
     }
 
     /// Refuses a call that is nested too deeply.
@@ -209,13 +238,12 @@ impl Engine {
 
     /// Waits while the store is so far behind that taking more calls would
     /// have no bound, but no longer than the call may take.
-    async fn store_keeps_up(&self, request: &CallRequest) -> Result<(), Error> {
+    async fn store_keeps_up(&self, deadline: Instant) -> Result<(), Error> {
         let store = &*self.0.journal.store;
         if store.keeps_up() {
             return Ok(());
         }
-        let timeout = request.timeout.unwrap_or(self.default_timeout());
-        tokio::time::timeout(timeout, store.caught_up()).await.map_err(|_| {
+        tokio::time::timeout_at(deadline, store.caught_up()).await.map_err(|_| {
             let why = "calls are not started while their records cannot be written";
             Error::new(ErrorKind::StorageUnavailable, why)
         })
@@ -280,9 +308,7 @@ impl Engine {
     /// Ends when the work whose callers have gone is done and recorded. A
     /// program calls it before it ends.
     pub async fn finish(&self) {
-        self.0.tasks.close();
         self.0.tasks.wait().await;
-        self.0.tasks.reopen();
     }
 
     /// How full the engine is.

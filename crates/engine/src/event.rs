@@ -238,9 +238,14 @@ impl EventBus {
         })
     }
 
+    /// Whether anybody listens.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.listeners.load(Ordering::Acquire) > 0
+    }
+
     /// Sends an event, which is only built if somebody listens.
     pub(crate) fn emit(&self, build: impl FnOnce() -> EventBody) {
-        if self.listeners.load(Ordering::Acquire) == 0 {
+        if !self.is_heard() {
             return;
         }
         let body = build();

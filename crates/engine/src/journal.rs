@@ -67,7 +67,10 @@ impl Journal {
     /// Waits until everything that was recorded is kept for good.
     async fn kept(&self, deadline: Instant) -> Result<(), Error> {
         loop {
-            match self.store.flush().await {
+            let Ok(flushed) = tokio::time::timeout_at(deadline, self.store.flush()).await else {
+                return Err(Error::new(ErrorKind::StorageUnavailable, "the store does not answer"));
+            };
+            match flushed {
                 Err(error) if Instant::now() >= deadline => return Err(error),
                 Err(_) => tokio::time::sleep(BETWEEN_WRITES).await,
                 Ok(()) => return Ok(()),

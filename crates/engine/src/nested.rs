@@ -9,6 +9,7 @@ use crate::engine::{Batch, Engine, Parts};
 use crate::error::{Error, ErrorKind};
 use crate::name::CallId;
 use crate::schedule::Slot;
+use tokio_util::sync::CancellationToken;
 
 /// Lets a running tool call other tools. While it waits for them, the tool has
 /// no slot, so it cannot take those that they need.
@@ -21,6 +22,8 @@ pub struct Tools {
     context: Arc<Context>,
     parent: CallId,
     deadline: Instant,
+    /// Cancelled with the call itself.
+    family: CancellationToken,
     slot: Arc<Slot>,
 }
 
@@ -31,6 +34,7 @@ impl Tools {
             context: Arc::clone(&call.context),
             parent: call.id,
             deadline: call.deadline,
+            family: call.held.family.get_or_init(CancellationToken::new).clone(),
             slot: Arc::clone(call.slot()),
         }
     }
@@ -83,6 +87,7 @@ impl Tools {
         });
         context.depth = own.depth + 1;
         request.context = Arc::new(context);
+        request.parent = Some(self.family.clone());
         request.latest = Some(tokio::time::Instant::from_std(self.deadline));
         request
     }

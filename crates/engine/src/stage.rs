@@ -12,7 +12,7 @@ mod validate;
 
 pub(crate) use attempt::{Attempts, panicked};
 pub(crate) use convert::{convert, output_size, preview_output, preview_value};
-pub(crate) use execute::{execute, tell_stopped};
+pub(crate) use execute::{before, execute, tell_stopped};
 pub(crate) use inject::inject;
 pub(crate) use parse::parse;
 pub(crate) use resolve::resolve;

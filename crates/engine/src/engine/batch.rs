@@ -72,6 +72,8 @@ impl Engine {
         let Batch { id, mut calls, parallel } = batch.into();
         let Some(first) = calls.first() else { return Vec::new() };
         let caller = Arc::clone(&first.context.caller);
+        let max = self.0.settings.max_batch;
+        let refused = calls.split_off(calls.len().min(max));
         let accesses: Vec<Access> = calls
             .iter_mut()
             .map(|call| if parallel { self.access(call) } else { Access::Exclusive })
@@ -80,6 +82,7 @@ impl Engine {
         let mut results: Vec<Option<CallResult>> = calls.iter().map(|_| None).collect();
         let mut ready: BinaryHeap<Reverse<usize>> = plan.first().map(Reverse).collect();
         let mut waiting = self.open_all(id, calls);
+        let beyond = self.refuse(id, max, refused);
         let mut running = FuturesUnordered::new();
         let window = self.0.settings.max_parallel.max(1);
         loop {
@@ -94,8 +97,21 @@ impl Engine {
             results[at] = Some(result);
             ready.extend(plan.done(at).into_iter().map(Reverse));
         }
+        let results: Vec<CallResult> = results.into_iter().flatten().chain(beyond).collect();
         self.0.journal.drained(id, &caller, results.len());
-        results.into_iter().flatten().collect()
+        results
+    }
+
+    /// Answers the calls that are too many. They are not even planned.
+    fn refuse(&self, id: BatchId, max: usize, calls: Vec<CallRequest>) -> Vec<CallResult> {
+        let refuse = |(at, mut request): (usize, CallRequest)| {
+            let mut open = self.0.journal.open(&mut request);
+            let position = max + at;
+            open.queued(id, position);
+            let why = format!("a batch has at most {max} calls, and this is call {}", position + 1);
+            open.close(Err(Error::new(ErrorKind::BatchLimit, why)))
+        };
+        calls.into_iter().enumerate().map(refuse).collect()
     }
 
     /// Opens all calls before the first begins: a batch that is dropped leaves
@@ -115,11 +131,6 @@ impl Engine {
 
     async fn run_planned(&self, at: usize, call: Waiting) -> (usize, CallResult) {
         let Waiting { request, mut open, listed: _listed } = call;
-        let max = self.0.settings.max_batch;
-        if at >= max {
-            let why = format!("a batch has at most {max} calls, and this is call {}", at + 1);
-            return (at, open.close(Err(Error::new(ErrorKind::BatchLimit, why))));
-        }
         // Its time begins now: what it waited for were other calls' times.
         open.began = Instant::now();
         (at, self.run_opened(request, open).await)

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind};
 use crate::fingerprint::Fingerprint;
 use crate::journal::OpenCall;
 use crate::name::CallId;
-use crate::record::{Begun, IdempotencyKey};
+use crate::record::{Begun, CallRecord, IdempotencyKey, Status};
 
 /// The longest key that is kept.
 const MAX_KEY: usize = 255;
@@ -41,14 +41,23 @@ impl Engine {
         let mut begun = store.begin(intent.clone()).await?;
         while let Begun::Twin(first) = begun {
             let away = call.slot().leave();
-            if let Some(outcome) = self.result_of(first, call).await? {
-                open.same_as(first);
-                return outcome.map(Some);
+            match self.end_of(first, call).await? {
+                Some(record) if may_be_done_again(&record, call) => {
+                    away.come_back().await;
+                    return Ok(None);
+                }
+                Some(record) => {
+                    away.stay_away();
+                    open.same_as(first);
+                    return outcome(record).map(Some);
+                }
+                // It takes long. The store finds out whether whoever runs the
+                // first call is still there, and whether it ever began.
+                None => {
+                    begun = store.begin(intent.clone()).await?;
+                    away.come_back().await;
+                }
             }
-            drop(away);
-            // It takes long. The store finds out whether whoever runs the first
-            // call is still there, and whether it ever began.
-            begun = store.begin(intent.clone()).await?;
         }
         if let Begun::OtherArguments(first) = begun {
             return Err(Error::new(
@@ -56,28 +65,19 @@ impl Engine {
                 format!("call {first} has this key and asked for something else"),
             ));
         }
-        call.slot_again().await;
         open.intended = store.keeps_intents();
         Ok(None)
     }
 
-    /// What came of another call, which may still run; none where it has not
+    /// The record of another call, which may still run; none where it has not
     /// ended for a while.
-    async fn result_of(
-        &self,
-        first: CallId,
-        call: &Call,
-    ) -> Result<Option<Result<Arc<Output>, Error>>, Error> {
+    async fn end_of(&self, first: CallId, call: &Call) -> Result<Option<CallRecord>, Error> {
         let mut pause = FIRST_LOOK;
         while pause <= LAST_LOOK {
             let found = self.0.journal.store.get(&call.caller().tenant, first).await?;
             // One that never ran says nothing, and has given its key back.
             if let Some(record) = found.filter(|record| record.attempts > 0) {
-                return Ok(Some(match (record.result, record.error) {
-                    (Some(output), _) => Ok(output),
-                    (None, Some(error)) => Err(Error::from(&error)),
-                    (None, None) => Ok(Arc::default()),
-                }));
+                return Ok(Some(record));
             }
             tokio::time::sleep(pause).await;
             pause *= 2;
@@ -86,7 +86,24 @@ impl Engine {
     }
 }
 
-/// A key with what stands for the tool and its arguments.
+/// Whether the first call was cut off and changed nothing: nobody gains from
+/// hearing that again.
+fn may_be_done_again(first: &CallRecord, call: &Call) -> bool {
+    let cut_off = [Status::Cancelled, Status::TimedOut, Status::Interrupted];
+    call.tool.spec().behaviour.read_only && cut_off.contains(&first.status)
+}
+
+/// What a call came to, as its record says.
+fn outcome(record: CallRecord) -> Result<Arc<Output>, Error> {
+    match (record.result, record.error) {
+        (Some(output), _) => Ok(output),
+        (None, Some(error)) => Err(Error::from(&error)),
+        (None, None) => Ok(Arc::default()),
+    }
+}
+
+/// A key with what stands for the tool, its arguments and the person: what one
+/// person got is not another's.
 fn identify(key: &Arc<str>, call: &Call) -> Result<IdempotencyKey, Error> {
     if key.is_empty() || key.len() > MAX_KEY {
         let why = format!("an idempotency key has 1 to {MAX_KEY} bytes, this one {}", key.len());
@@ -94,6 +111,7 @@ fn identify(key: &Arc<str>, call: &Call) -> Result<IdempotencyKey, Error> {
     }
     let mut fingerprint = Fingerprint::default();
     fingerprint.text(call.tool.name().as_str());
+    fingerprint.optional(call.caller().user.as_deref());
     fingerprint.value(&call.arguments);
     Ok(IdempotencyKey { key: Arc::clone(key), fingerprint: fingerprint.finish() })
 }

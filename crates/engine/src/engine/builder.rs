@@ -166,6 +166,9 @@ impl EngineBuilder {
             breaker: self.settings.breaker,
         });
         let toolkit = self.objects;
+        // Closed, it still takes tasks; only then can one wait for all.
+        let tasks = TaskTracker::new();
+        tasks.close();
         Ok(Engine(Arc::new_cyclic(|engine| Parts {
             running: Arc::default(),
             upstreams,
@@ -182,7 +185,7 @@ impl EngineBuilder {
             }),
             limits,
             kinds: self.kinds,
-            tasks: TaskTracker::new(),
+            tasks,
             settings: self.settings,
         })))
     }

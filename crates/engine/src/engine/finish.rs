@@ -18,6 +18,8 @@ pub(super) struct Finishing {
     work: Option<BoxFuture<'static, CallResult>>,
     effect: Arc<AtomicBool>,
     tasks: TaskTracker,
+    /// Where it goes on; whoever drops it may be outside of every runtime.
+    runtime: Option<Handle>,
 }
 
 impl Finishing {
@@ -27,7 +29,8 @@ impl Finishing {
         effect: Arc<AtomicBool>,
         tasks: &TaskTracker,
     ) -> Self {
-        Self { work: Some(Box::pin(work)), effect, tasks: tasks.clone() }
+        let runtime = Handle::try_current().ok();
+        Self { work: Some(Box::pin(work)), effect, tasks: tasks.clone(), runtime }
     }
 }
 
@@ -48,9 +51,9 @@ impl Drop for Finishing {
     fn drop(&mut self) {
         if let Some(work) = self.work.take()
             && self.effect.load(Ordering::Relaxed)
-            && let Ok(runtime) = Handle::try_current()
+            && let Some(runtime) = &self.runtime
         {
-            self.tasks.spawn_on(work, &runtime);
+            self.tasks.spawn_on(work, runtime);
         }
     }
 }

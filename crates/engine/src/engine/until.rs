@@ -1,67 +1,116 @@
 //! How long a call may go on: until its deadline, or until it is cancelled.
 
 use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::call::CallRequest;
 use crate::error::{Error, ErrorKind};
-use crate::schedule::Listed;
+use crate::journal::OpenCall;
+use crate::name::{BatchId, CallId};
+use crate::schedule::{Listed, Running};
 use crate::tool::Tool;
 
 /// The end of a call's time.
-pub(super) struct Until<'a> {
-    pub(super) deadline: Instant,
-    pub(super) timeout: Duration,
-    pub(super) cancel: Option<&'a CancellationToken>,
+pub(crate) struct Until<'a> {
+    pub(crate) deadline: Instant,
+    timeout: Duration,
+    request: &'a CallRequest,
+    id: CallId,
+    batch: Option<BatchId>,
+    running: &'a Arc<Running>,
+    /// Set as soon as the call has to wait for anything, or somebody could know
+    /// of it.
+    listed: OnceLock<Listed>,
 }
 
 /// Why work was stopped.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(super) enum Stop {
     Deadline,
     Cancelled,
 }
 
-impl Until<'_> {
+impl<'a> Until<'a> {
+    pub(super) fn new(
+        timeout: Duration,
+        request: &'a CallRequest,
+        open: &mut OpenCall,
+        running: &'a Arc<Running>,
+    ) -> Self {
+        Self {
+            deadline: open.until(timeout, request.latest),
+            timeout,
+            request,
+            id: open.id,
+            batch: open.batch,
+            running,
+            listed: OnceLock::new(),
+        }
+    }
+
     /// Runs work until the end. Work that is done wins; work that is not is
     /// dropped. Work that is done at once needs neither a timer nor a place in
     /// the list of calls.
     pub(super) async fn run<T>(
         &self,
         mut work: Pin<&mut impl Future<Output = T>>,
-        list: impl FnOnce() -> Listed,
     ) -> Result<T, Stop> {
-        if self.cancel.is_some_and(CancellationToken::is_cancelled) {
+        if self.is_cancelled() {
             return Err(Stop::Cancelled);
         }
         let first = std::future::poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx)));
         if let Poll::Ready(done) = first.await {
             return Ok(done);
         }
-        let listed = list();
+        let listed = self.list();
         tokio::select! {
             biased;
             done = tokio::time::timeout_at(self.deadline, work) => done.map_err(|_| Stop::Deadline),
             () = listed.cancel.cancelled() => Err(Stop::Cancelled),
+            () = cancelled(self.request.parent.as_ref()) => Err(Stop::Cancelled),
         }
+    }
+
+    /// Puts the call on the list of those that can be cancelled.
+    pub(super) fn list(&self) -> &Listed {
+        let own = self.request.cancel.as_ref();
+        let caller = &self.request.context.caller;
+        self.listed.get_or_init(|| self.running.list(self.id, caller, self.batch, own))
     }
 
     /// Refuses to begin what has no time left. Only a call that has waited can
     /// have lost its time.
-    pub(super) fn check(&self, tool: &Tool, waited: bool) -> Result<(), Error> {
-        if !waited {
+    pub(crate) fn check(&self, tool: &Tool) -> Result<(), Error> {
+        if self.listed.get().is_none() {
             return Ok(());
         }
-        if self.cancel.is_some_and(CancellationToken::is_cancelled) {
+        if self.is_cancelled() {
             return Err(Stop::Cancelled.error(tool, self.timeout));
         }
         if Instant::now() >= self.deadline {
             return Err(Stop::Deadline.error(tool, self.timeout));
         }
         Ok(())
+    }
+
+    fn is_cancelled(&self) -> bool {
+        let is_cancelled = CancellationToken::is_cancelled;
+        self.request.cancel.as_ref().is_some_and(is_cancelled)
+            || self.request.parent.as_ref().is_some_and(is_cancelled)
+            || self.listed.get().is_some_and(|listed| listed.cancel.is_cancelled())
+    }
+}
+
+/// Ends when a token is cancelled; never where there is none.
+async fn cancelled(token: Option<&CancellationToken>) {
+    match token {
+        Some(token) => token.cancelled().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -12,6 +12,7 @@ use super::Journal;
 use crate::call::{CallRequest, CallResult};
 use crate::content::Output;
 use crate::context::Caller;
+use crate::duration;
 use crate::error::{Error, ErrorKind};
 use crate::event::{CallInfo, EventBody};
 use crate::name::{BatchId, CallId};
@@ -53,6 +54,8 @@ pub(crate) struct OpenCall {
     pub(crate) effect: Option<Arc<AtomicBool>>,
     /// Whether the store has been told before the call ran.
     pub(crate) intended: bool,
+    /// What the finished event has to tell, from the record until the event.
+    unreported: Option<CallResult>,
     closed: bool,
 }
 
@@ -98,6 +101,7 @@ impl OpenCall {
             deadline: None,
             effect: None,
             intended: false,
+            unreported: None,
             closed: false,
         }
     }
@@ -128,7 +132,7 @@ impl OpenCall {
 
     /// Sets when it is stopped: after this time, but at the latest then.
     pub(crate) fn until(&mut self, timeout: Duration, latest: Option<Instant>) -> Instant {
-        let own = self.began + timeout;
+        let own = self.began + timeout.min(duration::MAX);
         let deadline = latest.map_or(own, |latest| own.min(latest));
         self.deadline = Some(deadline);
         deadline
@@ -228,6 +232,7 @@ impl OpenCall {
         outcome: Result<Arc<Output>, Error>,
     ) -> CallResult {
         let mut result = self.end(outcome);
+        self.unreported = Some(result.clone());
         let last = Instant::now() + LAST_WRITE;
         let patience = self.deadline.map_or(last, |deadline| deadline.max(last));
         if let Err(error) = self.journal.kept(patience).await {
@@ -235,6 +240,7 @@ impl OpenCall {
         }
         // Other processes on the same store may have ended meanwhile.
         self.journal.interrupted();
+        self.unreported = None;
         self.report(&result);
         result
     }
@@ -359,6 +365,9 @@ impl OpenCall {
 
 impl Drop for OpenCall {
     fn drop(&mut self) {
+        if let Some(result) = self.unreported.take() {
+            self.report(&result);
+        }
         if !self.closed {
             let error = if std::thread::panicking() {
                 Error::new(ErrorKind::Panicked, "a panic ended the call")

@@ -233,11 +233,13 @@ impl Keys {
                 Begun::OtherArguments(call.id)
             };
         }
-        while self.order.len() >= capacity {
-            let Some(oldest) = self.order.pop_front() else { break };
-            if let Some(name) = self.ids.remove(&oldest) {
-                self.calls.remove(&name);
-            }
+        // A key is not forgotten while its call runs.
+        while self.order.len() >= capacity
+            && let Some(at) = self.order.iter().position(|id| self.has_ended(*id))
+            && let Some(oldest) = self.order.remove(at)
+            && let Some(name) = self.ids.remove(&oldest)
+        {
+            self.calls.remove(&name);
         }
         self.order.push_back(id);
         self.ids.insert(id, name.clone());
@@ -249,6 +251,7 @@ impl Keys {
         if record.attempts == 0 {
             if let Some(name) = self.ids.remove(&record.id) {
                 self.calls.remove(&name);
+                self.order.retain(|id| *id != record.id);
             }
             return;
         }
@@ -256,6 +259,11 @@ impl Keys {
         if let Some(call) = call {
             call.record = Some(record.clone());
         }
+    }
+
+    fn has_ended(&self, id: CallId) -> bool {
+        let call = self.ids.get(&id).and_then(|name| self.calls.get(name));
+        call.is_none_or(|call| call.record.is_some())
     }
 
     fn record(&self, tenant: &TenantId, id: CallId) -> Option<&CallRecord> {

@@ -39,10 +39,10 @@ struct State {
     settings: LimitSettings,
     running: usize,
     bypassing: usize,
-    buckets: Tally,
-    tenants: Tally,
-    agents: Tally,
-    tools: Tally,
+    buckets: Tally<Arc<str>>,
+    tenants: Tally<Arc<str>>,
+    agents: Tally<(Arc<str>, Arc<str>)>,
+    tools: Tally<Arc<str>>,
     queue: Queue,
     waiters: u64,
     /// When the next call would come if they came evenly.
@@ -85,10 +85,12 @@ impl<'a> Demand<'a> {
         &self.caller.tenant
     }
 
-    /// The agent whose calls are counted together.
-    fn agent(self) -> Option<&'a Arc<str>> {
-        match self.caller.caller_type {
-            CallerType::ConversationAgent => self.caller.caller_id.as_ref(),
+    /// The agent whose calls are counted together, with its tenant.
+    fn agent(self) -> Option<(Arc<str>, Arc<str>)> {
+        match (self.caller.caller_type, &self.caller.caller_id) {
+            (CallerType::ConversationAgent, Some(agent)) => {
+                Some((self.tenant().shared(), Arc::clone(agent)))
+            }
             _ => None,
         }
     }
@@ -156,8 +158,8 @@ impl Limits {
     }
 
     /// A slot for a call that had one and gave it back while it waited. It was
-    /// admitted already: it comes before those that were not, and the size of
-    /// the queue is not its concern.
+    /// admitted already: it comes before those of its tenant that were not, and
+    /// the size of the queue is not its concern.
     pub(crate) async fn admit_again(self: &Arc<Self>, demand: Demand<'_>) -> Permit {
         loop {
             let (id, answer) = {
@@ -174,6 +176,13 @@ impl Limits {
                 return permit;
             }
         }
+    }
+
+    /// A slot for a call that had one and does not wait for another: one more
+    /// than there are, if need be.
+    pub(crate) fn admit_anyway(self: &Arc<Self>, demand: Demand<'_>) -> Permit {
+        let counted = self.state.lock().take_again(demand);
+        self.permit(demand, counted, false)
     }
 
     fn permit(self: &Arc<Self>, demand: Demand<'_>, counted: Counted, waited: bool) -> Permit {
@@ -219,7 +228,8 @@ impl Limits {
                 .bucket_limits
                 .iter()
                 .map(|(name, &limit)| {
-                    let (current, queue) = (state.buckets.get(name), state.queue.waiting_in(name));
+                    let (current, queue) =
+                        (state.buckets.get(name.as_str()), state.queue.waiting_in(name));
                     (name.clone(), BucketMetrics { current, limit, queue })
                 })
                 .collect(),
@@ -269,8 +279,8 @@ impl State {
         self.running < settings.max_concurrent.max(1)
             && within(settings.bucket_limits.get(category).copied(), &|| self.buckets.get(category))
             && within(settings.per_tenant, &|| self.tenants.get(demand.tenant().as_str()))
-            && within(demand.agent().and(settings.per_agent), &|| {
-                demand.agent().map_or(0, |agent| self.agents.get(agent))
+            && within(settings.per_agent, &|| {
+                demand.agent().map_or(0, |agent| self.agents.get(&agent))
             })
             && within(demand.tool.spec().max_concurrent, &|| {
                 self.tools.get(demand.tool.name().as_str())
@@ -303,8 +313,10 @@ impl State {
         if counted.tenant {
             self.tenants.add(demand.tenant().shared());
         }
-        if let Some(agent) = demand.agent().filter(|_| counted.agent) {
-            self.agents.add(Arc::clone(agent));
+        if counted.agent
+            && let Some(agent) = demand.agent()
+        {
+            self.agents.add(agent);
         }
         if counted.tool {
             self.tools.add(demand.tool.name().shared());
@@ -329,8 +341,10 @@ impl State {
         if counted.tenant {
             self.tenants.remove(demand.tenant().as_str());
         }
-        if let Some(agent) = demand.agent().filter(|_| counted.agent) {
-            self.agents.remove(agent);
+        if counted.agent
+            && let Some(agent) = demand.agent()
+        {
+            self.agents.remove(&agent);
         }
         if counted.tool {
             self.tools.remove(demand.tool.name().as_str());

@@ -22,9 +22,12 @@ struct Entry {
     caller: Arc<Caller>,
     batch: Option<BatchId>,
     cancel: CancellationToken,
+    /// How many places it has: a call of a batch is listed while it waits for
+    /// its turn, and again while it runs.
+    places: usize,
 }
 
-/// A call's place in the list; dropping it takes the call off.
+/// A call's place in the list; dropping its last one takes the call off.
 pub(crate) struct Listed {
     running: Arc<Running>,
     id: CallId,
@@ -33,7 +36,8 @@ pub(crate) struct Listed {
 }
 
 impl Running {
-    /// Puts a call on the list. A token that the caller brought cancels it, too.
+    /// Puts a call on the list, if it is not there. A token that the caller
+    /// brought cancels it, too.
     pub(crate) fn list(
         self: &Arc<Self>,
         id: CallId,
@@ -41,10 +45,15 @@ impl Running {
         batch: Option<BatchId>,
         own: Option<&CancellationToken>,
     ) -> Listed {
-        let cancel = own.map_or_else(CancellationToken::new, CancellationToken::child_token);
-        let entry = Entry { caller: Arc::clone(caller), batch, cancel: cancel.clone() };
-        self.calls.lock().insert(id, entry);
-        Listed { running: Arc::clone(self), id, cancel }
+        let mut calls = self.calls.lock();
+        let entry = calls.entry(id).or_insert_with(|| Entry {
+            caller: Arc::clone(caller),
+            batch,
+            cancel: own.map_or_else(CancellationToken::new, CancellationToken::child_token),
+            places: 0,
+        });
+        entry.places += 1;
+        Listed { running: Arc::clone(self), id, cancel: entry.cancel.clone() }
     }
 
     pub(crate) fn cancel_call(&self, tenant: &TenantId, id: CallId) -> bool {
@@ -87,6 +96,11 @@ impl Running {
 
 impl Drop for Listed {
     fn drop(&mut self) {
-        self.running.calls.lock().remove(&self.id);
+        let mut calls = self.running.calls.lock();
+        let Some(entry) = calls.get_mut(&self.id) else { return };
+        entry.places -= 1;
+        let gone = if entry.places == 0 { calls.remove(&self.id) } else { None };
+        drop(calls);
+        drop(gone);
     }
 }

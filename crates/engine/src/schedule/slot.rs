@@ -38,14 +38,18 @@ impl Slot {
     pub(crate) async fn without<T>(&self, wait: impl Future<Output = T>) -> T {
         let away = self.leave();
         let done = wait.await;
-        drop(away);
-        self.take_again().await;
+        away.come_back().await;
         done
     }
 
-    /// Gives the slot back until it is taken again.
+    /// Gives the slot back until the call comes back.
     pub(crate) fn leave(&self) -> Away<'_> {
-        Away::new(self)
+        let mut state = self.state.lock();
+        state.away += 1;
+        let permit = state.permit.take();
+        drop(state);
+        drop(permit);
+        Away { slot: self, is_over: false, is_back: false }
     }
 
     /// The call has ended: its slot is free for good.
@@ -57,12 +61,13 @@ impl Slot {
         drop(permit);
     }
 
-    /// Takes a slot again, if the call has none and needs one.
-    pub(crate) async fn take_again(&self) {
-        if !self.is_needed() {
-            return;
-        }
-        let permit = self.limits.admit_again(self.demand.as_demand()).await;
+    /// Whether the call goes on and has no slot.
+    fn is_needed(&self) -> bool {
+        let state = self.state.lock();
+        !state.ended && state.away == 0 && state.permit.is_none()
+    }
+
+    fn put(&self, permit: Permit) {
         let mut state = self.state.lock();
         // Meanwhile the call may have ended, or wait for something else.
         let spare = if state.ended || state.away > 0 || state.permit.is_some() {
@@ -73,29 +78,52 @@ impl Slot {
         drop(state);
         drop(spare);
     }
-
-    fn is_needed(&self) -> bool {
-        let state = self.state.lock();
-        !state.ended && state.away == 0 && state.permit.is_none()
-    }
 }
 
-/// While it lives, the call has no slot.
-pub(crate) struct Away<'a>(&'a Slot);
+/// While it lives, the call has no slot. If it is dropped on the way, because
+/// the call did not want to wait any longer, the call goes on at once: it was
+/// admitted already, so there may be one too many for a while.
+pub(crate) struct Away<'a> {
+    slot: &'a Slot,
+    /// It no longer counts as waiting.
+    is_over: bool,
+    is_back: bool,
+}
 
-impl<'a> Away<'a> {
-    fn new(slot: &'a Slot) -> Self {
-        let mut state = slot.state.lock();
-        state.away += 1;
-        let permit = state.permit.take();
-        drop(state);
-        drop(permit);
-        Self(slot)
+impl Away<'_> {
+    /// Takes a slot again, unless the call still waits for something else.
+    pub(crate) async fn come_back(mut self) {
+        self.end();
+        if self.slot.is_needed() {
+            let slot = self.slot;
+            let permit = slot.limits.admit_again(slot.demand.as_demand()).await;
+            slot.put(permit);
+        }
+        self.is_back = true;
+    }
+
+    /// The call ends without a slot.
+    pub(crate) fn stay_away(mut self) {
+        self.end();
+        self.is_back = true;
+    }
+
+    fn end(&mut self) {
+        if !std::mem::replace(&mut self.is_over, true) {
+            self.slot.state.lock().away -= 1;
+        }
     }
 }
 
 impl Drop for Away<'_> {
     fn drop(&mut self) {
-        self.0.state.lock().away -= 1;
+        if self.is_back {
+            return;
+        }
+        self.end();
+        if self.slot.is_needed() {
+            let slot = self.slot;
+            slot.put(slot.limits.admit_anyway(slot.demand.as_demand()));
+        }
     }
 }

@@ -9,6 +9,7 @@ mod budget;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -107,6 +108,17 @@ impl Upstream {
         self.spent.lock().take(&self.settings.budget, calls, Instant::now())
     }
 
+    /// Refuses early what would be refused later: without a slot, and without
+    /// taking the turn of whoever finds out whether the upstream is back.
+    pub(crate) fn look(&self, tenant: &TenantId) -> Result<(), Error> {
+        if self.troubled.load(Ordering::Relaxed) == 0 {
+            return Ok(());
+        }
+        let circuits = self.circuits.lock();
+        let wait = circuits.get(tenant).and_then(|breaker| breaker.closed_for(Instant::now()));
+        wait.map_or(Ok(()), |wait| Err(self.left_alone(wait)))
+    }
+
     /// Leave to ask, or why not.
     pub(crate) fn enter<'a>(&'a self, tenant: &'a TenantId) -> Result<Attempt<'a>, Error> {
         let pass = Attempt { upstream: self, tenant, probe: false };
@@ -120,11 +132,13 @@ impl Upstream {
         match leave {
             Leave::Pass => Ok(pass),
             Leave::Probe => Ok(Attempt { probe: true, ..pass }),
-            Leave::Wait(wait) => {
-                let why = format!("`{}` has failed too often and is left alone", self.name);
-                Err(Error::new(ErrorKind::CircuitOpen, why).with_retry_after(wait))
-            }
+            Leave::Wait(wait) => Err(self.left_alone(wait)),
         }
+    }
+
+    fn left_alone(&self, wait: Duration) -> Error {
+        let why = format!("`{}` has failed too often and is left alone", self.name);
+        Error::new(ErrorKind::CircuitOpen, why).with_retry_after(wait)
     }
 
     fn failed(&self, tenant: &TenantId, probe: bool) {

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use crate::call::Call;
 use crate::content::Output;
+use crate::engine::Until;
 use crate::error::{Error, ErrorKind};
 use crate::journal::OpenCall;
 use crate::schedule::{Attempt, RetryPolicy, Upstream};
@@ -20,7 +21,7 @@ pub(crate) struct Attempts<'a, 'u> {
     pub(crate) upstream: &'u Upstream,
     /// The attempt that is under way. It is the engine's, which may stop it.
     pub(crate) current: &'a mut Option<Attempt<'u>>,
-    pub(crate) deadline: Instant,
+    pub(crate) until: &'a Until<'a>,
 }
 
 impl Attempts<'_, '_> {
@@ -41,6 +42,9 @@ impl Attempts<'_, '_> {
             };
             self.open.retried(&error, began.elapsed(), wait);
             call.slot().without(tokio::time::sleep(wait)).await;
+            if self.until.check(&call.tool).is_err() {
+                return Err(error);
+            }
             let Ok(next) = self.upstream.enter(tenant) else { return Err(error) };
             *self.current = Some(next);
             self.open.tried_again();
@@ -52,7 +56,7 @@ impl Attempts<'_, '_> {
     /// for it.
     fn wait_for_next(&self, error: &Error) -> Option<Duration> {
         let wait = self.policy.wait(self.open.attempts(), error, fastrand::f64())?;
-        let in_time = self.deadline.saturating_duration_since(Instant::now()) > wait;
+        let in_time = self.until.deadline.saturating_duration_since(Instant::now()) > wait;
         (in_time && self.upstream.extra_attempt()).then_some(wait)
     }
 }

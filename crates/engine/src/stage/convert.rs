@@ -3,6 +3,8 @@
 //! A result that is too large for a model is kept whole in the store; the
 //! model gets its beginning and a handle to the rest.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::call::Call;
@@ -10,6 +12,9 @@ use crate::content::{Body, Content, Facts, Output, Truncated};
 use crate::error::{Error, ErrorKind};
 use crate::record::RecordStore;
 
+/// How long keeping the whole of a result may take. The call has its result by
+/// then, so this is not part of its own time.
+const KEEP_PATIENCE: Duration = Duration::from_secs(5);
 /// Room for the notice at the end of a preview.
 const NOTICE_BYTES: usize = 400;
 
@@ -43,7 +48,10 @@ pub(crate) async fn convert(
     };
     let total = whole.len();
     let handle = call.id.to_string();
-    let kept = store.keep_output(&call.caller().tenant, call.id, whole).await;
+    let keep = store.keep_output(&call.caller().tenant, call.id, whole);
+    let kept = tokio::time::timeout(KEEP_PATIENCE, keep).await.unwrap_or_else(|_| {
+        Err(Error::new(ErrorKind::StorageUnavailable, "keeping the result takes too long"))
+    });
     let rest = match &kept {
         Ok(()) => format!(
             "To read on, call read_output with {{\"handle\": \"{handle}\", \"offset\": {read_on}}}, \

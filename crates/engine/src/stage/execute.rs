@@ -1,4 +1,4 @@
-//! Runs a checked call: hooks, then the tool.
+//! Runs a checked call: hooks, the tool, hooks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,20 +13,37 @@ use crate::hook::{After, Before, Hook};
 /// How long the hooks may take to hear of a call that was stopped.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Runs the call and whatever hooks there are around it.
-pub(crate) async fn execute(
+/// Asks every hook whether the call may run, and with which arguments; a result
+/// means that the tool does not run.
+pub(crate) async fn before(
     call: &mut Call,
     hooks: &[Arc<dyn Hook>],
     strict: bool,
+) -> Result<Option<Output>, Error> {
+    for hook in hooks {
+        match hook.before(call).await {
+            Before::Run => {}
+            Before::Rewrite(mut arguments) => {
+                validate(&call.tool, &mut arguments, strict)?;
+                call.arguments = Arc::new(arguments);
+            }
+            Before::Skip(output) => return Ok(Some(output)),
+            Before::Stop(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+/// Runs the tool, and tells the hooks what came of it.
+pub(crate) async fn execute(
+    call: &Call,
+    hooks: &[Arc<dyn Hook>],
     mut attempts: Attempts<'_, '_>,
 ) -> Result<Output, Error> {
+    let outcome = attempts.run(call).await;
     if hooks.is_empty() {
-        return attempts.run(call).await;
+        return outcome;
     }
-    let outcome = match run_before(call, hooks, strict).await? {
-        Some(skipped) => return Ok(skipped),
-        None => attempts.run(call).await,
-    };
     run_after(call, hooks, outcome).await
 }
 
@@ -61,24 +78,4 @@ async fn run_after(
         }
     }
     outcome
-}
-
-/// Asks every hook; a result means that the tool does not run.
-async fn run_before(
-    call: &mut Call,
-    hooks: &[Arc<dyn Hook>],
-    strict: bool,
-) -> Result<Option<Output>, Error> {
-    for hook in hooks {
-        match hook.before(call).await {
-            Before::Run => {}
-            Before::Rewrite(mut arguments) => {
-                validate(&call.tool, &mut arguments, strict)?;
-                call.arguments = Arc::new(arguments);
-            }
-            Before::Skip(output) => return Ok(Some(output)),
-            Before::Stop(error) => return Err(error),
-        }
-    }
-    Ok(None)
 }

@@ -178,7 +178,15 @@ async fn tenants_and_agents_may_be_capped() {
     let three =
         begin(&engine, tenants.map(|tenant| call("web", 1000, "").context(agent(tenant)))).await;
     assert!(kinds(three).await.iter().all(Option::is_none));
-    assert_eq!(start.elapsed().as_secs(), 4);
+    assert_eq!(start.elapsed().as_secs(), 3, "agents of several tenants may share a name");
+    engine.set_limits({
+        let mut limits = engine.limits();
+        limits.per_tenant = None;
+        limits
+    });
+    let three = begin(&engine, (0..3).map(|_| call("web", 1000, "").context(agent("a")))).await;
+    assert!(kinds(three).await.iter().all(Option::is_none));
+    assert_eq!(start.elapsed().as_secs(), 5);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,9 @@
 //! Calls that wait: a queue for each tenant, and an order of turns.
 
+use std::borrow::Borrow;
+use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
+use std::hash::Hash;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -42,11 +44,12 @@ impl Queue {
             self.turns.push_back(tenant.clone());
         }
         let queue = self.tenants.entry(tenant).or_default();
-        if waiter.returning {
-            queue.push_front(waiter);
-        } else {
-            queue.push_back(waiter);
-        }
+        // Those that come back are before those that come, in their own order.
+        let at = match waiter.returning {
+            true => queue.iter().take_while(|other| other.returning).count(),
+            false => queue.len(),
+        };
+        queue.insert(at, waiter);
         self.len += 1;
     }
 
@@ -56,21 +59,29 @@ impl Queue {
         self.take(tenant, at)
     }
 
-    /// Makes room for a call of `newcomer`: the newest call of the tenant with
-    /// the longest queue goes, if that queue is longer than the newcomer's.
+    /// Makes room for a call of `newcomer`: of the tenant with the longest
+    /// queue, if that is longer than the newcomer's, the call with the lowest
+    /// priority goes, and of several the newest. Calls that ran already stay.
     pub(super) fn make_room(&mut self, newcomer: &TenantId) -> Option<Waiter> {
-        let own = self.tenants.get(newcomer).map_or(0, VecDeque::len);
+        let new = |queue: &VecDeque<Waiter>| queue.iter().filter(|it| !it.returning).count();
+        let own = self.tenants.get(newcomer).map_or(0, new);
         let (longest, waiting) = self
             .tenants
             .iter()
-            .map(|(tenant, queue)| (tenant, queue.len()))
+            .map(|(tenant, queue)| (tenant, new(queue)))
             .max_by_key(|(_, len)| *len)?;
         if waiting <= own + 1 {
             return None;
         }
-        let newest = self.tenants.get(longest)?.iter().rposition(|waiter| !waiter.returning)?;
+        let (at, _) = self
+            .tenants
+            .get(longest)?
+            .iter()
+            .enumerate()
+            .filter(|(_, waiter)| !waiter.returning)
+            .min_by_key(|(_, waiter)| (waiter.priority, Reverse(waiter.id)))?;
         let longest = longest.clone();
-        self.take(&longest, newest)
+        self.take(&longest, at)
     }
 
     /// The next call that fits, tenants taking turns.
@@ -126,19 +137,30 @@ impl Queue {
 }
 
 /// Counts of running calls by a name; a name that has none takes no room.
-#[derive(Default)]
-pub(super) struct Tally(HashMap<Arc<str>, usize, ahash::RandomState>);
+pub(super) struct Tally<K>(HashMap<K, usize, ahash::RandomState>);
 
-impl Tally {
-    pub(super) fn get(&self, name: &str) -> usize {
+impl<K> Default for Tally<K> {
+    fn default() -> Self {
+        Self(HashMap::default())
+    }
+}
+
+impl<K: Hash + Eq> Tally<K> {
+    pub(super) fn get<Q: Hash + Eq + ?Sized>(&self, name: &Q) -> usize
+    where
+        K: Borrow<Q>,
+    {
         self.0.get(name).copied().unwrap_or_default()
     }
 
-    pub(super) fn add(&mut self, name: Arc<str>) {
+    pub(super) fn add(&mut self, name: K) {
         *self.0.entry(name).or_default() += 1;
     }
 
-    pub(super) fn remove(&mut self, name: &str) {
+    pub(super) fn remove<Q: Hash + Eq + ?Sized>(&mut self, name: &Q)
+    where
+        K: Borrow<Q>,
+    {
         if let Some(count) = self.0.get_mut(name) {
             *count -= 1;
             if *count == 0 {

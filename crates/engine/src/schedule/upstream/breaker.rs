@@ -73,6 +73,15 @@ impl Breaker {
         }
     }
 
+    /// How long nobody may ask; none where somebody may.
+    pub(super) fn closed_for(&self, now: Instant) -> Option<Duration> {
+        match *self {
+            Self::Open { until, .. } if now < until => Some(until - now),
+            Self::Probing { open_for } => Some(open_for),
+            Self::Open { .. } | Self::Closed { .. } => None,
+        }
+    }
+
     /// An attempt failed. Attempts that began before the circuit opened tell
     /// nothing new.
     pub(super) fn failed(&mut self, probe: bool, settings: &BreakerSettings, now: Instant) {

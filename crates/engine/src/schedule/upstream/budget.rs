@@ -43,7 +43,7 @@ impl Spent {
             // from earlier ones; only those that come from now on count.
             *self = Self { since: Some(now), calls_before: calls, extra: 0 };
         }
-        let earned = (calls - self.calls_before) as f64 * budget.share;
+        let earned = calls.saturating_sub(self.calls_before) as f64 * budget.share;
         let left = (self.extra as f64) < earned.floor().max(budget.reserve as f64);
         self.extra += u64::from(left);
         left
