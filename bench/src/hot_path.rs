@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use windlass::{Behaviour, CallRequest, Engine};
 
-use crate::adder::{self, Add, add, arguments, call_all};
+use crate::adder::{self, Add, add, arguments};
 use crate::report::{Figure, medians, timed};
 
 /// A batch is small enough for its arguments to stay in the cache.
@@ -95,23 +95,30 @@ pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
         (0..CALLS).map(|_| CallRequest::new(Arc::clone(&name), arguments())).collect()
     };
     let windlass = |engine: &Engine, requests: Vec<CallRequest>| {
-        timed(|| runtime.block_on(call_all(engine, requests)))
+        timed(|| {
+            runtime.block_on(async {
+                for request in requests {
+                    assert!(engine.call(request).await.is_success());
+                }
+            });
+        })
     };
-    let [floor, by_value, by_text, changing, rig] = medians(
+    let by_floor = || {
+        timed(|| {
+            runtime.block_on(async {
+                for value in &values {
+                    assert_eq!(floor.call("add", value).await, Some(48));
+                }
+            });
+        })
+    };
+    let each = |seconds: f64| seconds * 1e9 / CALLS as f64;
+    let [least, by_value, by_text, rig] = medians(
         ROUNDS,
         [
-            &mut || {
-                timed(|| {
-                    runtime.block_on(async {
-                        for value in &values {
-                            assert_eq!(floor.call("add", value).await, Some(48));
-                        }
-                    });
-                })
-            },
+            &mut { by_floor },
             &mut || windlass(&engine, requests(&arguments)),
             &mut || windlass(&engine, requests(&|| Value::String(text.clone()))),
-            &mut || windlass(&changing, requests(&arguments)),
             &mut || {
                 let texts = vec![text.clone(); CALLS];
                 timed(|| {
@@ -126,11 +133,16 @@ pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
             },
         ],
     )
-    .map(|seconds| seconds * 1e9 / CALLS as f64);
+    .map(each);
+    // Apart from the others: the records of two engines do not fit into the
+    // cache together.
+    let [least_again, changing] =
+        medians(ROUNDS, [&mut { by_floor }, &mut || windlass(&changing, requests(&arguments))])
+            .map(each);
     Ok(vec![
-        Figure::new("call / floor", "ns", by_value, floor).at_most(4.0),
+        Figure::new("call / floor", "ns", by_value, least).at_most(4.0),
         Figure::new("call / rig ToolSet", "ns", by_value, rig).at_most(1.0),
         Figure::new("call with JSON text / rig ToolSet", "ns", by_text, rig).at_most(1.0),
-        Figure::new("call that changes something / floor", "ns", changing, floor),
+        Figure::new("call that changes something / floor", "ns", changing, least_again),
     ])
 }

@@ -11,8 +11,10 @@ use crate::adder::{call_all, requests, tool};
 use crate::report::{Figure, quickest};
 
 const TASKS: usize = 64;
-const CALLS: usize = 6_400;
-const ROUNDS: usize = 300;
+const CALLS: usize = 12_800;
+/// Requests that a task makes at once.
+const PART: usize = 50;
+const ROUNDS: usize = 200;
 /// Records that an engine keeps: few, so that many engines fit into the cache
 /// as one does.
 const KEPT: usize = 16;
@@ -45,20 +47,22 @@ fn engine() -> anyhow::Result<Engine> {
     Ok(builder.settings(|settings| settings.limits.max_concurrent = TASKS).build()?)
 }
 
-/// The time that all calls take, with one task for each of these engines. Every
-/// task makes its requests before any begins.
+/// The time that all calls take, with one task for each of these engines. The
+/// requests are made as they are needed: those that one thread makes and
+/// another drops would cost more than the calls.
 async fn hammer(runtime: &Runtime, engines: &[Engine]) -> Duration {
     let ready = Arc::new(Barrier::new(engines.len() + 1));
     let tasks: Vec<_> = engines
         .iter()
         .map(|engine| {
             let (engine, ready) = (engine.clone(), Arc::clone(&ready));
-            let count = CALLS / engines.len();
+            let parts = CALLS / PART / engines.len();
             runtime.spawn(async move {
-                let requests = requests(count);
                 ready.wait().await;
                 let began = Instant::now();
-                call_all(&engine, requests).await;
+                for _ in 0..parts {
+                    call_all(&engine, requests(PART)).await;
+                }
                 (began, Instant::now())
             })
         })
