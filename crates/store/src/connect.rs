@@ -27,6 +27,9 @@ const LOG_BYTES: u32 = 64 * 1024 * 1024;
 /// should.
 const LOCK_SLICE: Duration = Duration::from_millis(100);
 
+/// How much of the file those who read map into memory.
+const READER_MAP_BYTES: i64 = 1024 * 1024 * 1024;
+
 /// What the writer keeps of the indexes in memory, in KiB.
 const CACHE_KIB: u32 = 64 * 1024;
 
@@ -62,7 +65,10 @@ pub(crate) fn lock<'a>(
 
 /// A connection that reads.
 pub(crate) fn reader(path: &Path, options: &Options) -> rusqlite::Result<Connection> {
-    open(path, OpenFlags::SQLITE_OPEN_READ_ONLY, options)
+    let connection = open(path, OpenFlags::SQLITE_OPEN_READ_ONLY, options)?;
+    // A page of a large database was measured a quarter faster so.
+    connection.pragma_update(None, "mmap_size", READER_MAP_BYTES)?;
+    Ok(connection)
 }
 
 /// Without `SQLITE_OPEN_URI`, so that a path is a path, whatever is in it;

@@ -7,6 +7,7 @@
 
 mod queue;
 mod settings;
+mod shares;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use tokio::time::Instant;
 
 use queue::{Queue, Tally, Waiter};
 pub use settings::{LimitSettings, Strategy};
+use shares::Shares;
 
 use crate::context::{Caller, CallerType};
 use crate::error::{Error, ErrorKind};
@@ -43,6 +45,7 @@ struct State {
     tenants: Tally<Arc<str>>,
     agents: Tally<(Arc<str>, Arc<str>)>,
     tools: Tally<Arc<str>>,
+    shares: Shares,
     queue: Queue,
     waiters: u64,
     /// When the next call would come if they came evenly.
@@ -106,6 +109,8 @@ impl<'a> Demand<'a> {
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Counted {
     bypass: bool,
+    /// For its tenant's share, and not for the only tenant's.
+    share: bool,
     bucket: bool,
     tenant: bool,
     agent: bool,
@@ -276,7 +281,7 @@ impl State {
             limit.is_none_or(|limit| running() < limit)
         };
         let category = demand.tool.spec().category.as_str();
-        self.running < settings.max_concurrent.max(1)
+        self.leaves_room(demand.tenant())
             && within(settings.bucket_limits.get(category).copied(), &|| self.buckets.get(category))
             && within(settings.per_tenant, &|| self.tenants.get(demand.tenant().as_str()))
             && within(settings.per_agent, &|| {
@@ -285,6 +290,16 @@ impl State {
             && within(demand.tool.spec().max_concurrent, &|| {
                 self.tools.get(demand.tool.name().as_str())
             })
+    }
+
+    /// Whether there is a slot for a tenant. The last ones are for those that
+    /// have less than their share: otherwise one that floods the engine would
+    /// hold them all whenever another comes.
+    fn leaves_room(&self, tenant: &TenantId) -> bool {
+        let max = self.settings.max_concurrent.max(1);
+        let free = max.saturating_sub(self.running);
+        free > self.settings.reserved(max)
+            || free > 0 && self.shares.of(tenant) <= max / self.shares.tenants_with(tenant)
     }
 
     /// Counts a call as running.
@@ -299,9 +314,11 @@ impl State {
             return Counted { bypass: true, ..Counted::default() };
         }
         self.running += 1;
+        let share = self.shares.add(demand.tenant());
         let (settings, spec) = (&self.settings, demand.tool.spec());
         let counted = Counted {
             bypass: false,
+            share,
             bucket: settings.bucket_limits.contains_key(spec.category.as_str()),
             tenant: settings.per_tenant.is_some(),
             agent: settings.per_agent.is_some(),
@@ -327,6 +344,7 @@ impl State {
     fn give_back(&mut self, counted: Option<&(OwnDemand, Counted)>) {
         let Some((demand, counted)) = counted else {
             self.running -= 1;
+            self.shares.remove_of_first();
             return;
         };
         let demand = demand.as_demand();
@@ -335,6 +353,10 @@ impl State {
             return;
         }
         self.running -= 1;
+        match counted.share {
+            true => self.shares.remove(demand.tenant()),
+            false => self.shares.remove_of_first(),
+        }
         if counted.bucket {
             self.buckets.remove(demand.tool.spec().category.as_str());
         }

@@ -4,6 +4,7 @@
 //! would keep half of the slots busy. The last one sends a hundred times as
 //! much as each of them.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -19,7 +20,8 @@ const FLOOD: u64 = 100;
 /// Calls of each modest tenant.
 const CALLS: u64 = 80;
 /// What a call takes: 100 ms on average.
-const WORK_MS: std::ops::Range<u64> = 50..151;
+const MIXED_MS: Range<u64> = 50..151;
+const EQUAL_MS: Range<u64> = 100..101;
 /// How far apart the calls of a modest tenant are: with 19 such tenants, one
 /// comes every 20 ms, and five of ten slots are busy.
 const APART_MS: u64 = 20 * MODEST;
@@ -44,10 +46,12 @@ impl Seen {
 
 /// Calls of a tenant: when, and how long each works. A call comes at a random
 /// moment of its part of the time.
-fn calls(seed: u64, apart_us: u64, count: u64) -> Vec<(Duration, u64)> {
+fn calls(seed: u64, apart_us: u64, count: u64, work_ms: &Range<u64>) -> Vec<(Duration, u64)> {
     let mut rng = fastrand::Rng::with_seed(seed);
     (0..count)
-        .map(|n| (Duration::from_micros(n * apart_us + rng.u64(..apart_us)), rng.u64(WORK_MS)))
+        .map(|n| {
+            (Duration::from_micros(n * apart_us + rng.u64(..apart_us)), rng.u64(work_ms.clone()))
+        })
         .collect()
 }
 
@@ -75,7 +79,7 @@ async fn make(engine: &Engine, tenant: u64, calls: Vec<(Duration, u64)>) -> Seen
 }
 
 /// What the modest tenants see, and what the flooder sees if there is one.
-async fn load(queue_size: usize, flooded: bool) -> (Seen, Seen) {
+async fn load(queue_size: usize, work_ms: &Range<u64>, flooded: bool) -> (Seen, Seen) {
     let work = |work: Work| tokio::time::sleep(Duration::from_millis(work.ms));
     let engine = Engine::builder()
         .tool(
@@ -89,7 +93,7 @@ async fn load(queue_size: usize, flooded: bool) -> (Seen, Seen) {
         .build()
         .unwrap();
     let flood = if flooded { CALLS * FLOOD } else { 0 };
-    let flood = calls(0, APART_MS * 1000 / FLOOD, flood);
+    let flood = calls(0, APART_MS * 1000 / FLOOD, flood, work_ms);
     let flooder = {
         let engine = engine.clone();
         tokio::spawn(async move { make(&engine, 0, flood).await })
@@ -97,7 +101,7 @@ async fn load(queue_size: usize, flooded: bool) -> (Seen, Seen) {
     let tenants: Vec<_> = (1..=MODEST)
         .map(|tenant| {
             let engine = engine.clone();
-            let calls = calls(tenant, APART_MS * 1000, CALLS);
+            let calls = calls(tenant, APART_MS * 1000, CALLS, work_ms);
             tokio::spawn(async move { make(&engine, tenant, calls).await })
         })
         .collect();
@@ -111,9 +115,9 @@ async fn load(queue_size: usize, flooded: bool) -> (Seen, Seen) {
     (modest, flooder.await.unwrap())
 }
 
-async fn the_others_hardly_notice(queue_size: usize) -> Seen {
-    let (quiet, _) = load(queue_size, false).await;
-    let (modest, flooder) = load(queue_size, true).await;
+async fn the_others_hardly_notice(queue_size: usize, work_ms: Range<u64>) -> Seen {
+    let (quiet, _) = load(queue_size, &work_ms, false).await;
+    let (modest, flooder) = load(queue_size, &work_ms, true).await;
     assert_eq!(quiet.errors, []);
     assert_eq!(modest.errors, [], "none of the others is refused");
     let (quiet, modest) = (quiet.p99(), modest.p99());
@@ -123,11 +127,14 @@ async fn the_others_hardly_notice(queue_size: usize) -> Seen {
 
 #[tokio::test(start_paused = true)]
 async fn a_flood_that_may_wait_hardly_slows_the_others() {
-    the_others_hardly_notice(1_000_000).await;
+    the_others_hardly_notice(1_000_000, MIXED_MS).await;
+    the_others_hardly_notice(1_000_000, EQUAL_MS).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_flood_that_fills_the_queue_is_refused_and_nobody_else() {
-    let flooder = the_others_hardly_notice(100).await;
-    assert!(flooder.errors.contains(&ErrorKind::QueueFull));
+    for work_ms in [MIXED_MS, EQUAL_MS] {
+        let flooder = the_others_hardly_notice(100, work_ms).await;
+        assert!(flooder.errors.contains(&ErrorKind::QueueFull));
+    }
 }

@@ -92,7 +92,15 @@ impl Queue {
     /// Takes a record. The writer is woken by the first record and by the one
     /// that fills half of the queue, not by those between: a burst of calls
     /// shares its processors with nobody.
+    ///
+    /// In a long outage the engine starts no calls, but each one that it refuses
+    /// leaves a record, too. There must be an end to that: beyond twice the limit
+    /// only calls that ran are still recorded.
     pub(crate) fn append(&self, record: CallRecord) {
+        if record.attempts == 0 && self.pending.load(Ordering::Relaxed) >= 2 * self.limit {
+            tracing::debug!(call = %record.id, "a refused call is not recorded: too many wait");
+            return;
+        }
         let mut inbox = self.inbox.lock();
         inbox.work.records.push(record);
         inbox.appended += 1;

@@ -153,6 +153,15 @@ impl<K: Hash + Eq> Tally<K> {
         self.0.get(name).copied().unwrap_or_default()
     }
 
+    /// How many names have any.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(super) fn add(&mut self, name: K) {
         *self.0.entry(name).or_default() += 1;
     }

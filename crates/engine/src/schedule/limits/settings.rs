@@ -21,6 +21,9 @@ pub struct LimitSettings {
     pub per_tenant: Option<usize>,
     /// How many calls of one agent run at once.
     pub per_agent: Option<usize>,
+    /// How many slots are kept free for tenants that have less than their share;
+    /// unset: one of ten. A tenant that is alone may use all of them.
+    pub reserved_slots: Option<usize>,
     /// How many calls begin in a second; as many may come at once.
     pub calls_per_second: Option<u32>,
     /// With the strategy `priority`, a waiting call gains one step of priority
@@ -37,9 +40,17 @@ impl Default for LimitSettings {
             bucket_limits: BTreeMap::new(),
             per_tenant: None,
             per_agent: None,
+            reserved_slots: None,
             calls_per_second: None,
             ageing: Duration::from_secs(1),
         }
+    }
+}
+
+impl LimitSettings {
+    /// The slots that are kept free, of so many.
+    pub(super) fn reserved(&self, slots: usize) -> usize {
+        self.reserved_slots.unwrap_or(slots / 10).min(slots - 1)
     }
 }
 

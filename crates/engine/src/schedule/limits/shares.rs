@@ -1,0 +1,81 @@
+//! How many slots each tenant has.
+//!
+//! Most engines serve one tenant at a time, and then there is nothing to count:
+//! all that runs is the first one's. Counting begins when a second one comes,
+//! and ends when nothing runs any more.
+
+use std::sync::Arc;
+
+use super::queue::Tally;
+use crate::name::TenantId;
+
+#[derive(Default)]
+pub(super) struct Shares {
+    /// Who came first, and how many of its calls were counted for it alone.
+    first: Option<TenantId>,
+    of_first: usize,
+    /// The others, and what came later.
+    counted: Tally<Arc<str>>,
+}
+
+impl Shares {
+    /// Counts a call; returns whether it must be taken back by its name.
+    pub(super) fn add(&mut self, tenant: &TenantId) -> bool {
+        if self.of_first == 0 && self.counted.is_empty() {
+            self.first = Some(tenant.clone());
+        }
+        if self.is_first(tenant) {
+            self.of_first += 1;
+            return false;
+        }
+        self.counted.add(tenant.shared());
+        true
+    }
+
+    pub(super) fn remove(&mut self, tenant: &TenantId) {
+        self.counted.remove(tenant.as_str());
+    }
+
+    pub(super) fn remove_of_first(&mut self) {
+        self.of_first -= 1;
+    }
+
+    /// How many slots a tenant has.
+    pub(super) fn of(&self, tenant: &TenantId) -> usize {
+        if self.is_first(tenant) { self.of_first } else { self.counted.get(tenant.as_str()) }
+    }
+
+    /// How many tenants have slots, with this one.
+    pub(super) fn tenants_with(&self, tenant: &TenantId) -> usize {
+        let has_none = self.of(tenant) == 0;
+        usize::from(self.of_first > 0) + self.counted.len() + usize::from(has_none)
+    }
+
+    fn is_first(&self, tenant: &TenantId) -> bool {
+        self.first.as_ref() == Some(tenant)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_is_counted_whoever_came_first() {
+        let tenant = |name: &str| TenantId::new(name);
+        let mut shares = Shares::default();
+        assert!(!shares.add(&tenant("a")));
+        assert!(!shares.add(&tenant("a")));
+        assert!(shares.add(&tenant("b")));
+        assert_eq!((shares.of(&tenant("a")), shares.of(&tenant("b"))), (2, 1));
+        assert_eq!((shares.tenants_with(&tenant("a")), shares.tenants_with(&tenant("c"))), (2, 3));
+        shares.remove_of_first();
+        shares.remove_of_first();
+        // Somebody still runs, so the first one stays the first.
+        assert!(!shares.add(&tenant("a")));
+        shares.remove_of_first();
+        shares.remove(&tenant("b"));
+        assert!(!shares.add(&tenant("c")), "all is over, and another one is the first");
+        assert_eq!((shares.of(&tenant("a")), shares.of(&tenant("c"))), (0, 1));
+    }
+}
