@@ -36,6 +36,12 @@ pub struct CallRequest {
     pub(crate) timeout: Option<Duration>,
     pub(crate) cancel: Option<CancellationToken>,
     pub(crate) priority: i32,
+    /// What few calls say; kept apart, so that the others are quick to move.
+    rare: Option<Box<Rare>>,
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Rare {
     pub(crate) retry: Option<RetryPolicy>,
     pub(crate) key: Option<Arc<str>>,
     /// When it ends at the latest, whatever its timeout.
@@ -56,10 +62,7 @@ impl CallRequest {
             timeout: None,
             cancel: None,
             priority: 0,
-            retry: None,
-            key: None,
-            latest: None,
-            parent: None,
+            rare: None,
         }
     }
 
@@ -98,7 +101,7 @@ impl CallRequest {
     /// engine's setting. Whoever sets it says that the call may be repeated.
     #[must_use]
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
-        self.retry = Some(retry);
+        self.rare().retry = Some(retry);
         self
     }
 
@@ -107,7 +110,7 @@ impl CallRequest {
     /// waits for it where it has to. With other arguments it is refused.
     #[must_use]
     pub fn idempotency_key(mut self, key: impl Into<Arc<str>>) -> Self {
-        self.key = Some(key.into());
+        self.rare().key = Some(key.into());
         self
     }
 
@@ -116,6 +119,26 @@ impl CallRequest {
     pub fn cancel_token(mut self, token: CancellationToken) -> Self {
         self.cancel = Some(token);
         self
+    }
+
+    pub(crate) fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    pub(crate) fn own_retry(&self) -> Option<&RetryPolicy> {
+        self.rare.as_ref()?.retry.as_ref()
+    }
+
+    pub(crate) fn key(&self) -> Option<&Arc<str>> {
+        self.rare.as_ref()?.key.as_ref()
+    }
+
+    pub(crate) fn latest(&self) -> Option<tokio::time::Instant> {
+        self.rare.as_ref()?.latest
+    }
+
+    pub(crate) fn parent(&self) -> Option<&CancellationToken> {
+        self.rare.as_ref()?.parent.as_ref()
     }
 }
 
@@ -251,8 +274,8 @@ impl Call {
     }
 
     /// Puts the call into its slot.
-    pub(crate) fn hold(&self, permit: Permit) {
-        *self.held.permit.lock() = Some(permit);
+    pub(crate) fn hold(&mut self, permit: Permit) {
+        *self.held.permit.get_mut() = Some(permit);
     }
 
     /// The slot, to be given back and taken again.
@@ -270,9 +293,8 @@ impl Call {
     }
 
     /// Gives the slot back for good.
-    pub(crate) fn leave_slot(&self) {
-        let permit = self.held.permit.lock().take();
-        drop(permit);
+    pub(crate) fn leave_slot(&mut self) {
+        *self.held.permit.get_mut() = None;
         if let Some(slot) = self.held.slot.get() {
             slot.end();
         }

@@ -64,6 +64,11 @@ pub(crate) struct Parts {
     tasks: TaskTracker,
 }
 
+/// Whether a call may change something.
+fn may_change(tool: &Result<Arc<Tool>, Error>) -> bool {
+    tool.as_ref().is_ok_and(|tool| !tool.spec().behaviour.read_only)
+}
+
 /// What a call has come to.
 enum Answer {
     /// A result of its own.
@@ -84,21 +89,29 @@ impl Engine {
     /// recorded as cancelled; work that has begun to change something is
     /// finished and recorded by the engine.
     pub async fn call(&self, mut request: CallRequest) -> CallResult {
-        let open = self.0.journal.open(&mut request);
-        self.run_opened(request, open).await
+        let mut open = self.0.journal.open(&mut request);
+        let tool = self.resolve(&request);
+        if may_change(&tool) {
+            return self.run_durably(request, open, tool).await;
+        }
+        self.run_to_end(&request, &mut open, tool).await
     }
 
-    async fn run_opened(&self, request: CallRequest, mut open: OpenCall) -> CallResult {
-        let tool = stage::resolve(&self.0.registry, &self.0.groups, &request);
-        let changes = |tool: &Arc<Tool>| !tool.spec().behaviour.read_only;
-        if !tool.as_ref().is_ok_and(changes) {
-            return self.run_to_end(&request, &mut open, tool).await;
-        }
+    fn resolve(&self, request: &CallRequest) -> Result<Arc<Tool>, Error> {
+        stage::resolve(&self.0.registry, &self.0.groups, request)
+    }
+
+    fn run_durably(
+        &self,
+        request: CallRequest,
+        mut open: OpenCall,
+        tool: Result<Arc<Tool>, Error>,
+    ) -> Finishing {
         let effect = Arc::new(AtomicBool::new(false));
         open.effect = Some(Arc::clone(&effect));
         let engine = self.clone();
         let work = async move { engine.run_to_end(&request, &mut open, tool).await };
-        Finishing::new(work, effect, &self.0.tasks).await
+        Finishing::new(work, effect, &self.0.tasks)
     }
 
     async fn run_to_end(
@@ -162,12 +175,14 @@ impl Engine {
             return Ok(earlier);
         }
         let upstream = tool.upstream(&parts.upstreams);
-        let policy = RetryPolicy::of(request.retry.as_ref(), tool.spec(), &parts.settings.retry);
+        let policy = RetryPolicy::of(request.own_retry(), tool.spec(), &parts.settings.retry);
         let mut attempt = None;
         let ran = {
             let work = pin!(async {
-                self.store_keeps_up(until.deadline).await?;
-                if request.key.is_none() {
+                if !parts.journal.store.keeps_up() {
+                    self.store_catches_up(until.deadline).await?;
+                }
+                if request.key().is_none() {
                     upstream.look(&caller.tenant)?;
                 }
                 let demand = Demand { tool: &tool, caller };
@@ -175,15 +190,17 @@ impl Engine {
                 let waited = permit.waited;
                 call.hold(permit);
                 until.check(&tool)?;
-                if let Some(skipped) = stage::before(&mut call, &parts.hooks, strict).await? {
-                    return Ok(Answer::New(skipped));
+                if !parts.hooks.is_empty() {
+                    if let Some(skipped) = stage::before(&mut call, &parts.hooks, strict).await? {
+                        return Ok(Answer::New(skipped));
+                    }
+                    if let Some(earlier) = parts.cache.find(&call, open) {
+                        return Ok(Answer::Earlier(earlier));
+                    }
                 }
-                if !parts.hooks.is_empty()
-                    && let Some(earlier) = parts.cache.find(&call, open)
+                if self.must_begin(request, &tool)
+                    && let Some(earlier) = self.begin(request, &call, open).await?
                 {
-                    return Ok(Answer::Earlier(earlier));
-                }
-                if let Some(earlier) = self.begin(request, &call, open).await? {
                     return Ok(Answer::Earlier(earlier));
                 }
                 attempt = Some(upstream.enter(&caller.tenant)?);
@@ -238,11 +255,8 @@ impl Engine {
 
     /// Waits while the store is so far behind that taking more calls would
     /// have no bound, but no longer than the call may take.
-    async fn store_keeps_up(&self, deadline: Instant) -> Result<(), Error> {
+    async fn store_catches_up(&self, deadline: Instant) -> Result<(), Error> {
         let store = &*self.0.journal.store;
-        if store.keeps_up() {
-            return Ok(());
-        }
         tokio::time::timeout_at(deadline, store.caught_up()).await.map_err(|_| {
             let why = "calls are not started while their records cannot be written";
             Error::new(ErrorKind::StorageUnavailable, why)

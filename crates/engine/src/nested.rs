@@ -87,8 +87,8 @@ impl Tools {
         });
         context.depth = own.depth + 1;
         request.context = Arc::new(context);
-        request.parent = Some(self.family.clone());
-        request.latest = Some(tokio::time::Instant::from_std(self.deadline));
+        request.rare().parent = Some(self.family.clone());
+        request.rare().latest = Some(tokio::time::Instant::from_std(self.deadline));
         request
     }
 }

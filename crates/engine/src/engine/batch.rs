@@ -10,7 +10,7 @@ use futures_util::stream::FuturesUnordered;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::Engine;
+use super::{Engine, may_change};
 use crate::call::{CallRequest, CallResult};
 use crate::error::{Error, ErrorKind};
 use crate::journal::OpenCall;
@@ -133,7 +133,12 @@ impl Engine {
         let Waiting { request, mut open, listed: _listed } = call;
         // Its time begins now: what it waited for were other calls' times.
         open.began = Instant::now();
-        (at, self.run_opened(request, open).await)
+        let tool = self.resolve(&request);
+        let result = match may_change(&tool) {
+            true => self.run_durably(request, open, tool).await,
+            false => self.run_to_end(&request, &mut open, tool).await,
+        };
+        (at, result)
     }
 
     /// What a call does to the world. A call that will be refused does

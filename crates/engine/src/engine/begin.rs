@@ -12,6 +12,7 @@ use crate::fingerprint::Fingerprint;
 use crate::journal::OpenCall;
 use crate::name::CallId;
 use crate::record::{Begun, CallRecord, IdempotencyKey, Status};
+use crate::tool::Tool;
 
 /// The longest key that is kept.
 const MAX_KEY: usize = 255;
@@ -22,8 +23,13 @@ const FIRST_LOOK: Duration = Duration::from_millis(5);
 const LAST_LOOK: Duration = Duration::from_millis(320);
 
 impl Engine {
-    /// Tells the store what the call is about to do, where that must be known
-    /// before it is done. Returns the result of an earlier call with the same
+    /// Whether the store must know of a call before it runs.
+    pub(super) fn must_begin(&self, request: &CallRequest, tool: &Tool) -> bool {
+        let may_change = !tool.spec().behaviour.read_only;
+        request.key().is_some() || may_change && self.0.journal.store.keeps_intents()
+    }
+
+    /// Tells the store what the call is about to do. Returns the result of an earlier call with the same
     /// key, if there is one; then this call must not run.
     pub(super) async fn begin(
         &self,
@@ -32,11 +38,7 @@ impl Engine {
         open: &mut OpenCall,
     ) -> Result<Option<Arc<Output>>, Error> {
         let store = &*self.0.journal.store;
-        let durable = !call.tool.spec().behaviour.read_only && store.keeps_intents();
-        if !durable && request.key.is_none() {
-            return Ok(None);
-        }
-        let key = request.key.as_ref().map(|key| identify(key, call)).transpose()?;
+        let key = request.key().map(|key| identify(key, call)).transpose()?;
         let intent = open.intent(key);
         let mut begun = store.begin(intent.clone()).await?;
         while let Begun::Twin(first) = begun {

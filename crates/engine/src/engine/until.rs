@@ -43,7 +43,7 @@ impl<'a> Until<'a> {
         running: &'a Arc<Running>,
     ) -> Self {
         Self {
-            deadline: open.until(timeout, request.latest),
+            deadline: open.until(timeout, request.latest()),
             timeout,
             request,
             id: open.id,
@@ -72,7 +72,7 @@ impl<'a> Until<'a> {
             biased;
             done = tokio::time::timeout_at(self.deadline, work) => done.map_err(|_| Stop::Deadline),
             () = listed.cancel.cancelled() => Err(Stop::Cancelled),
-            () = cancelled(self.request.parent.as_ref()) => Err(Stop::Cancelled),
+            () = cancelled(self.request.parent()) => Err(Stop::Cancelled),
         }
     }
 
@@ -101,7 +101,7 @@ impl<'a> Until<'a> {
     fn is_cancelled(&self) -> bool {
         let is_cancelled = CancellationToken::is_cancelled;
         self.request.cancel.as_ref().is_some_and(is_cancelled)
-            || self.request.parent.as_ref().is_some_and(is_cancelled)
+            || self.request.parent().is_some_and(is_cancelled)
             || self.listed.get().is_some_and(|listed| listed.cancel.is_cancelled())
     }
 }

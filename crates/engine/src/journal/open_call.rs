@@ -55,7 +55,7 @@ pub(crate) struct OpenCall {
     /// Whether the store has been told before the call ran.
     pub(crate) intended: bool,
     /// What the finished event has to tell, from the record until the event.
-    unreported: Option<CallResult>,
+    unreported: Option<Box<CallResult>>,
     closed: bool,
 }
 
@@ -232,7 +232,7 @@ impl OpenCall {
         outcome: Result<Arc<Output>, Error>,
     ) -> CallResult {
         let mut result = self.end(outcome);
-        self.unreported = Some(result.clone());
+        self.unreported = Some(Box::new(result.clone()));
         let last = Instant::now() + LAST_WRITE;
         let patience = self.deadline.map_or(last, |deadline| deadline.max(last));
         if let Err(error) = self.journal.kept(patience).await {
@@ -270,7 +270,8 @@ impl OpenCall {
     }
 
     fn record(&mut self, outcome: &Result<Arc<Output>, Error>, run_time: Duration) -> CallRecord {
-        let arguments = self.recorded_arguments();
+        let arguments = std::mem::take(&mut self.arguments).share();
+        let arguments = self.redacted(arguments);
         // A call with the same key gets this result again, so it is kept whole.
         let max_bytes = match self.details.as_ref().and_then(|it| it.idempotency_key.as_ref()) {
             Some(_) => usize::MAX,
@@ -304,7 +305,11 @@ impl OpenCall {
 
     /// The arguments, redacted and capped.
     fn recorded_arguments(&mut self) -> Arc<Value> {
-        let mut arguments = self.share_arguments();
+        let arguments = self.share_arguments();
+        self.redacted(arguments)
+    }
+
+    fn redacted(&self, mut arguments: Arc<Value>) -> Arc<Value> {
         if let Some(tool) = &self.masks {
             arguments = Arc::new(masked(tool, &arguments));
         }

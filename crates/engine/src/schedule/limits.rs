@@ -31,8 +31,7 @@ use crate::tool::Tool;
 /// The slots of an engine.
 pub(crate) struct Limits {
     state: Mutex<State>,
-    /// Calls that ran, and for how long; only for the average.
-    finished: AtomicU64,
+    /// How long calls ran; only for the average.
     run_micros: AtomicU64,
 }
 
@@ -129,7 +128,7 @@ pub(crate) struct Permit {
 impl Limits {
     pub(crate) fn new(settings: LimitSettings) -> Arc<Self> {
         let state = Mutex::new(State { settings, ..State::default() });
-        Arc::new(Self { state, finished: AtomicU64::new(0), run_micros: AtomicU64::new(0) })
+        Arc::new(Self { state, run_micros: AtomicU64::new(0) })
     }
 
     /// A slot, at once or after waiting; an error at once where the call may
@@ -211,15 +210,19 @@ impl Limits {
     /// Counts a call that ran.
     pub(crate) fn finished(&self, run_time: Duration) {
         let micros = u64::try_from(run_time.as_micros()).unwrap_or(u64::MAX);
-        self.finished.fetch_add(1, Ordering::Relaxed);
-        self.run_micros.fetch_add(micros, Ordering::Relaxed);
+        // Most calls of small tools add nothing, and then touch nothing.
+        if micros > 0 {
+            self.run_micros.fetch_add(micros, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn metrics(&self) -> LimitMetrics {
         let state = self.state.lock();
         let totals = &state.totals;
         let micros = self.run_micros.load(Ordering::Relaxed) as f64;
-        let average = micros / 1e6 / self.finished.load(Ordering::Relaxed).max(1) as f64;
+        let under_way = (state.running + state.bypassing) as u64;
+        let finished = totals.acquired.saturating_sub(under_way).max(1);
+        let average = micros / 1e6 / finished as f64;
         LimitMetrics {
             current_concurrent: state.running,
             bypassing: state.bypassing,

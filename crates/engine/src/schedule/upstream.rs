@@ -1,14 +1,14 @@
 //! The other side of tools: how often it may be asked again, and whether it is
 //! asked at all.
 //!
-//! While nothing fails, a call pays for one counter and one look at another.
+//! While nothing fails, a call pays for two looks at what only failures change.
 
 mod breaker;
 mod budget;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -68,7 +68,9 @@ pub(crate) struct Upstream {
     /// against it. A function of this program may simply be slow.
     remote: bool,
     settings: UpstreamSettings,
-    /// First attempts so far.
+    /// Whether any call was ever tried again; before that, nothing is counted.
+    watched: AtomicBool,
+    /// First attempts since then.
     calls: AtomicU64,
     spent: Mutex<Spent>,
     /// How many tenants have a circuit that remembers failures.
@@ -90,6 +92,7 @@ impl Upstream {
             name,
             remote,
             settings,
+            watched: AtomicBool::new(false),
             calls: AtomicU64::new(0),
             spent: Mutex::default(),
             troubled: AtomicUsize::new(0),
@@ -99,11 +102,14 @@ impl Upstream {
 
     /// Counts a call that is about to ask for the first time.
     pub(crate) fn first_attempt(&self) {
-        self.calls.fetch_add(1, Ordering::Relaxed);
+        if self.watched.load(Ordering::Relaxed) {
+            self.calls.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Whether there is an extra attempt left; takes it.
     pub(crate) fn extra_attempt(&self) -> bool {
+        self.watched.store(true, Ordering::Relaxed);
         let calls = self.calls.load(Ordering::Relaxed);
         self.spent.lock().take(&self.settings.budget, calls, Instant::now())
     }

@@ -27,7 +27,7 @@ pub(crate) struct Attempts<'a, 'u> {
 impl Attempts<'_, '_> {
     /// Runs the tool until an attempt succeeds, or none is left.
     pub(super) async fn run(&mut self, call: &Call) -> Result<Output, Error> {
-        let mut began = self.open.run_began();
+        let mut began = None;
         loop {
             let error = match run_tool(call).await {
                 Ok(output) => {
@@ -40,7 +40,8 @@ impl Attempts<'_, '_> {
             let (Some(tenant), Some(wait)) = (tenant, self.wait_for_next(&error)) else {
                 return Err(error);
             };
-            self.open.retried(&error, began.elapsed(), wait);
+            let began_at = began.unwrap_or_else(|| self.open.run_began());
+            self.open.retried(&error, began_at.elapsed(), wait);
             call.slot().without(tokio::time::sleep(wait)).await;
             if self.until.check(&call.tool).is_err() {
                 return Err(error);
@@ -48,7 +49,7 @@ impl Attempts<'_, '_> {
             let Ok(next) = self.upstream.enter(tenant) else { return Err(error) };
             *self.current = Some(next);
             self.open.tried_again();
-            began = Instant::now();
+            began = Some(Instant::now());
         }
     }
 

@@ -21,11 +21,12 @@ pub(super) struct Shares {
 impl Shares {
     /// Counts a call; returns whether it must be taken back by its name.
     pub(super) fn add(&mut self, tenant: &TenantId) -> bool {
-        if self.of_first == 0 && self.counted.is_empty() {
-            self.first = Some(tenant.clone());
-        }
         if self.is_first(tenant) {
             self.of_first += 1;
+            return false;
+        }
+        if self.of_first == 0 && self.counted.is_empty() {
+            (self.first, self.of_first) = (Some(tenant.clone()), 1);
             return false;
         }
         self.counted.add(tenant.shared());
