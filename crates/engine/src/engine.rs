@@ -180,7 +180,7 @@ impl Engine {
         let ran = {
             let work = pin!(async {
                 if !parts.journal.store.keeps_up() {
-                    self.store_catches_up(until.deadline).await?;
+                    Box::pin(self.store_catches_up(until.deadline)).await?;
                 }
                 if request.key().is_none() {
                     upstream.look(&caller.tenant)?;
@@ -191,7 +191,8 @@ impl Engine {
                 call.hold(permit);
                 until.check(&tool)?;
                 if !parts.hooks.is_empty() {
-                    if let Some(skipped) = stage::before(&mut call, &parts.hooks, strict).await? {
+                    let before = Box::pin(stage::before(&mut call, &parts.hooks, strict));
+                    if let Some(skipped) = before.await? {
                         return Ok(Answer::New(skipped));
                     }
                     if let Some(earlier) = parts.cache.find(&call, open) {
@@ -199,7 +200,7 @@ impl Engine {
                     }
                 }
                 if self.must_begin(request, &tool)
-                    && let Some(earlier) = self.begin(request, &call, open).await?
+                    && let Some(earlier) = Box::pin(self.begin(request, &call, open)).await?
                 {
                     return Ok(Answer::Earlier(earlier));
                 }
@@ -231,7 +232,7 @@ impl Engine {
                     Stop::Cancelled => call.cancel_family(),
                 }
                 let stopped = stop.error(&tool, timeout);
-                stage::tell_stopped(&call, &parts.hooks, stopped).await?
+                Box::pin(stage::tell_stopped(&call, &parts.hooks, stopped)).await?
             }
         };
         let max_bytes = parts.settings.max_output_bytes;

@@ -138,13 +138,31 @@ impl Limits {
         demand: Demand<'_>,
         priority: i32,
     ) -> Result<Permit, Error> {
+        match self.admit_now(demand)? {
+            Some(permit) => Ok(permit),
+            None => self.wait(demand, priority).await,
+        }
+    }
+
+    /// A slot, if there is one.
+    fn admit_now(self: &Arc<Self>, demand: Demand<'_>) -> Result<Option<Permit>, Error> {
+        let mut state = self.state.lock();
+        state.keep_rate()?;
+        if !demand.bypasses() && !state.fits(demand) {
+            return Ok(None);
+        }
+        let counted = state.take(demand);
+        drop(state);
+        Ok(Some(self.permit(demand, counted, false)))
+    }
+
+    async fn wait(self: &Arc<Self>, demand: Demand<'_>, priority: i32) -> Result<Permit, Error> {
         let (id, tenant, answer) = {
             let mut state = self.state.lock();
-            state.keep_rate()?;
-            if demand.bypasses() || state.fits(demand) {
+            if state.fits(demand) {
                 let counted = state.take(demand);
                 drop(state);
-                return Ok(self.permit(demand, counted, false));
+                return Ok(self.permit(demand, counted, true));
             }
             let tenant = demand.tenant().clone();
             let (id, answer, evicted) = state.enqueue(demand.own(), priority)?;

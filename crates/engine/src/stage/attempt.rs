@@ -42,7 +42,7 @@ impl Attempts<'_, '_> {
             };
             let began_at = began.unwrap_or_else(|| self.open.run_began());
             self.open.retried(&error, began_at.elapsed(), wait);
-            call.slot().without(tokio::time::sleep(wait)).await;
+            Box::pin(call.slot().without(tokio::time::sleep(wait))).await;
             if self.until.check(&call.tool).is_err() {
                 return Err(error);
             }

@@ -30,6 +30,17 @@ pub(crate) async fn convert(
     if output_size(&output, max_bytes) <= max_bytes {
         return Ok(output);
     }
+    // Most results fit; the way of the others is kept out of their future.
+    Box::pin(shorten(call, output, max_bytes, store)).await
+}
+
+/// Keeps the whole of an output, and gives its beginning.
+async fn shorten(
+    call: &Call,
+    output: Output,
+    max_bytes: usize,
+    store: &dyn RecordStore,
+) -> Result<Output, Error> {
     let text = output.to_text();
     let shown = cut(&text, max_bytes.saturating_sub(NOTICE_BYTES)).to_owned();
     // A single text or value is kept as it reads, so that a model reads on
