@@ -42,7 +42,9 @@ struct State {
     bypassing: usize,
     buckets: Tally<Arc<str>>,
     tenants: Tally<Arc<str>>,
-    agents: Tally<(Arc<str>, Arc<str>)>,
+    /// By a hash of tenant and agent, so that looking copies no name.
+    agents: Tally<u64>,
+    hasher: ahash::RandomState,
     tools: Tally<Arc<str>>,
     shares: Shares,
     queue: Queue,
@@ -88,11 +90,9 @@ impl<'a> Demand<'a> {
     }
 
     /// The agent whose calls are counted together, with its tenant.
-    fn agent(self) -> Option<(Arc<str>, Arc<str>)> {
+    fn agent(self) -> Option<(&'a TenantId, &'a Arc<str>)> {
         match (self.caller.caller_type, &self.caller.caller_id) {
-            (CallerType::ConversationAgent, Some(agent)) => {
-                Some((self.tenant().shared(), Arc::clone(agent)))
-            }
+            (CallerType::ConversationAgent, Some(agent)) => Some((self.tenant(), agent)),
             _ => None,
         }
     }
@@ -306,7 +306,7 @@ impl State {
             && within(settings.bucket_limits.get(category).copied(), &|| self.buckets.get(category))
             && within(settings.per_tenant, &|| self.tenants.get(demand.tenant().as_str()))
             && within(settings.per_agent, &|| {
-                demand.agent().map_or(0, |agent| self.agents.get(&agent))
+                demand.agent().map_or(0, |agent| self.agents.get(&self.hasher.hash_one(agent)))
             })
             && within(demand.tool.spec().max_concurrent, &|| {
                 self.tools.get(demand.tool.name().as_str())
@@ -354,7 +354,7 @@ impl State {
         if counted.agent
             && let Some(agent) = demand.agent()
         {
-            self.agents.add(agent);
+            self.agents.add(self.hasher.hash_one(agent));
         }
         if counted.tool {
             self.tools.add(demand.tool.name().shared());
@@ -387,7 +387,7 @@ impl State {
         if counted.agent
             && let Some(agent) = demand.agent()
         {
-            self.agents.remove(&agent);
+            self.agents.remove(&self.hasher.hash_one(agent));
         }
         if counted.tool {
             self.tools.remove(demand.tool.name().as_str());
