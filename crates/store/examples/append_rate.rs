@@ -3,15 +3,12 @@
 //!
 //! `cargo run --release -p windlass-store --example append_rate -- 1000000`
 
-use std::sync::Arc;
+mod common;
+
 use std::time::{Duration, Instant};
 
-use jiff::{SignedDuration, Timestamp};
-use serde_json::json;
-use windlass::{
-    CallId, CallRecord, Caller, CallerType, ErrorKind, Output, PageRequest, RecordFilter,
-    RecordStore, RecordedError, Status, TenantId,
-};
+use common::record;
+use windlass::{PageRequest, RecordFilter, RecordStore, Status, TenantId};
 use windlass_store::bare::{connect, insert_records};
 use windlass_store::{Options, SqliteStore};
 
@@ -105,47 +102,4 @@ async fn ask(path: &std::path::Path, records: usize) -> Result<(), windlass::Err
         );
     }
     Ok(())
-}
-
-/// About 500 bytes, as a record of a small tool is.
-fn record(number: usize) -> CallRecord {
-    let spread = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-    let created_at = Timestamp::UNIX_EPOCH
-        + SignedDuration::from_micros(1_760_000_000_000_000 + number as i64 * 50);
-    let failed = spread.is_multiple_of(50);
-    let error = || RecordedError {
-        kind: ErrorKind::Network,
-        message: "no route to host".into(),
-        feedback: None,
-    };
-    CallRecord {
-        id: CallId::at(created_at),
-        call_ref: Some(format!("toolu_{spread:024x}").into()),
-        tool_name: format!("tool_{}", spread % 20).into(),
-        arguments: Arc::new(json!({
-            "query": "weather in Berlin tomorrow",
-            "limit": 10,
-            "number": number,
-            "filters": {"lang": "de", "safe": true},
-        })),
-        result: (!failed).then(|| {
-            Arc::new(Output::text(
-                "Berlin: 21 degrees, light rain in the afternoon, wind from the west with gusts of up to 40 km/h; sunset at 20:41.",
-            ))
-        }),
-        status: if failed { Status::Failed } else { Status::Succeeded },
-        error: failed.then(error),
-        caller: Arc::new(Caller {
-            caller_id: Some(format!("agent-{}", spread % 100).into()),
-            caller_type: CallerType::ConversationAgent,
-            conversation: (!spread.is_multiple_of(4))
-                .then(|| format!("conversation-{:04}", number / 2000 * 50 + spread % 50).into()),
-            ..Caller::default()
-        }),
-        attempts: 1,
-        queue_wait: Duration::from_micros(12),
-        run_time: Duration::from_micros((spread % 50_000) as u64),
-        created_at,
-        details: None,
-    }
 }

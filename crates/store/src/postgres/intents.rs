@@ -7,10 +7,10 @@ use std::sync::Arc;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 use uuid::Uuid;
-use windlass::{Begun, Caller, CallerType, IdempotencyKey, Intent, TenantId};
+use windlass::{Begun, IdempotencyKey, Intent, TenantId};
 
 use super::queue::Begin;
-use super::rows::{json, maybe, read_json, read_text, timestamp};
+use super::rows::{json, maybe, read_caller, read_json, read_text, timestamp};
 use super::text;
 
 const INSERT_KEYS: &str = "INSERT INTO windlass.keys (tenant, key, id, fingerprint) \
@@ -162,21 +162,13 @@ async fn insert(
 
 /// Reads a row of [`COLUMNS`].
 pub(crate) fn read_intent(row: &Row) -> Result<Intent, tokio_postgres::Error> {
-    let caller = Caller {
-        tenant: TenantId::new(text::read(row.try_get(1)?).into_owned()),
-        user: read_text(row, 4)?,
-        caller_id: read_text(row, 5)?,
-        caller_type: CallerType::from_name(row.try_get(6)?).unwrap_or_default(),
-        conversation: read_text(row, 7)?,
-        workflow: read_text(row, 8)?,
-        parent: row.try_get::<_, Option<Uuid>>(9)?.map(Into::into),
-    };
+    let tenant = TenantId::new(text::read(row.try_get(1)?).into_owned());
     Ok(Intent {
         id: row.try_get::<_, Uuid>(0)?.into(),
         call_ref: read_text(row, 2)?,
         tool_name: text::read(row.try_get(3)?).into(),
         arguments: Arc::new(read_json(row.try_get(12)?)),
-        caller: Arc::new(caller),
+        caller: Arc::new(read_caller(row, tenant)?),
         created_at: timestamp(row.try_get(11)?),
         // What the key stands for is in the table of keys; a record names
         // the key only.

@@ -158,6 +158,19 @@ impl<'a> Rows<'a> {
     }
 }
 
+/// Reads what columns 4 to 9 say of the caller, in `calls` as in `intents`.
+pub(crate) fn read_caller(row: &Row, tenant: TenantId) -> Result<Caller, tokio_postgres::Error> {
+    Ok(Caller {
+        tenant,
+        user: read_text(row, 4)?,
+        caller_id: read_text(row, 5)?,
+        caller_type: CallerType::from_name(row.try_get(6)?).unwrap_or_default(),
+        conversation: read_text(row, 7)?,
+        workflow: read_text(row, 8)?,
+        parent: row.try_get::<_, Option<Uuid>>(9)?.map(Into::into),
+    })
+}
+
 /// Reads a row of [`COLUMNS`]. The tenant is the one that was asked for.
 pub(crate) fn read_record(
     row: &Row,
@@ -165,15 +178,6 @@ pub(crate) fn read_record(
 ) -> Result<CallRecord, tokio_postgres::Error> {
     let kind: Option<&str> = row.try_get(11)?;
     let message: Option<String> = read_text(row, 12)?;
-    let caller = Caller {
-        tenant: tenant.clone(),
-        user: read_text(row, 4)?,
-        caller_id: read_text(row, 5)?,
-        caller_type: CallerType::from_name(row.try_get(6)?).unwrap_or_default(),
-        conversation: read_text(row, 7)?,
-        workflow: read_text(row, 8)?,
-        parent: row.try_get::<_, Option<Uuid>>(9)?.map(Into::into),
-    };
     Ok(CallRecord {
         id: row.try_get::<_, Uuid>(1)?.into(),
         call_ref: read_text(row, 2)?,
@@ -190,7 +194,7 @@ pub(crate) fn read_record(
             }),
             None => None,
         },
-        caller: Arc::new(caller),
+        caller: Arc::new(read_caller(row, tenant.clone())?),
         attempts: u32::try_from(row.try_get::<_, i64>(14)?).unwrap_or(u32::MAX),
         queue_wait: duration(row.try_get(15)?),
         run_time: duration(row.try_get(16)?),

@@ -10,36 +10,10 @@ use windlass::{
     CallId, CallRecord, Caller, Content, Details, ErrorKind, FailedAttempt, MemoryStore, Output,
     PageRequest, RecordFilter, RecordStore, RecordedError, Status, TenantId, Truncated,
 };
-use windlass_store::SqliteStore;
 
 use crate::sample::{
     any, by, call, detailed, failed, in_conversation, of, of_tenant, shown, start,
 };
-
-/// Runs each test against each store.
-macro_rules! contract {
-    ($($test:ident)*) => {
-        mod memory {
-            $(#[tokio::test] async fn $test() {
-                // Room for every record of every test.
-                super::$test(&super::MemoryStore::with_capacity(10_000)).await;
-            })*
-        }
-        mod sqlite {
-            $(#[tokio::test] async fn $test() {
-                let folder = tempfile::tempdir().unwrap();
-                let path = folder.path().join("calls.db");
-                super::$test(&super::SqliteStore::open(path).unwrap()).await;
-            })*
-        }
-        mod postgres {
-            $(#[tokio::test] async fn $test() {
-                let database = crate::postgres::Database::new().await;
-                super::$test(&database.store().await).await;
-            })*
-        }
-    };
-}
 
 contract! {
     a_record_comes_back_as_it_was

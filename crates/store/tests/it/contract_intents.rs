@@ -6,36 +6,10 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use windlass::{
-    Begun, BoxFuture, CallRecord, Details, IdempotencyKey, Intent, MemoryStore, RecordStore,
-    TenantId,
+    Begun, BoxFuture, CallRecord, Details, IdempotencyKey, Intent, RecordStore, TenantId,
 };
-use windlass_store::SqliteStore;
 
 use crate::sample::{by, call, detailed, of_tenant, shown};
-
-/// Runs each test against each store.
-macro_rules! contract {
-    ($($test:ident)*) => {
-        mod memory {
-            $(#[tokio::test] async fn $test() {
-                super::$test(&super::MemoryStore::with_capacity(10_000)).await;
-            })*
-        }
-        mod sqlite {
-            $(#[tokio::test] async fn $test() {
-                let folder = tempfile::tempdir().unwrap();
-                let path = folder.path().join("calls.db");
-                super::$test(&super::SqliteStore::open(path).unwrap()).await;
-            })*
-        }
-        mod postgres {
-            $(#[tokio::test] async fn $test() {
-                let database = crate::postgres::Database::new().await;
-                super::$test(&database.store().await).await;
-            })*
-        }
-    };
-}
 
 contract! {
     calls_without_a_key_are_all_new

@@ -11,6 +11,31 @@
     reason = "a failure here should stop the run"
 )]
 
+/// Runs each test against each store.
+macro_rules! contract {
+    ($($test:ident)*) => {
+        mod memory {
+            $(#[tokio::test] async fn $test() {
+                // Room for every record of every test.
+                super::$test(&windlass::MemoryStore::with_capacity(10_000)).await;
+            })*
+        }
+        mod sqlite {
+            $(#[tokio::test] async fn $test() {
+                let folder = tempfile::tempdir().unwrap();
+                let path = folder.path().join("calls.db");
+                super::$test(&windlass_store::SqliteStore::open(path).unwrap()).await;
+            })*
+        }
+        mod postgres {
+            $(#[tokio::test] async fn $test() {
+                let database = crate::postgres::Database::new().await;
+                super::$test(&database.store().await).await;
+            })*
+        }
+    };
+}
+
 mod chaos;
 mod contract;
 mod contract_intents;
