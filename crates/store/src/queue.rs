@@ -60,6 +60,11 @@ pub(crate) struct KeepOutput {
     pub(crate) done: oneshot::Sender<Result<(), Error>>,
 }
 
+/// Why an intent is refused where so many wait.
+pub(crate) fn too_many_begins(limit: usize) -> Error {
+    unavailable(format!("{limit} calls wait for the record store already; try again later"))
+}
+
 /// How far the writer has come.
 #[derive(Default)]
 pub(crate) struct Progress {
@@ -127,10 +132,7 @@ impl Queue {
     pub(crate) fn begin(&self, begin: Begin) -> Result<(), Error> {
         let mut inbox = self.inbox.lock();
         if inbox.waiting.begins.len() >= self.limit {
-            return Err(unavailable(format!(
-                "{} calls wait for the record store already; try again later",
-                self.limit
-            )));
+            return Err(too_many_begins(self.limit));
         }
         // Where there is no writer, dropping it tells who waits.
         if !inbox.ended {

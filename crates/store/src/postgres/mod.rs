@@ -188,7 +188,7 @@ impl RecordStore for PostgresStore {
                 return Err(self.writer_ended());
             }
             let (done, answer) = oneshot::channel();
-            self.queue.begin(Begin { intent, done });
+            self.queue.begin(Begin { intent, done })?;
             answer.await.unwrap_or_else(|_| Err(self.writer_ended()))
         })
     }

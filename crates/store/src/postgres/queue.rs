@@ -9,11 +9,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout_at};
-use windlass::{Begun, CallId, CallRecord, Error, Intent, TenantId};
+use windlass::{CallRecord, Error};
 
 use super::options::PostgresOptions;
+use crate::queue::too_many_begins;
+pub(crate) use crate::queue::{Begin, KeepOutput};
 
 /// Work on its way to the writer.
 pub(crate) struct Queue {
@@ -42,20 +44,6 @@ pub(crate) struct Work {
     pub(crate) records: Vec<CallRecord>,
     pub(crate) begins: Vec<Begin>,
     pub(crate) outputs: Vec<KeepOutput>,
-}
-
-/// An intent to keep, and who waits for it.
-pub(crate) struct Begin {
-    pub(crate) intent: Intent,
-    pub(crate) done: oneshot::Sender<Result<Begun, Error>>,
-}
-
-/// An output to keep, and who waits for it.
-pub(crate) struct KeepOutput {
-    pub(crate) tenant: TenantId,
-    pub(crate) id: CallId,
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) done: oneshot::Sender<Result<(), Error>>,
 }
 
 /// How far the writer has come.
@@ -113,9 +101,14 @@ impl Queue {
     }
 
     /// Takes an intent, to be written at once: what gathers while the writer
-    /// is busy is the group that it commits next.
-    pub(crate) fn begin(&self, begin: Begin) {
+    /// is busy is the group that it commits next. Refuses it where too many
+    /// wait.
+    pub(crate) fn begin(&self, begin: Begin) -> Result<(), Error> {
+        if self.inbox.lock().work.begins.len() >= self.limit {
+            return Err(too_many_begins(self.limit));
+        }
         self.hasten(|work| work.begins.push(begin));
+        Ok(())
     }
 
     /// Takes an output, to be written at once.
