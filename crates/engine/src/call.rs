@@ -5,7 +5,6 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -14,10 +13,12 @@ use crate::content::Output;
 use crate::context::{Agent, Caller, Context, Objects};
 use crate::engine::Parts;
 use crate::error::{Error, ErrorKind};
-use crate::event::{CallInfo, Emitter, EventBus};
+use crate::event::{CallInfo, Emitter};
+use crate::journal::Journal;
 use crate::name::CallId;
 use crate::nested::Tools;
-use crate::schedule::{Demand, Limits, Permit, RetryPolicy, Slot};
+use crate::registry::Found;
+use crate::schedule::{Demand, Limits, Permit, RetryPolicy, Slot, TicketCell};
 use crate::secret::Secret;
 use crate::text::Lang;
 use crate::tool::Tool;
@@ -146,8 +147,8 @@ impl CallRequest {
 /// ever sees unchecked arguments.
 pub struct Call {
     pub(crate) id: CallId,
-    pub(crate) tool: Arc<Tool>,
-    pub(crate) arguments: Arc<Value>,
+    pub(crate) tool: Found,
+    pub(crate) arguments: Arguments,
     pub(crate) secrets: Vec<(String, Secret)>,
     pub(crate) context: Arc<Context>,
     pub(crate) deadline: Instant,
@@ -160,17 +161,45 @@ pub struct Call {
 /// to give it back: a tool that calls tools, or the wait between attempts.
 #[derive(Default)]
 pub(crate) struct Held {
-    permit: Mutex<Option<Permit>>,
+    ticket: TicketCell,
     slot: OnceLock<Arc<Slot>>,
     /// Cancelled with this call, for the calls that it makes.
     pub(crate) family: OnceLock<CancellationToken>,
 }
 
-/// What all calls of an engine share.
+/// The arguments, and what hooks have made of them. Whoever has seen the
+/// earlier ones may keep them.
+pub(crate) struct Arguments {
+    value: Arc<Value>,
+    next: OnceLock<Box<Arguments>>,
+}
+
+impl Arguments {
+    pub(crate) fn new(value: Arc<Value>) -> Self {
+        Self { value, next: OnceLock::new() }
+    }
+
+    /// As they are now.
+    pub(crate) fn now(&self) -> &Arc<Value> {
+        self.next.get().map_or(&self.value, |next| next.now())
+    }
+
+    pub(crate) fn rewrite(&self, value: Value) {
+        match self.next.get() {
+            Some(next) => next.rewrite(value),
+            None => drop(self.next.set(Box::new(Self::new(Arc::new(value))))),
+        }
+    }
+}
+
+/// What all calls of an engine share. Each lane has its own, so that threads
+/// do not count their calls in the same place.
+#[derive(Clone)]
+#[repr(align(128))]
 pub(crate) struct Shared {
+    pub(crate) journal: Journal,
     /// The objects that every tool may ask for.
     pub(crate) toolkit: Objects,
-    pub(crate) bus: Arc<EventBus>,
     pub(crate) limits: Arc<Limits>,
     /// The engine, for tools that call tools.
     pub(crate) engine: Weak<Parts>,
@@ -190,14 +219,14 @@ impl Call {
     /// The arguments: checked, with defaults and presets filled in. Always an
     /// object.
     pub fn arguments(&self) -> &Value {
-        &self.arguments
+        self.arguments.now()
     }
 
     /// The arguments as a type.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        T::deserialize(&*self.arguments).or_else(|error| {
+        T::deserialize(self.arguments()).or_else(|error| {
             // JSON Schema takes 5.0 for an integer, Rust's integers do not.
-            T::deserialize(whole_numbers(&self.arguments)).map_err(|_| {
+            T::deserialize(whole_numbers(self.arguments())).map_err(|_| {
                 // The text of the error quotes values, hidden ones too.
                 let why = match self.tool.hidden() {
                     [] => format!("the arguments do not fit: {error}"),
@@ -210,7 +239,7 @@ impl Call {
 
     /// One argument.
     pub fn argument(&self, name: &str) -> Option<&Value> {
-        self.arguments.get(name)
+        self.arguments().get(name)
     }
 
     /// A secret that the tool's definition asks for, or that the call or its
@@ -273,16 +302,22 @@ impl Call {
         all
     }
 
+    /// What it needs a slot for.
+    pub(crate) fn demand(&self) -> Demand<'_> {
+        Demand { tool: &self.tool, caller: &self.context.caller }
+    }
+
     /// Puts the call into its slot.
-    pub(crate) fn hold(&mut self, permit: Permit) {
-        *self.held.permit.get_mut() = Some(permit);
+    pub(crate) fn hold(&self, permit: Permit<'_>) {
+        if let Some(ticket) = permit.into_ticket() {
+            self.held.ticket.put(ticket);
+        }
     }
 
     /// The slot, to be given back and taken again.
     pub(crate) fn slot(&self) -> &Arc<Slot> {
         self.held.slot.get_or_init(|| {
-            let demand = Demand { tool: &self.tool, caller: &self.context.caller };
-            Arc::new(Slot::new(self.held.permit.lock().take(), &self.shared.limits, demand))
+            Arc::new(Slot::new(self.held.ticket.take(), &self.shared.limits, self.demand()))
         })
     }
 
@@ -293,8 +328,10 @@ impl Call {
     }
 
     /// Gives the slot back for good.
-    pub(crate) fn leave_slot(&mut self) {
-        *self.held.permit.get_mut() = None;
+    pub(crate) fn leave_slot(&self) {
+        if let Some(ticket) = self.held.ticket.take() {
+            self.shared.limits.give_back(ticket, self.demand());
+        }
         if let Some(slot) = self.held.slot.get() {
             slot.end();
         }
@@ -303,7 +340,7 @@ impl Call {
     /// Reports progress while the call runs.
     pub fn emitter(&self) -> Emitter {
         Emitter {
-            bus: Arc::clone(&self.shared.bus),
+            bus: Arc::clone(&self.shared.journal.bus),
             call: CallInfo {
                 call_id: self.id,
                 call_ref: self.call_ref.clone(),

@@ -27,20 +27,19 @@ use until::Stop;
 pub(crate) use until::Until;
 
 use crate::cache::Cache;
-use crate::call::{Call, CallRequest, CallResult, Held, Shared};
+use crate::call::{Arguments, Call, CallRequest, CallResult, Held, Shared};
 use crate::content::Output;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind};
 use crate::event::{Event, EventBus, Subscription};
 use crate::groups::{Groups, Session};
 use crate::hook::Hook;
-use crate::journal::{Journal, OpenCall};
+use crate::journal::OpenCall;
+use crate::lane::Lanes;
 use crate::name::{BatchId, CallId, TenantId};
 use crate::record::RecordStore;
-use crate::registry::Registry;
-use crate::schedule::{
-    Attempt, Demand, LimitMetrics, LimitSettings, Limits, RetryPolicy, Running, Upstreams,
-};
+use crate::registry::{Found, Registry};
+use crate::schedule::{Attempt, LimitMetrics, LimitSettings, RetryPolicy, Running, Upstreams};
 use crate::stage::{self, Attempts};
 use crate::tool::{Exposure, Kind, Tool};
 
@@ -52,20 +51,19 @@ pub(crate) struct Parts {
     settings: Settings,
     registry: Registry,
     groups: Groups,
-    limits: Arc<Limits>,
     running: Arc<Running>,
     upstreams: Upstreams,
     cache: Cache,
-    journal: Arc<Journal>,
     hooks: Vec<Arc<dyn Hook>>,
-    shared: Arc<Shared>,
+    shared: Shared,
+    lanes: Lanes<Arc<Shared>>,
     kinds: HashMap<Kind, Bind>,
     /// Work whose callers have gone.
     tasks: TaskTracker,
 }
 
 /// Whether a call may change something.
-fn may_change(tool: &Result<Arc<Tool>, Error>) -> bool {
+fn may_change(tool: &Result<Found, Error>) -> bool {
     tool.as_ref().is_ok_and(|tool| !tool.spec().behaviour.read_only)
 }
 
@@ -89,7 +87,7 @@ impl Engine {
     /// recorded as cancelled; work that has begun to change something is
     /// finished and recorded by the engine.
     pub async fn call(&self, mut request: CallRequest) -> CallResult {
-        let mut open = self.0.journal.open(&mut request);
+        let mut open = self.open(&mut request);
         let tool = self.resolve(&request);
         if may_change(&tool) {
             return self.run_durably(request, open, tool).await;
@@ -97,7 +95,11 @@ impl Engine {
         self.run_to_end(&request, &mut open, tool).await
     }
 
-    fn resolve(&self, request: &CallRequest) -> Result<Arc<Tool>, Error> {
+    fn open(&self, request: &mut CallRequest) -> OpenCall {
+        OpenCall::new(Arc::clone(self.0.lanes.mine().1), request)
+    }
+
+    fn resolve(&self, request: &CallRequest) -> Result<Found, Error> {
         stage::resolve(&self.0.registry, &self.0.groups, request)
     }
 
@@ -105,7 +107,7 @@ impl Engine {
         &self,
         request: CallRequest,
         mut open: OpenCall,
-        tool: Result<Arc<Tool>, Error>,
+        tool: Result<Found, Error>,
     ) -> Finishing {
         let effect = Arc::new(AtomicBool::new(false));
         open.effect = Some(Arc::clone(&effect));
@@ -118,7 +120,7 @@ impl Engine {
         &self,
         request: &CallRequest,
         open: &mut OpenCall,
-        tool: Result<Arc<Tool>, Error>,
+        tool: Result<Found, Error>,
     ) -> CallResult {
         let outcome = {
             // Pinned here, so that wrapping a future moves a pointer and not
@@ -134,7 +136,7 @@ impl Engine {
             false => open.close(outcome),
         };
         if !result.run_time.is_zero() {
-            self.0.limits.finished(result.run_time);
+            self.0.shared.limits.finished(result.run_time);
         }
         result
     }
@@ -143,7 +145,7 @@ impl Engine {
         &self,
         request: &CallRequest,
         open: &mut OpenCall,
-        tool: Result<Arc<Tool>, Error>,
+        tool: Result<Found, Error>,
     ) -> Result<Arc<Output>, Error> {
         let parts = &*self.0;
         let strict = parts.settings.strict_validation;
@@ -156,17 +158,18 @@ impl Engine {
         stage::validate(&tool, open.arguments(), strict)?;
         let timeout = request.timeout.or(tool.spec().timeout).unwrap_or(self.default_timeout());
         let until = Until::new(timeout, request, open, &parts.running);
-        let mut call = Call {
+        let call = Call {
             id: open.id,
             call_ref: request.call_ref.clone(),
-            tool: Arc::clone(&tool),
-            arguments: open.share_arguments(),
+            tool,
+            arguments: Arguments::new(open.share_arguments()),
             secrets,
             context: Arc::clone(&request.context),
-            shared: Arc::clone(&parts.shared),
+            shared: Arc::clone(open.shared()),
             deadline: until.deadline.into_std(),
             held: Held::default(),
         };
+        let tool = &call.tool;
         // A hook may refuse a call or change it, so where there are any, they
         // come first.
         if parts.hooks.is_empty()
@@ -179,19 +182,18 @@ impl Engine {
         let mut attempt = None;
         let ran = {
             let work = pin!(async {
-                if !parts.journal.store.keeps_up() {
+                if !parts.shared.journal.store.keeps_up() {
                     Box::pin(self.store_catches_up(until.deadline)).await?;
                 }
                 if request.key().is_none() {
                     upstream.look(&caller.tenant)?;
                 }
-                let demand = Demand { tool: &tool, caller };
-                let permit = parts.limits.admit(demand, request.priority).await?;
+                let permit = call.shared.limits.admit(call.demand(), request.priority).await?;
                 let waited = permit.waited;
                 call.hold(permit);
-                until.check(&tool)?;
+                until.check(tool)?;
                 if !parts.hooks.is_empty() {
-                    let before = Box::pin(stage::before(&mut call, &parts.hooks, strict));
+                    let before = Box::pin(stage::before(&call, &parts.hooks, strict));
                     if let Some(skipped) = before.await? {
                         return Ok(Answer::New(skipped));
                     }
@@ -199,14 +201,14 @@ impl Engine {
                         return Ok(Answer::Earlier(earlier));
                     }
                 }
-                if self.must_begin(request, &tool)
+                if self.must_begin(request, tool)
                     && let Some(earlier) = Box::pin(self.begin(request, &call, open)).await?
                 {
                     return Ok(Answer::Earlier(earlier));
                 }
                 attempt = Some(upstream.enter(&caller.tenant)?);
-                until.check(&tool)?;
-                if parts.journal.bus.is_heard() {
+                until.check(tool)?;
+                if parts.shared.journal.bus.is_heard() {
                     until.list();
                 }
                 open.started(waited);
@@ -219,7 +221,7 @@ impl Engine {
         };
         call.leave_slot();
         if !parts.hooks.is_empty() {
-            open.rewritten(&call.arguments);
+            open.rewritten(call.arguments.now());
         }
         let output = match ran {
             Ok(answer) => match answer? {
@@ -231,12 +233,12 @@ impl Engine {
                     Stop::Deadline => attempt.into_iter().for_each(Attempt::timed_out),
                     Stop::Cancelled => call.cancel_family(),
                 }
-                let stopped = stop.error(&tool, timeout);
+                let stopped = stop.error(tool, timeout);
                 Box::pin(stage::tell_stopped(&call, &parts.hooks, stopped)).await?
             }
         };
         let max_bytes = parts.settings.max_output_bytes;
-        let output = stage::convert(&call, output, max_bytes, &*parts.journal.store).await?;
+        let output = stage::convert(&call, output, max_bytes, &*parts.shared.journal.store).await?;
         let output = Arc::new(output);
         if open.attempts() > 0 {
             parts.cache.put(&call, &output);
@@ -257,7 +259,7 @@ impl Engine {
     /// Waits while the store is so far behind that taking more calls would
     /// have no bound, but no longer than the call may take.
     async fn store_catches_up(&self, deadline: Instant) -> Result<(), Error> {
-        let store = &*self.0.journal.store;
+        let store = &*self.0.shared.journal.store;
         tokio::time::timeout_at(deadline, store.caught_up()).await.map_err(|_| {
             let why = "calls are not started while their records cannot be written";
             Error::new(ErrorKind::StorageUnavailable, why)
@@ -280,7 +282,7 @@ impl Engine {
 
     /// The records.
     pub fn records(&self) -> &dyn RecordStore {
-        &*self.0.journal.store
+        &*self.0.shared.journal.store
     }
 
     /// The settings.
@@ -290,12 +292,12 @@ impl Engine {
 
     /// The limits as they are now.
     pub fn limits(&self) -> LimitSettings {
-        self.0.limits.settings()
+        self.0.shared.limits.settings()
     }
 
     /// Changes the limits while calls run.
     pub fn set_limits(&self, limits: LimitSettings) {
-        self.0.limits.set(limits);
+        self.0.shared.limits.set(limits);
     }
 
     /// Cancels a call that has not ended. What it did until then stays done.
@@ -328,7 +330,7 @@ impl Engine {
 
     /// How full the engine is.
     pub fn limit_metrics(&self) -> LimitMetrics {
-        self.0.limits.metrics()
+        self.0.shared.limits.metrics()
     }
 
     /// The tools that a model sees in a session: those of active groups that
@@ -346,12 +348,12 @@ impl Engine {
 
     /// Events from now on.
     pub fn events(&self) -> Subscription {
-        self.0.journal.bus.subscribe()
+        self.0.shared.journal.bus.subscribe()
     }
 
     /// Calls back for every event from now on, on a thread of its own.
     pub fn subscribe(&self, callback: impl FnMut(&Event) + Send + 'static) -> Result<(), Error> {
-        self.0.journal.bus.call_back(callback).map_err(|error| {
+        self.0.shared.journal.bus.call_back(callback).map_err(|error| {
             Error::new(ErrorKind::Internal, "no thread for the callback").with_source(error)
         })
     }
@@ -361,7 +363,7 @@ impl Engine {
     }
 
     pub(crate) fn bus(&self) -> &Arc<EventBus> {
-        &self.0.journal.bus
+        &self.0.shared.journal.bus
     }
 
     pub(crate) fn kinds(&self) -> &HashMap<Kind, Bind> {

@@ -13,7 +13,6 @@ use tokio::time::Instant;
 
 pub(crate) use open_call::OpenCall;
 
-use crate::call::CallRequest;
 use crate::clock::Clock;
 use crate::context::Caller;
 use crate::error::{Error, ErrorKind};
@@ -25,20 +24,16 @@ use crate::record::RecordStore;
 const BETWEEN_WRITES: Duration = Duration::from_millis(100);
 
 /// Where calls are recorded and reported.
+#[derive(Clone)]
 pub(crate) struct Journal {
     pub(crate) store: Arc<dyn RecordStore>,
     pub(crate) bus: Arc<EventBus>,
-    pub(crate) clock: Clock,
+    pub(crate) clock: Arc<Clock>,
     /// How much of the arguments and of the result a record keeps.
     pub(crate) max_record_bytes: usize,
 }
 
 impl Journal {
-    /// Opens a call.
-    pub(crate) fn open(self: &Arc<Self>, request: &mut CallRequest) -> OpenCall {
-        OpenCall::new(Arc::clone(self), request)
-    }
-
     /// All calls of a batch have their results.
     pub(crate) fn drained(&self, batch_id: BatchId, caller: &Arc<Caller>, calls: usize) {
         let caller = || Arc::clone(caller);

@@ -30,6 +30,7 @@ mod executor;
 mod fingerprint;
 mod groups;
 mod journal;
+mod lane;
 mod load;
 mod name;
 mod nested;

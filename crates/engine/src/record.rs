@@ -109,6 +109,12 @@ impl CallRecord {
         (self.attempts > 0).then(|| Histogram::bucket(self.run_time))
     }
 
+    /// When the call ended, in microseconds.
+    pub(crate) fn ended_at(&self) -> i64 {
+        let took = i64::try_from((self.queue_wait + self.run_time).as_micros());
+        self.created_at.as_microsecond().saturating_add(took.unwrap_or(i64::MAX))
+    }
+
     /// The key that the caller gave.
     pub fn idempotency_key(&self) -> Option<&Arc<str>> {
         self.details.as_ref()?.idempotency_key.as_ref()

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ahash::RandomState;
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 
 use crate::error::{Error, ErrorKind};
@@ -26,7 +26,14 @@ pub struct Registry {
     bus: Arc<EventBus>,
 }
 
-type Names = HashMap<Arc<str>, Arc<Tool>, RandomState>;
+type Names = HashMap<Arc<str>, Entry, RandomState>;
+
+/// A tool that never changes, in a cell from which it is borrowed without
+/// counting: all threads would count in the same place.
+type Entry = Arc<ArcSwap<Tool>>;
+
+/// A tool that was found, and stays for as long as this is kept.
+pub(crate) type Found = Guard<Arc<Tool>>;
 
 #[derive(Clone, Default)]
 struct Snapshot {
@@ -42,13 +49,19 @@ impl Registry {
 
     /// The tool with this name or wire name.
     pub fn get(&self, name: &str) -> Option<Arc<Tool>> {
+        self.find(name).map(Guard::into_inner)
+    }
+
+    /// The same for the time of a call.
+    pub(crate) fn find(&self, name: &str) -> Option<Found> {
         let snapshot = self.snapshot.load();
-        snapshot.by_name.get(name).or_else(|| snapshot.by_wire_name.get(name)).cloned()
+        let entry = snapshot.by_name.get(name).or_else(|| snapshot.by_wire_name.get(name));
+        entry.map(|entry| entry.load())
     }
 
     /// All tools, by name.
     pub fn list(&self) -> Vec<Arc<Tool>> {
-        let mut tools: Vec<_> = self.snapshot.load().by_name.values().cloned().collect();
+        let mut tools: Vec<_> = self.snapshot.load().tools().collect();
         tools.sort_by(|a, b| a.name().cmp(b.name()));
         tools
     }
@@ -167,7 +180,7 @@ impl Registry {
             return Vec::new();
         }
         let wanted = name.to_lowercase();
-        let mut near: Vec<(f64, ToolName)> = (self.snapshot.load().by_name.values())
+        let mut near: Vec<(f64, ToolName)> = (self.snapshot.load().tools())
             .map(|tool| {
                 let own = tool.name().as_str().to_lowercase();
                 let contained =
@@ -224,31 +237,36 @@ pub(crate) struct Conflict {
 }
 
 impl Snapshot {
+    fn tools(&self) -> impl Iterator<Item = Arc<Tool>> {
+        self.by_name.values().map(|entry| entry.load_full())
+    }
+
     fn insert(&mut self, tool: &Arc<Tool>) -> Option<Arc<Tool>> {
+        let entry = Arc::new(ArcSwap::new(Arc::clone(tool)));
         let wire = tool.name().wire();
         if wire != tool.name().as_str() {
-            self.by_wire_name.insert(wire.into(), Arc::clone(tool));
+            self.by_wire_name.insert(wire.into(), Arc::clone(&entry));
         }
-        self.by_name.insert(tool.name().shared(), Arc::clone(tool))
+        self.by_name.insert(tool.name().shared(), entry).map(|old| old.load_full())
     }
 
     fn insert_new(&mut self, tool: &Arc<Tool>) -> Result<(), Error> {
         if let Some(other) = self.by_name.get(tool.name().as_str()) {
-            return Err(taken(tool.name(), other));
+            return Err(taken(tool.name(), &other.load()));
         }
         self.insert(tool);
         Ok(())
     }
 
     fn remove(&mut self, name: &str) -> Option<Arc<Tool>> {
-        let tool = self.by_name.remove(name)?;
+        let tool = self.by_name.remove(name)?.load_full();
         self.by_wire_name.remove(tool.name().wire().as_str());
         Some(tool)
     }
 
     fn by_source(&self) -> HashMap<Source, Vec<ToolName>> {
         let mut by_source = HashMap::<Source, Vec<ToolName>>::new();
-        for tool in self.by_name.values() {
+        for tool in self.tools() {
             by_source.entry(Arc::clone(tool.source())).or_default().push(tool.name().clone());
         }
         by_source
@@ -257,10 +275,10 @@ impl Snapshot {
     /// Adds or replaces a tool of a source.
     fn install(&mut self, tool: &Arc<Tool>, events: &mut Vec<EventBody>) -> Option<Conflict> {
         let tool_name = tool.name().clone();
-        if let Some(other) = self.by_name.get(tool_name.as_str())
+        if let Some(other) = self.by_name.get(tool_name.as_str()).map(|entry| entry.load())
             && other.source() != tool.source()
         {
-            return Some(Conflict { tool: Arc::clone(tool), error: taken(&tool_name, other) });
+            return Some(Conflict { tool: Arc::clone(tool), error: taken(&tool_name, &other) });
         }
         events.push(EventBody::ToolLoaded {
             tool_name: tool_name.clone(),

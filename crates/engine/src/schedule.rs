@@ -9,7 +9,7 @@ mod slot;
 mod upstream;
 
 pub use limits::{BucketMetrics, LimitMetrics, LimitSettings, Strategy};
-pub(crate) use limits::{Demand, Limits, Permit};
+pub(crate) use limits::{Demand, Limits, Permit, TicketCell};
 pub(crate) use plan::{Access, Plan};
 pub use retry::RetryPolicy;
 pub(crate) use running::{Listed, Running};

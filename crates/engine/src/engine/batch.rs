@@ -98,14 +98,14 @@ impl Engine {
             ready.extend(plan.done(at).into_iter().map(Reverse));
         }
         let results: Vec<CallResult> = results.into_iter().flatten().chain(beyond).collect();
-        self.0.journal.drained(id, &caller, results.len());
+        self.0.shared.journal.drained(id, &caller, results.len());
         results
     }
 
     /// Answers the calls that are too many. They are not even planned.
     fn refuse(&self, id: BatchId, max: usize, calls: Vec<CallRequest>) -> Vec<CallResult> {
         let refuse = |(at, mut request): (usize, CallRequest)| {
-            let mut open = self.0.journal.open(&mut request);
+            let mut open = self.open(&mut request);
             let position = max + at;
             open.queued(id, position);
             let why = format!("a batch has at most {max} calls, and this is call {}", position + 1);
@@ -118,7 +118,7 @@ impl Engine {
     /// a record of every call, and one that waits can be cancelled.
     fn open_all(&self, id: BatchId, calls: Vec<CallRequest>) -> Vec<Option<Waiting>> {
         let open = |(position, mut request): (usize, CallRequest)| {
-            let mut open = self.0.journal.open(&mut request);
+            let mut open = self.open(&mut request);
             open.batch = Some(id);
             open.queued(id, position);
             let caller = &request.context.caller;

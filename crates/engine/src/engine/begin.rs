@@ -26,7 +26,7 @@ impl Engine {
     /// Whether the store must know of a call before it runs.
     pub(super) fn must_begin(&self, request: &CallRequest, tool: &Tool) -> bool {
         let may_change = !tool.spec().behaviour.read_only;
-        request.key().is_some() || may_change && self.0.journal.store.keeps_intents()
+        request.key().is_some() || may_change && self.0.shared.journal.store.keeps_intents()
     }
 
     /// Tells the store what the call is about to do. Returns the result of an earlier call with the same
@@ -37,7 +37,7 @@ impl Engine {
         call: &Call,
         open: &mut OpenCall,
     ) -> Result<Option<Arc<Output>>, Error> {
-        let store = &*self.0.journal.store;
+        let store = &*self.0.shared.journal.store;
         let key = request.key().map(|key| identify(key, call)).transpose()?;
         let intent = open.intent(key);
         let mut begun = store.begin(intent.clone()).await?;
@@ -76,7 +76,7 @@ impl Engine {
     async fn end_of(&self, first: CallId, call: &Call) -> Result<Option<CallRecord>, Error> {
         let mut pause = FIRST_LOOK;
         while pause <= LAST_LOOK {
-            let found = self.0.journal.store.get(&call.caller().tenant, first).await?;
+            let found = self.0.shared.journal.store.get(&call.caller().tenant, first).await?;
             // One that never ran says nothing, and has given its key back.
             if let Some(record) = found.filter(|record| record.attempts > 0) {
                 return Ok(Some(record));
@@ -114,6 +114,6 @@ fn identify(key: &Arc<str>, call: &Call) -> Result<IdempotencyKey, Error> {
     let mut fingerprint = Fingerprint::default();
     fingerprint.text(call.tool.name().as_str());
     fingerprint.optional(call.caller().user.as_deref());
-    fingerprint.value(&call.arguments);
+    fingerprint.value(call.arguments());
     Ok(IdempotencyKey { key: Arc::clone(key), fingerprint: fingerprint.finish() })
 }

@@ -16,6 +16,7 @@ use crate::executor::Executor;
 use crate::groups::Groups;
 use crate::hook::Hook;
 use crate::journal::Journal;
+use crate::lane::Lanes;
 use crate::output_tool;
 use crate::record::{MemoryStore, RecordStore};
 use crate::registry::Registry;
@@ -149,12 +150,12 @@ impl EngineBuilder {
             return Err(Error::new(ErrorKind::InvalidDefinition, why));
         }
         let limits = Limits::new(self.settings.limits.clone());
-        let journal = Arc::new(Journal {
+        let journal = Journal {
             store,
             bus: Arc::clone(&bus),
-            clock: Clock::new(),
+            clock: Arc::new(Clock::new()),
             max_record_bytes: self.settings.max_record_bytes,
-        });
+        };
         for callback in self.callbacks {
             bus.call_back(callback).map_err(|error| {
                 Error::new(ErrorKind::Internal, "no thread for the callback").with_source(error)
@@ -169,24 +170,21 @@ impl EngineBuilder {
         // Closed, it still takes tasks; only then can one wait for all.
         let tasks = TaskTracker::new();
         tasks.close();
-        Ok(Engine(Arc::new_cyclic(|engine| Parts {
-            running: Arc::default(),
-            upstreams,
-            cache: Cache::new(self.settings.cache_entries),
-            journal,
-            registry,
-            groups: self.groups,
-            hooks: self.hooks,
-            shared: Arc::new(Shared {
-                toolkit,
-                bus,
-                limits: Arc::clone(&limits),
-                engine: Weak::clone(engine),
-            }),
-            limits,
-            kinds: self.kinds,
-            tasks,
-            settings: self.settings,
+        Ok(Engine(Arc::new_cyclic(|engine| {
+            let shared = Shared { journal, toolkit, limits, engine: Weak::clone(engine) };
+            Parts {
+                running: Arc::default(),
+                upstreams,
+                cache: Cache::new(self.settings.cache_entries),
+                registry,
+                groups: self.groups,
+                hooks: self.hooks,
+                lanes: Lanes::new(|| Arc::new(shared.clone())),
+                shared,
+                kinds: self.kinds,
+                tasks,
+                settings: self.settings,
+            }
         })))
     }
 }

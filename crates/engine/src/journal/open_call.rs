@@ -8,8 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::Journal;
-use crate::call::{CallRequest, CallResult};
+use crate::call::{CallRequest, CallResult, Shared};
 use crate::content::Output;
 use crate::context::Caller;
 use crate::duration;
@@ -33,7 +32,7 @@ const MAX_UNKNOWN_NAME: usize = 256;
 
 /// A call that has been accepted and has no result yet.
 pub(crate) struct OpenCall {
-    journal: Arc<Journal>,
+    shared: Arc<Shared>,
     pub(crate) id: CallId,
     call_ref: Option<Arc<str>>,
     tool_name: Arc<str>,
@@ -81,11 +80,11 @@ impl Default for Kept {
 }
 
 impl OpenCall {
-    pub(super) fn new(journal: Arc<Journal>, request: &mut CallRequest) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, request: &mut CallRequest) -> Self {
         let began = Instant::now();
-        let created_at = journal.clock.at(began);
+        let created_at = shared.journal.clock.at(began);
         Self {
-            journal,
+            shared,
             id: CallId::at(created_at),
             call_ref: request.call_ref.clone(),
             tool_name: kept_name(&request.tool),
@@ -106,9 +105,18 @@ impl OpenCall {
         }
     }
 
+    /// What it shares with the calls of its thread.
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     /// The call waits for its turn in a batch.
     pub(crate) fn queued(&self, batch_id: BatchId, position: usize) {
-        self.journal.bus.emit(|| EventBody::ToolQueued { call: self.info(), batch_id, position });
+        self.shared.journal.bus.emit(|| EventBody::ToolQueued {
+            call: self.info(),
+            batch_id,
+            position,
+        });
     }
 
     /// The tool is known; its hidden parameters are masked from here on.
@@ -170,7 +178,7 @@ impl OpenCall {
         if let Some(effect) = &self.effect {
             effect.store(true, Ordering::Relaxed);
         }
-        self.journal.bus.emit(|| EventBody::ExecutionStarted { call: self.info() });
+        self.shared.journal.bus.emit(|| EventBody::ExecutionStarted { call: self.info() });
     }
 
     /// When it began to run.
@@ -186,7 +194,7 @@ impl OpenCall {
     /// An attempt failed, and there will be another one.
     pub(crate) fn retried(&mut self, error: &Error, run_time: Duration, delay: Duration) {
         let attempt = self.attempts;
-        self.journal.bus.emit(|| EventBody::ExecutionRetried {
+        self.shared.journal.bus.emit(|| EventBody::ExecutionRetried {
             call: self.info(),
             attempt,
             error_kind: error.kind(),
@@ -235,11 +243,11 @@ impl OpenCall {
         self.unreported = Some(Box::new(result.clone()));
         let last = Instant::now() + LAST_WRITE;
         let patience = self.deadline.map_or(last, |deadline| deadline.max(last));
-        if let Err(error) = self.journal.kept(patience).await {
+        if let Err(error) = self.shared.journal.kept(patience).await {
             result.outcome = Err(not_recorded(self.id, &error));
         }
         // Other processes on the same store may have ended meanwhile.
-        self.journal.interrupted();
+        self.shared.journal.interrupted();
         self.unreported = None;
         self.report(&result);
         result
@@ -255,7 +263,7 @@ impl OpenCall {
         };
         let same_as = self.details.as_ref().and_then(|details| details.same_as);
         let record = self.record(&outcome, run_time);
-        self.journal.store.append(record);
+        self.shared.journal.store.append(record);
         CallResult {
             id: self.id,
             call_ref: self.call_ref.clone(),
@@ -275,7 +283,7 @@ impl OpenCall {
         // A call with the same key gets this result again, so it is kept whole.
         let max_bytes = match self.details.as_ref().and_then(|it| it.idempotency_key.as_ref()) {
             Some(_) => usize::MAX,
-            None => self.journal.max_record_bytes,
+            None => self.shared.journal.max_record_bytes,
         };
         let (status, result, error) = match outcome {
             Ok(output) if output_size(output, max_bytes) <= max_bytes => {
@@ -313,11 +321,11 @@ impl OpenCall {
         if let Some(tool) = &self.masks {
             arguments = Arc::new(masked(tool, &arguments));
         }
-        preview_value(&arguments, self.journal.max_record_bytes).map_or(arguments, Arc::new)
+        preview_value(&arguments, self.shared.journal.max_record_bytes).map_or(arguments, Arc::new)
     }
 
     fn report(&self, result: &CallResult) {
-        let bus = &self.journal.bus;
+        let bus = &self.shared.journal.bus;
         let (outcome, run_time) = (&result.outcome, result.run_time);
         let execution_time = run_time.as_secs_f64();
         match outcome {

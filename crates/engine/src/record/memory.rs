@@ -12,6 +12,7 @@ use super::{
 };
 use crate::error::{Error, ErrorKind};
 use crate::executor::BoxFuture;
+use crate::lane::Lanes;
 use crate::name::{CallId, TenantId};
 
 const DEFAULT_RECORDS: usize = 1_000;
@@ -22,11 +23,16 @@ const MAX_OUTPUT_BYTES: usize = 64 * 1024 * 1024;
 /// Keeps the last records in memory, for tests and for programs that need no
 /// more. When it is full, each new record takes the place of the oldest one.
 ///
+/// Each thread keeps what it records apart from the others, so that they do
+/// not wait for each other; whoever reads sees the last records of all.
+///
 /// Summaries and statistics count what is kept, not what has gone. Outputs are
 /// kept up to 64 MB together; the oldest go first.
 pub struct MemoryStore {
     capacity: usize,
-    records: Mutex<VecDeque<CallRecord>>,
+    /// In each lane the last ones of its threads, in the order in which the
+    /// calls ended.
+    lanes: Lanes<Mutex<VecDeque<CallRecord>>>,
     keys: Mutex<Keys>,
     outputs: Mutex<Outputs>,
 }
@@ -71,7 +77,7 @@ impl MemoryStore {
         let capacity = records.max(1);
         Self {
             capacity,
-            records: Mutex::new(VecDeque::with_capacity(capacity)),
+            lanes: Lanes::default(),
             keys: Mutex::default(),
             outputs: Mutex::default(),
         }
@@ -81,43 +87,43 @@ impl MemoryStore {
         if let Some(record) = self.keys.lock().record(tenant, id) {
             return Some(record.clone());
         }
-        let records = self.records.lock();
-        records
-            .iter()
-            .rev()
-            .find(|record| record.id == id && record.caller.tenant == *tenant)
-            .cloned()
+        let found = self.choose(tenant, |record| (record.id == id).then(|| record.clone()));
+        found.into_iter().next()
     }
 
     fn page(&self, tenant: &TenantId, filter: &RecordFilter, page: PageRequest) -> RecordPage {
         let limit = page.limit.clamp(1, PageRequest::MAX);
-        let records = self.records.lock();
-        // Records come in the order in which calls ended, pages are in the
-        // order in which they began.
-        let mut found: Vec<&CallRecord> = records
-            .iter()
-            .filter(|record| {
-                record.caller.tenant == *tenant
-                    && page.after.is_none_or(|after| record.id < after)
-                    && filter.matches(record)
-            })
-            .collect();
+        let mut found = self.choose(tenant, |record| {
+            let chosen = page.after.is_none_or(|after| record.id < after) && filter.matches(record);
+            chosen.then(|| record.clone())
+        });
+        // Pages are in the order in which calls began.
         found.sort_unstable_by_key(|record| std::cmp::Reverse(record.id));
         let more = found.len() > limit;
         found.truncate(limit);
         let next = if more { found.last().map(|record| record.id) } else { None };
-        RecordPage { records: found.into_iter().cloned().collect(), next }
+        RecordPage { records: found, next }
     }
 
-    /// What the chosen records say, taken out so that nothing is counted while
-    /// calls wait for the lock.
-    fn collect<T>(&self, tenant: &TenantId, choose: impl Fn(&CallRecord) -> Option<T>) -> Vec<T> {
-        let records = self.records.lock();
-        records.iter().filter(|record| record.caller.tenant == *tenant).filter_map(choose).collect()
+    /// What the chosen ones of the last records say, taken out so that nothing
+    /// is counted while calls wait for the locks.
+    fn choose<T>(&self, tenant: &TenantId, choose: impl Fn(&CallRecord) -> Option<T>) -> Vec<T> {
+        let lanes: Vec<_> = self.lanes.all().map(Mutex::lock).collect();
+        let chosen = |record: &CallRecord| match record.caller.tenant == *tenant {
+            true => choose(record),
+            false => None,
+        };
+        let kept: usize = lanes.iter().map(|lane| lane.len()).sum();
+        if kept <= self.capacity {
+            return lanes.iter().flat_map(|lane| lane.iter()).filter_map(chosen).collect();
+        }
+        let mut records: Vec<&CallRecord> = lanes.iter().flat_map(|lane| lane.iter()).collect();
+        records.select_nth_unstable_by_key(kept - self.capacity, |record| record.ended_at());
+        records[kept - self.capacity..].iter().copied().filter_map(chosen).collect()
     }
 
     fn summarise(&self, tenant: &TenantId, conversation: &str) -> Summary {
-        let calls = self.collect(tenant, |record| {
+        let calls = self.choose(tenant, |record| {
             (record.caller.conversation.as_deref() == Some(conversation))
                 .then(|| (Arc::clone(&record.tool_name), record.is_success()))
         });
@@ -128,7 +134,7 @@ impl MemoryStore {
     }
 
     fn count(&self, tenant: &TenantId) -> Statistics {
-        Statistics::from_counts(self.collect(tenant, |record| {
+        Statistics::from_counts(self.choose(tenant, |record| {
             Some((record.counted_as(), record.status, record.run_bucket(), 1))
         }))
     }
@@ -145,7 +151,10 @@ impl RecordStore for MemoryStore {
         if record.idempotency_key().is_some() {
             self.keys.lock().ended(&record);
         }
-        let mut records = self.records.lock();
+        let mut records = self.lanes.mine().1.lock();
+        if records.capacity() == 0 {
+            records.reserve_exact(self.capacity);
+        }
         let evicted = if records.len() == self.capacity { records.pop_front() } else { None };
         records.push_back(record);
         // Freeing arguments and a result takes longer than all of the above.

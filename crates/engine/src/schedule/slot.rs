@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::limits::{Demand, Limits, OwnDemand, Permit};
+use super::limits::{Demand, Limits, OwnDemand, Ticket};
 
 /// A slot that is given back and taken again.
 pub(crate) struct Slot {
@@ -17,19 +17,19 @@ pub(crate) struct Slot {
 }
 
 struct State {
-    permit: Option<Permit>,
+    ticket: Option<Ticket>,
     /// How many things the call waits for.
     away: usize,
     ended: bool,
 }
 
 impl Slot {
-    pub(crate) fn new(permit: Option<Permit>, limits: &Arc<Limits>, demand: Demand<'_>) -> Self {
-        let ended = permit.is_none();
+    pub(crate) fn new(ticket: Option<Ticket>, limits: &Arc<Limits>, demand: Demand<'_>) -> Self {
+        let ended = ticket.is_none();
         Self {
             limits: Arc::clone(limits),
             demand: demand.own(),
-            state: Mutex::new(State { permit, away: 0, ended }),
+            state: Mutex::new(State { ticket, away: 0, ended }),
         }
     }
 
@@ -46,9 +46,9 @@ impl Slot {
     pub(crate) fn leave(&self) -> Away<'_> {
         let mut state = self.state.lock();
         state.away += 1;
-        let permit = state.permit.take();
+        let ticket = state.ticket.take();
         drop(state);
-        drop(permit);
+        self.give_back(ticket);
         Away { slot: self, is_over: false, is_back: false }
     }
 
@@ -56,27 +56,40 @@ impl Slot {
     pub(crate) fn end(&self) {
         let mut state = self.state.lock();
         state.ended = true;
-        let permit = state.permit.take();
+        let ticket = state.ticket.take();
         drop(state);
-        drop(permit);
+        self.give_back(ticket);
     }
 
     /// Whether the call goes on and has no slot.
     fn is_needed(&self) -> bool {
         let state = self.state.lock();
-        !state.ended && state.away == 0 && state.permit.is_none()
+        !state.ended && state.away == 0 && state.ticket.is_none()
     }
 
-    fn put(&self, permit: Permit) {
+    fn give_back(&self, ticket: Option<Ticket>) {
+        if let Some(ticket) = ticket {
+            self.limits.give_back(ticket, self.demand.as_demand());
+        }
+    }
+
+    fn put(&self, ticket: Ticket) {
         let mut state = self.state.lock();
         // Meanwhile the call may have ended, or wait for something else.
-        let spare = if state.ended || state.away > 0 || state.permit.is_some() {
-            Some(permit)
+        let spare = if state.ended || state.away > 0 || state.ticket.is_some() {
+            Some(ticket)
         } else {
-            state.permit.replace(permit)
+            state.ticket.replace(ticket)
         };
         drop(state);
-        drop(spare);
+        self.give_back(spare);
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let ticket = self.state.get_mut().ticket.take();
+        self.give_back(ticket);
     }
 }
 
@@ -96,8 +109,8 @@ impl Away<'_> {
         self.end();
         if self.slot.is_needed() {
             let slot = self.slot;
-            let permit = slot.limits.admit_again(slot.demand.as_demand()).await;
-            slot.put(permit);
+            let ticket = slot.limits.admit_again(slot.demand.as_demand()).await;
+            slot.put(ticket);
         }
         self.is_back = true;
     }

@@ -16,7 +16,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Asks every hook whether the call may run, and with which arguments; a result
 /// means that the tool does not run.
 pub(crate) async fn before(
-    call: &mut Call,
+    call: &Call,
     hooks: &[Arc<dyn Hook>],
     strict: bool,
 ) -> Result<Option<Output>, Error> {
@@ -25,7 +25,7 @@ pub(crate) async fn before(
             Before::Run => {}
             Before::Rewrite(mut arguments) => {
                 validate(&call.tool, &mut arguments, strict)?;
-                call.arguments = Arc::new(arguments);
+                call.arguments.rewrite(arguments);
             }
             Before::Skip(output) => return Ok(Some(output)),
             Before::Stop(error) => return Err(error),

@@ -1,20 +1,17 @@
 //! Finds the tool that a call names.
 
-use std::sync::Arc;
-
 use crate::call::CallRequest;
 use crate::error::{Error, ErrorKind};
 use crate::groups::{Groups, Session};
-use crate::registry::Registry;
-use crate::tool::Tool;
+use crate::registry::{Found, Registry};
 
 /// The tool, if it exists and its group is active in the caller's session.
 pub(crate) fn resolve(
     registry: &Registry,
     groups: &Groups,
     request: &CallRequest,
-) -> Result<Arc<Tool>, Error> {
-    let tool = registry.get(&request.tool).ok_or_else(|| unknown(registry, &request.tool))?;
+) -> Result<Found, Error> {
+    let tool = registry.find(&request.tool).ok_or_else(|| unknown(registry, &request.tool))?;
     if let Some(group) = &tool.spec().group {
         let session = Session::of(&request.context.caller);
         if !groups.is_active(group, session.as_ref()) {

@@ -1,6 +1,7 @@
 //! Admission: who runs, who waits, who comes next, who is refused.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -262,4 +263,53 @@ async fn cancels_and_timeouts_at_random_moments_leave_nothing_behind() {
     let statistics = engine.records().statistics(&TenantId::default()).await.unwrap();
     assert_eq!(statistics.total.calls, 1000, "the memory store keeps the last 1,000");
     assert!(engine.call(call("web", 1, "")).await.is_success());
+}
+
+/// Calls that end at once take slots without the lock; those that do not take
+/// the same slots with it. Together they are never too many, nobody is forgotten,
+/// and the limits may change at any moment.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_way_to_a_slot_passes_the_limit_by() {
+    const TASKS: usize = 32;
+    const CALLS: usize = 400;
+    static RUNNING: AtomicUsize = AtomicUsize::new(0);
+    static MOST: AtomicUsize = AtomicUsize::new(0);
+    let tool = ToolBuilder::from_fn("busy", |sleep: Sleep| async move {
+        MOST.fetch_max(RUNNING.fetch_add(1, SeqCst) + 1, SeqCst);
+        for _ in 0..sleep.ms {
+            tokio::task::yield_now().await;
+        }
+        RUNNING.fetch_sub(1, SeqCst);
+    });
+    let engine = Engine::builder()
+        .tool(tool.behaviour(windlass::Behaviour::READ_ONLY))
+        .settings(|settings| settings.limits.queue_size = TASKS)
+        .build()
+        .unwrap();
+    for max in [64, 16, 9] {
+        MOST.store(0, SeqCst);
+        let mut limits = engine.limits();
+        limits.max_concurrent = max;
+        engine.set_limits(limits);
+        let tasks: Vec<_> = (0..TASKS)
+            .map(|_| {
+                let engine = engine.clone();
+                tokio::spawn(async move {
+                    for _ in 0..CALLS {
+                        // Mostly quick ones, so that the quick way opens again.
+                        let yields = fastrand::u64(0..40).saturating_sub(34);
+                        assert!(engine.call(call("busy", yields, "")).await.is_success());
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        let most = MOST.load(SeqCst);
+        assert!((2..=max).contains(&most), "{most} of {max} ran at once");
+    }
+    let metrics = engine.limit_metrics();
+    assert_eq!((metrics.current_concurrent, metrics.queue_length), (0, 0), "{metrics:?}");
+    assert_eq!(metrics.total_acquired, (3 * TASKS * CALLS) as u64, "{metrics:?}");
 }

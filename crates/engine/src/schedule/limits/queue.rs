@@ -1,15 +1,13 @@
 //! Calls that wait: a queue for each tenant, and an order of turns.
 
-use std::borrow::Borrow;
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
-use std::hash::Hash;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Demand, OwnDemand, Permit};
+use super::{Demand, Granted, OwnDemand};
 use crate::error::Error;
 use crate::name::TenantId;
 
@@ -22,7 +20,7 @@ pub(super) struct Waiter {
     /// and now wants to go on.
     pub(super) returning: bool,
     pub(super) since: Instant,
-    pub(super) answer: oneshot::Sender<Result<Permit, Error>>,
+    pub(super) answer: oneshot::Sender<Result<Granted, Error>>,
 }
 
 #[derive(Default)]
@@ -133,48 +131,5 @@ impl Queue {
             self.turns.retain(|known| known != tenant);
         }
         Some(waiter)
-    }
-}
-
-/// Counts of running calls by a name; a name that has none takes no room.
-pub(super) struct Tally<K>(HashMap<K, usize, ahash::RandomState>);
-
-impl<K> Default for Tally<K> {
-    fn default() -> Self {
-        Self(HashMap::default())
-    }
-}
-
-impl<K: Hash + Eq> Tally<K> {
-    pub(super) fn get<Q: Hash + Eq + ?Sized>(&self, name: &Q) -> usize
-    where
-        K: Borrow<Q>,
-    {
-        self.0.get(name).copied().unwrap_or_default()
-    }
-
-    /// How many names have any.
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub(super) fn add(&mut self, name: K) {
-        *self.0.entry(name).or_default() += 1;
-    }
-
-    pub(super) fn remove<Q: Hash + Eq + ?Sized>(&mut self, name: &Q)
-    where
-        K: Borrow<Q>,
-    {
-        if let Some(count) = self.0.get_mut(name) {
-            *count -= 1;
-            if *count == 0 {
-                self.0.remove(name);
-            }
-        }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::queue::Tally;
+use super::tally::Tally;
 use crate::name::TenantId;
 
 #[derive(Default)]
@@ -29,8 +29,7 @@ impl Shares {
             (self.first, self.of_first) = (Some(tenant.clone()), 1);
             return false;
         }
-        self.counted.add(tenant.shared());
-        true
+        self.counted.add(tenant.as_str(), usize::MAX, || tenant.shared())
     }
 
     pub(super) fn remove(&mut self, tenant: &TenantId) {

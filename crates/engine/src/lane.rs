@@ -1,0 +1,61 @@
+//! A place for each thread: what all threads write to all the time, they write
+//! to different memory.
+
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::available_parallelism;
+
+/// Beyond so many lanes, threads share them: whoever adds them up must see all.
+const MAX_LANES: usize = 16;
+
+static LANES: LazyLock<usize> = LazyLock::new(|| {
+    available_parallelism().map_or(1, usize::from).next_power_of_two().clamp(2, MAX_LANES)
+});
+
+/// The number of the current thread: the first ones that ask have lanes of
+/// their own.
+fn number() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local!(static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed));
+    // A thread that is about to end may no longer have one.
+    NUMBER.try_with(|number| *number).unwrap_or_default()
+}
+
+/// One `T` for each lane.
+pub(crate) struct Lanes<T>(Box<[Lane<T>]>);
+
+/// Apart from its neighbours by two cache lines, which processors fetch
+/// together.
+#[derive(Default)]
+#[repr(align(128))]
+struct Lane<T>(T);
+
+impl<T> Lanes<T> {
+    pub(crate) fn new(make: impl Fn() -> T) -> Self {
+        Self((0..*LANES).map(|_| Lane(make())).collect())
+    }
+
+    /// That of the current thread, with its position.
+    pub(crate) fn mine(&self) -> (usize, &T) {
+        let at = number() & (self.0.len() - 1);
+        (at, &self.0[at].0)
+    }
+
+    pub(crate) fn at(&self, at: usize) -> &T {
+        &self.0[at].0
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().map(|lane| &lane.0)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl<T: Default> Default for Lanes<T> {
+    fn default() -> Self {
+        Self::new(T::default)
+    }
+}

@@ -1,0 +1,49 @@
+//! What a call needs a slot for.
+
+use std::sync::Arc;
+
+use crate::context::{Caller, CallerType};
+use crate::name::TenantId;
+use crate::tool::Tool;
+
+/// What a call needs a slot for.
+#[derive(Clone, Copy)]
+pub(crate) struct Demand<'a> {
+    pub(crate) tool: &'a Arc<Tool>,
+    pub(crate) caller: &'a Arc<Caller>,
+}
+
+/// The same, kept while a call waits or is counted.
+pub(crate) struct OwnDemand {
+    pub(super) tool: Arc<Tool>,
+    pub(super) caller: Arc<Caller>,
+}
+
+impl OwnDemand {
+    pub(crate) fn as_demand(&self) -> Demand<'_> {
+        Demand { tool: &self.tool, caller: &self.caller }
+    }
+}
+
+impl<'a> Demand<'a> {
+    pub(crate) fn own(self) -> OwnDemand {
+        OwnDemand { tool: Arc::clone(self.tool), caller: Arc::clone(self.caller) }
+    }
+
+    pub(super) fn tenant(self) -> &'a TenantId {
+        &self.caller.tenant
+    }
+
+    /// The agent whose calls are counted together, with its tenant.
+    pub(super) fn agent(self) -> Option<(&'a TenantId, &'a Arc<str>)> {
+        match (self.caller.caller_type, &self.caller.caller_id) {
+            (CallerType::ConversationAgent, Some(agent)) => Some((self.tenant(), agent)),
+            _ => None,
+        }
+    }
+
+    /// Calls of workflow nodes take no slot (S0.16); their workflow has one.
+    pub(super) fn bypasses(self) -> bool {
+        self.caller.caller_type == CallerType::WorkflowNode
+    }
+}

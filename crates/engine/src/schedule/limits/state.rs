@@ -1,0 +1,334 @@
+//! The counts behind the lock: who runs, who waits, who fits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::demand::{Demand, OwnDemand};
+use super::express::Express;
+use super::queue::{Queue, Waiter};
+use super::settings::{LimitSettings, Strategy};
+use super::shares::Shares;
+use super::tally::Tally;
+use super::ticket::Ticket;
+use super::{Granted, too_many};
+use crate::error::{Error, ErrorKind};
+use crate::name::TenantId;
+
+/// The express way has at most this part of all slots.
+const EXPRESS_PART: usize = 4;
+
+/// A waiter's answer, as it comes.
+pub(super) type Answer = oneshot::Receiver<Result<Granted, Error>>;
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) settings: LimitSettings,
+    /// Calls with slots that were given here; those of the express way are not
+    /// among them.
+    pub(super) running: usize,
+    pub(super) bypassing: usize,
+    pub(super) express: Arc<Express>,
+    /// How many slots each express lane has while that way is open.
+    room: usize,
+    /// Whether calls of the express way may still be under way, although it is
+    /// closed.
+    draining: bool,
+    pub(super) buckets: Tally<Arc<str>>,
+    tenants: Tally<Arc<str>>,
+    /// By a hash of tenant and agent, so that looking copies no name.
+    agents: Tally<u64>,
+    hasher: ahash::RandomState,
+    tools: Tally<Arc<str>>,
+    shares: Shares,
+    pub(super) queue: Queue,
+    waiters: u64,
+    /// When the next call would come if they came evenly.
+    next_due: Option<Instant>,
+    pub(super) totals: Totals,
+}
+
+#[derive(Default)]
+pub(super) struct Totals {
+    pub(super) acquired: u64,
+    pub(super) rejected: u64,
+    pub(super) abandoned: u64,
+}
+
+impl State {
+    pub(super) fn new(settings: LimitSettings, express: Arc<Express>) -> Self {
+        let mut state = Self { settings, express, ..Self::default() };
+        state.try_express();
+        state
+    }
+
+    /// Changes the limits.
+    pub(super) fn set(&mut self, settings: LimitSettings) {
+        self.settings = settings;
+        self.close_express();
+        self.try_express();
+    }
+
+    /// How many slots the express way has taken, or may take without asking.
+    fn on_express(&self) -> usize {
+        match self.express.is_open() {
+            true => self.express.slots(self.room),
+            false if self.draining => self.express.under_way(),
+            false => 0,
+        }
+    }
+
+    /// Opens the express way where slots are plenty and nobody waits.
+    pub(super) fn try_express(&mut self) {
+        if self.express.is_open() {
+            return;
+        }
+        self.draining = self.on_express() > 0;
+        if self.draining || self.queue.len() > 0 {
+            return;
+        }
+        let settings = &self.settings;
+        let has_others = settings.per_tenant.is_some()
+            || settings.per_agent.is_some()
+            || settings.calls_per_second.is_some()
+            || !settings.bucket_limits.is_empty();
+        let max = settings.max_concurrent.max(1);
+        let room = self.express.room_in(max / EXPRESS_PART);
+        let taken = self.running + self.express.slots(room) + settings.reserved(max);
+        if !has_others && room > 0 && taken * 4 < max * 3 {
+            self.room = room;
+            self.express.open(room);
+        }
+    }
+
+    /// Closes the express way where its slots could be one too many.
+    fn guard_express(&mut self) {
+        if self.express.is_open() {
+            let max = self.settings.max_concurrent.max(1);
+            let taken = self.running + self.express.slots(self.room);
+            if taken + self.settings.reserved(max) >= max {
+                self.close_express();
+            }
+        }
+    }
+
+    fn close_express(&mut self) {
+        self.express.close();
+        self.draining = true;
+    }
+
+    /// Refuses a call that comes too soon after the others.
+    pub(super) fn keep_rate(&mut self) -> Result<(), Error> {
+        let Some(rate) = self.settings.calls_per_second.filter(|rate| *rate > 0) else {
+            return Ok(());
+        };
+        let now = Instant::now();
+        let apart = Duration::from_secs(1) / rate;
+        let due = self.next_due.map_or(now, |due| due.max(now)) + apart;
+        let early = due.duration_since(now).saturating_sub(Duration::from_secs(1));
+        if !early.is_zero() {
+            self.totals.rejected += 1;
+            let why = format!("more than {rate} calls in a second");
+            return Err(Error::new(ErrorKind::RateLimited, why).with_retry_after(early));
+        }
+        self.next_due = Some(due);
+        Ok(())
+    }
+
+    fn fits(&self, demand: Demand<'_>) -> bool {
+        self.leaves_room(demand.tenant()) && self.fits_own(demand)
+    }
+
+    /// Whether the limits that concern only some calls let this one run.
+    fn fits_own(&self, demand: Demand<'_>) -> bool {
+        let settings = &self.settings;
+        let within = |limit: Option<usize>, running: &dyn Fn() -> usize| {
+            limit.is_none_or(|limit| running() < limit)
+        };
+        let category = demand.tool.spec().category.as_str();
+        within(settings.bucket_limits.get(category).copied(), &|| self.buckets.get(category))
+            && within(settings.per_tenant, &|| self.tenants.get(demand.tenant().as_str()))
+            && within(settings.per_agent, &|| {
+                demand.agent().map_or(0, |agent| self.agents.get(&self.hasher.hash_one(agent)))
+            })
+            && within(demand.tool.spec().max_concurrent, &|| {
+                self.tools.get(demand.tool.name().as_str())
+            })
+    }
+
+    /// Whether there is a slot for a tenant. The last ones are for those that
+    /// have less than their share: otherwise one that floods the engine would
+    /// hold them all whenever another comes.
+    fn leaves_room(&self, tenant: &TenantId) -> bool {
+        let max = self.settings.max_concurrent.max(1);
+        let free = max.saturating_sub(self.running + self.on_express());
+        free > self.settings.reserved(max)
+            || free > 0 && self.shares.of(tenant) <= max / self.shares.tenants_with(tenant)
+    }
+
+    /// Counts a call as running, if every limit lets it run.
+    pub(super) fn take(&mut self, demand: Demand<'_>) -> Option<Ticket> {
+        let ticket = self.take_again(demand)?;
+        self.totals.acquired += 1;
+        Some(ticket)
+    }
+
+    /// The same for a call that had a slot before.
+    pub(super) fn take_again(&mut self, demand: Demand<'_>) -> Option<Ticket> {
+        if !demand.bypasses() && !self.leaves_room(demand.tenant()) {
+            return None;
+        }
+        let mut ticket = Ticket::default();
+        if self.count(&mut ticket, demand, |limit| limit) {
+            return Some(ticket);
+        }
+        self.uncount(ticket, demand);
+        None
+    }
+
+    /// Counts a call as running, whatever the limits say.
+    pub(super) fn take_anyway(&mut self, demand: Demand<'_>) -> Ticket {
+        let mut ticket = Ticket::default();
+        self.count(&mut ticket, demand, |_| usize::MAX);
+        ticket
+    }
+
+    /// Counts a call for all that has a limit, and says on the ticket for what.
+    /// Stops at the first that has no room.
+    fn count(
+        &mut self,
+        ticket: &mut Ticket,
+        demand: Demand<'_>,
+        cap: impl Fn(usize) -> usize,
+    ) -> bool {
+        if demand.bypasses() {
+            self.bypassing += 1;
+            ticket.add(Ticket::BYPASS);
+            return true;
+        }
+        let (settings, spec) = (&self.settings, demand.tool.spec());
+        let category = &spec.category;
+        if let Some(&limit) = settings.bucket_limits.get(category.as_str()) {
+            if !self.buckets.add(category.as_str(), cap(limit), || category.shared()) {
+                return false;
+            }
+            ticket.add(Ticket::BUCKET);
+        }
+        if let Some(limit) = settings.per_tenant {
+            let tenant = demand.tenant();
+            if !self.tenants.add(tenant.as_str(), cap(limit), || tenant.shared()) {
+                return false;
+            }
+            ticket.add(Ticket::TENANT);
+        }
+        if let (Some(limit), Some(agent)) = (settings.per_agent, demand.agent()) {
+            let agent = self.hasher.hash_one(agent);
+            if !self.agents.add(&agent, cap(limit), || agent) {
+                return false;
+            }
+            ticket.add(Ticket::AGENT);
+        }
+        if let Some(limit) = spec.max_concurrent {
+            let name = demand.tool.name();
+            if !self.tools.add(name.as_str(), cap(limit), || name.shared()) {
+                return false;
+            }
+            ticket.add(Ticket::TOOL);
+        }
+        self.running += 1;
+        if self.shares.add(demand.tenant()) {
+            ticket.add(Ticket::SHARE);
+        }
+        self.guard_express();
+        true
+    }
+
+    pub(super) fn give_back(&mut self, ticket: Ticket, demand: Demand<'_>) {
+        if ticket.counts(Ticket::BYPASS) {
+            self.bypassing -= 1;
+            return;
+        }
+        self.running -= 1;
+        match ticket.counts(Ticket::SHARE) {
+            true => self.shares.remove(demand.tenant()),
+            false => self.shares.remove_of_first(),
+        }
+        self.uncount(ticket, demand);
+    }
+
+    /// Takes back what is counted for a name.
+    fn uncount(&mut self, ticket: Ticket, demand: Demand<'_>) {
+        if ticket.counts(Ticket::BUCKET) {
+            self.buckets.remove(demand.tool.spec().category.as_str());
+        }
+        if ticket.counts(Ticket::TENANT) {
+            self.tenants.remove(demand.tenant().as_str());
+        }
+        if ticket.counts(Ticket::AGENT)
+            && let Some(agent) = demand.agent()
+        {
+            self.agents.remove(&self.hasher.hash_one(agent));
+        }
+        if ticket.counts(Ticket::TOOL) {
+            self.tools.remove(demand.tool.name().as_str());
+        }
+    }
+
+    pub(super) fn enqueue(
+        &mut self,
+        demand: OwnDemand,
+        priority: i32,
+    ) -> Result<(u64, Answer, Option<Waiter>), Error> {
+        if self.settings.strategy == Strategy::Reject {
+            self.totals.rejected += 1;
+            return Err(too_many("and no call may wait"));
+        }
+        let mut evicted = None;
+        if self.queue.len() >= self.settings.queue_size {
+            evicted = self.queue.make_room(demand.as_demand().tenant());
+            self.totals.rejected += 1;
+            if evicted.is_none() {
+                return Err(too_many("and the queue is full"));
+            }
+        }
+        let (waiter, receiver) = self.waiter(demand, priority, false);
+        let id = waiter.id;
+        self.queue.push(waiter);
+        Ok((id, receiver, evicted))
+    }
+
+    pub(super) fn come_back(&mut self, demand: OwnDemand) -> (u64, Answer) {
+        let (waiter, receiver) = self.waiter(demand, i32::MAX, true);
+        let id = waiter.id;
+        self.queue.push(waiter);
+        (id, receiver)
+    }
+
+    fn waiter(&mut self, demand: OwnDemand, priority: i32, returning: bool) -> (Waiter, Answer) {
+        let (answer, receiver) = oneshot::channel();
+        let id = self.waiters;
+        self.waiters += 1;
+        (Waiter { id, demand, priority, returning, since: Instant::now(), answer }, receiver)
+    }
+
+    /// The next call that waits and fits, counted as running.
+    pub(super) fn next(&mut self) -> Option<(Waiter, Ticket)> {
+        let mut queue = std::mem::take(&mut self.queue);
+        let fits = |demand: Demand<'_>| self.fits(demand);
+        let next = match self.settings.strategy {
+            Strategy::Priority => {
+                queue.next_by_priority(Instant::now(), self.settings.ageing, fits)
+            }
+            Strategy::Fifo | Strategy::Reject => queue.next_in_turn(fits),
+        };
+        self.queue = queue;
+        next.map(|waiter| {
+            // It fits: nothing has changed since it was looked at.
+            let ticket = self.take_anyway(waiter.demand.as_demand());
+            self.totals.acquired += u64::from(!waiter.returning);
+            (waiter, ticket)
+        })
+    }
+}
