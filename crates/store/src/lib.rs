@@ -40,6 +40,7 @@
 //! finished records), and who may run a call (the engine asks; the store says
 //! which call has a key).
 
+mod documents;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod sqlite;
@@ -66,6 +67,9 @@ mod connect;
 mod fault;
 mod schema;
 
+pub use documents::{
+    Change, Document, Documents, EventFilter, Expect, KeptEvent, MemoryDocuments, NewEvent, Put,
+};
 pub use options::{Options, Synchronous};
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresOptions, PostgresStore, PostgresUrl};

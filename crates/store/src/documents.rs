@@ -1,0 +1,191 @@
+//! Small things that a server keeps besides records: keys, tools, providers,
+//! sealed credentials, approvals, and the events that readers may ask for again.
+//!
+//! A document is JSON under a space, a tenant and an id. Each has a version, so
+//! that two servers never overwrite each other unseen, and whoever wants to know
+//! hears of every change.
+
+mod memory;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::sync::broadcast;
+use windlass::{BoxFuture, Error, TenantId};
+
+pub use memory::MemoryDocuments;
+
+/// Something that is kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document {
+    /// Whose it is.
+    pub tenant: TenantId,
+    /// Its name in its space, unique for the tenant.
+    pub id: String,
+    /// Another name, unique in its space over all tenants: the hash of a key.
+    pub alias: Option<String>,
+    /// What it says.
+    pub body: Value,
+    /// From 1, one more with each change.
+    pub version: u64,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+    /// When it is forgotten.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// Something to be kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Put {
+    /// The space.
+    pub space: &'static str,
+    /// Whose it is.
+    pub tenant: TenantId,
+    /// Its name.
+    pub id: String,
+    /// Its other name.
+    pub alias: Option<String>,
+    /// What it says.
+    pub body: Value,
+    /// When it is forgotten.
+    pub expires_at: Option<Timestamp>,
+}
+
+impl Put {
+    /// Says this under a name.
+    pub fn new(space: &'static str, tenant: TenantId, id: impl Into<String>, body: Value) -> Self {
+        Self { space, tenant, id: id.into(), alias: None, body, expires_at: None }
+    }
+}
+
+/// What must be there for a change to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// Whatever is there.
+    Anything,
+    /// Nothing of this name, and nothing of this alias.
+    Absent,
+    /// This version.
+    Version(u64),
+}
+
+/// A change that was made by this or another server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The space; empty where changes may have been missed, and everything has
+    /// to be looked at again.
+    pub space: String,
+    /// Whose.
+    pub tenant: TenantId,
+    /// The document's name.
+    pub id: String,
+}
+
+/// Keeps documents. Whatever is read is as of now: a change that a caller has
+/// heard of is seen by everybody who asks later.
+pub trait Documents: Send + Sync + 'static {
+    /// One document; none that has expired.
+    fn get<'a>(
+        &'a self,
+        space: &'static str,
+        tenant: &'a TenantId,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Document>, Error>>;
+
+    /// The document of an alias, of whatever tenant.
+    fn find<'a>(
+        &'a self,
+        space: &'static str,
+        alias: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Document>, Error>>;
+
+    /// Documents of a tenant by id, after this one.
+    fn list<'a>(
+        &'a self,
+        space: &'static str,
+        tenant: &'a TenantId,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Document>, Error>>;
+
+    /// All documents of a space, of all tenants. For what a server reads when
+    /// it starts.
+    fn all<'a>(&'a self, space: &'static str) -> BoxFuture<'a, Result<Vec<Document>, Error>>;
+
+    /// Keeps a document for good, if what is there is what was expected. Returns
+    /// the new version; none where it was not.
+    fn put(&self, put: Put, expect: Expect) -> BoxFuture<'_, Result<Option<u64>, Error>>;
+
+    /// Forgets a document; returns whether it was there as expected.
+    fn delete<'a>(
+        &'a self,
+        space: &'static str,
+        tenant: &'a TenantId,
+        id: &'a str,
+        expect: Expect,
+    ) -> BoxFuture<'a, Result<bool, Error>>;
+
+    /// Changes from now on.
+    fn changes(&self) -> broadcast::Receiver<Change>;
+
+    /// Keeps events in this order, after all that are kept already.
+    fn append_events(&self, events: Vec<NewEvent>) -> BoxFuture<'_, Result<(), Error>>;
+
+    /// Kept events after this position, oldest first.
+    fn events<'a>(
+        &'a self,
+        after: u64,
+        filter: EventFilter<'a>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<KeptEvent>, Error>>;
+
+    /// The positions of the oldest and the newest kept event; zeroes where there
+    /// is none.
+    fn event_range(&self) -> BoxFuture<'_, Result<(u64, u64), Error>>;
+
+    /// Wakes up when there are new events, of this or another server.
+    fn new_events(&self) -> tokio::sync::watch::Receiver<u64>;
+}
+
+/// An event to be kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewEvent {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Of this conversation.
+    pub conversation: Option<String>,
+    /// Of this batch.
+    pub batch: Option<String>,
+    /// Its name, such as `execution_started`.
+    pub name: String,
+    /// What it says.
+    pub body: Value,
+}
+
+/// An event that is kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeptEvent {
+    /// Its position: greater than that of every event before it, on all servers.
+    pub position: u64,
+    /// The event.
+    pub event: NewEvent,
+}
+
+/// Which events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventFilter<'a> {
+    /// Of this tenant; of all where it is none, for the server's own use.
+    pub tenant: Option<&'a TenantId>,
+    /// Of this conversation.
+    pub conversation: Option<&'a str>,
+    /// Of this batch.
+    pub batch: Option<&'a str>,
+}
+
+impl EventFilter<'_> {
+    /// Whether an event is one of these.
+    pub fn matches(&self, event: &NewEvent) -> bool {
+        self.tenant.is_none_or(|tenant| *tenant == event.tenant)
+            && self.conversation.is_none_or(|own| Some(own) == event.conversation.as_deref())
+            && self.batch.is_none_or(|own| Some(own) == event.batch.as_deref())
+    }
+}
