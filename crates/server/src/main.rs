@@ -21,6 +21,12 @@ mod follow;
 mod interrupt;
 mod output;
 
+#[allow(dead_code, unused_imports, reason = "the HTTP layer uses what commands do not")]
+mod identity;
+mod random;
+#[allow(dead_code, reason = "the HTTP layer uses what commands do not")]
+mod uses;
+
 mod commands;
 
 use std::process::ExitCode;

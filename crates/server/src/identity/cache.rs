@@ -1,0 +1,104 @@
+//! Keys that were just seen to work, so that a busy caller costs the database
+//! nothing.
+//!
+//! Whatever is here may be wrong for as long as a change takes to be heard of,
+//! and for [`TTL`] where it is not heard of at all.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use lru::LruCache;
+use parking_lot::Mutex;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::TryRecvError;
+use tokio::time::Instant;
+use windlass_store::Change;
+
+use super::key::{ApiKey, Hash};
+
+/// How long an entry is believed.
+const TTL: Duration = Duration::from_secs(5);
+const ENTRIES: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
+
+/// The keys that were just seen.
+pub(super) struct Cache(Mutex<State>);
+
+struct State {
+    space: &'static str,
+    entries: LruCache<Hash, (ApiKey, Instant)>,
+    changes: Receiver<Change>,
+    /// How many changes of keys were heard of.
+    heard: u64,
+}
+
+/// What had been heard of when something was read.
+#[derive(Clone, Copy)]
+pub(super) struct Heard(u64);
+
+/// What is known of a hash.
+pub(super) enum Found {
+    Key(Box<ApiKey>),
+    /// Nothing: the database has to be asked.
+    Nothing(Heard),
+}
+
+impl Cache {
+    /// Forgets keys of this space when they change.
+    pub(super) fn new(space: &'static str, changes: Receiver<Change>) -> Self {
+        Self(Mutex::new(State { space, entries: LruCache::new(ENTRIES), changes, heard: 0 }))
+    }
+
+    /// The key with this hash.
+    pub(super) fn get(&self, hash: &Hash) -> Found {
+        let mut state = self.0.lock();
+        state.listen();
+        match state.entries.get(hash) {
+            Some((key, read)) if read.elapsed() < TTL => Found::Key(Box::new(key.clone())),
+            _ => Found::Nothing(Heard(state.heard)),
+        }
+    }
+
+    /// Remembers what was read after [`Cache::get`], unless a change was heard of
+    /// in between: what was read may be from before it.
+    pub(super) fn put(&self, hash: Hash, key: ApiKey, Heard(before): Heard) {
+        let mut state = self.0.lock();
+        state.listen();
+        if state.heard == before {
+            state.entries.put(hash, (key, Instant::now()));
+        }
+    }
+}
+
+impl State {
+    /// Drops what has changed; everything, where changes were missed.
+    fn listen(&mut self) {
+        loop {
+            match self.changes.try_recv() {
+                Ok(change) if change.space.is_empty() => self.forget_all(),
+                Ok(change) if change.space == self.space => self.forget(&change),
+                Ok(_) => {}
+                Err(TryRecvError::Lagged(_)) => self.forget_all(),
+                // Nobody will tell any more: nothing can be believed.
+                Err(TryRecvError::Closed) => return self.forget_all(),
+                Err(TryRecvError::Empty) => return,
+            }
+        }
+    }
+
+    fn forget_all(&mut self) {
+        self.heard += 1;
+        self.entries.clear();
+    }
+
+    fn forget(&mut self, change: &Change) {
+        self.heard += 1;
+        let same = |key: &ApiKey| key.id == change.id && key.tenant == change.tenant;
+        // Keys change so rarely that looking through all of them is cheaper than
+        // a second index to keep in step.
+        let stale =
+            self.entries.iter().find(|(_, (key, _))| same(key)).map(|(hash, _)| hash.clone());
+        if let Some(hash) = stale {
+            self.entries.pop(&hash);
+        }
+    }
+}

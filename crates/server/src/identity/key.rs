@@ -1,0 +1,197 @@
+//! One key: its text, and what is kept of it.
+
+use std::fmt::Write;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+use windlass::{Error, ErrorKind, Secret, TenantId};
+use windlass_store::Document;
+
+use super::{Identity, Role};
+use crate::random;
+
+/// What every key begins with, so that scanners find one that leaked.
+const MARK: &str = "wl_";
+/// Signs of a key that are kept, for people to tell keys apart.
+const PREFIX: usize = 8;
+/// Random signs of a key that are not: more than 256 bits. Nobody can try them
+/// out, so that a quick hash is as good as a slow one.
+const RANDOM: usize = 43;
+
+/// What is known of a key. Its text is not.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct ApiKey {
+    /// Its name for programs.
+    pub(crate) id: String,
+    /// Whose it is.
+    pub(crate) tenant: TenantId,
+    /// Its name for people.
+    pub(crate) name: String,
+    /// What it allows.
+    pub(crate) role: Role,
+    /// The beginning of its text, such as `wl_3kTz90aB`.
+    pub(crate) prefix: String,
+    /// When it was made.
+    pub(crate) created_at: Timestamp,
+    /// When its text was last replaced.
+    pub(crate) rotated_at: Option<Timestamp>,
+    /// When it stops working.
+    pub(crate) expires_at: Option<Timestamp>,
+    /// When it was last used, to the minute.
+    pub(crate) last_used_at: Option<Timestamp>,
+    /// When it was revoked, if it was.
+    pub(crate) revoked_at: Option<Timestamp>,
+}
+
+impl ApiKey {
+    /// Whether it works at this time.
+    pub(crate) fn works(&self, now: Timestamp) -> bool {
+        self.revoked_at.is_none() && self.expires_at.is_none_or(|end| end > now)
+    }
+
+    /// Who holds it.
+    pub(super) fn identity(&self) -> Identity {
+        Identity {
+            tenant: self.tenant.clone(),
+            key_id: self.id.clone(),
+            role: self.role,
+            name: self.name.clone(),
+        }
+    }
+}
+
+/// A key that was just made, and its text, which nobody will see again.
+pub(crate) struct NewKey {
+    pub(crate) key: ApiKey,
+    pub(crate) text: Secret,
+}
+
+/// A key as it is kept.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Stored {
+    pub(super) name: String,
+    pub(super) role: Role,
+    pub(super) prefix: String,
+    pub(super) hash: Hash,
+    pub(super) created_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) rotated_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) expires_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) revoked_at: Option<Timestamp>,
+}
+
+impl Stored {
+    /// What a document says. It belongs to the tenant of the document.
+    pub(super) fn read(document: &Document) -> Result<Self, Error> {
+        Self::deserialize(&document.body).map_err(|error| {
+            let id = &document.id;
+            Error::new(ErrorKind::StorageUnavailable, format!("the key `{id}` is damaged: {error}"))
+        })
+    }
+
+    pub(super) fn describe(self, tenant: TenantId, id: String) -> ApiKey {
+        ApiKey {
+            id,
+            tenant,
+            name: self.name,
+            role: self.role,
+            prefix: self.prefix,
+            created_at: self.created_at,
+            rotated_at: self.rotated_at,
+            expires_at: self.expires_at,
+            last_used_at: None,
+            revoked_at: self.revoked_at,
+        }
+    }
+}
+
+/// The hash of a key's text, in hexadecimal digits. It is also the alias by
+/// which a key is found.
+#[derive(Clone, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Hash(String);
+
+impl Hash {
+    /// The hash of a text that can be a key's; none where it cannot, so that
+    /// nobody looks for it.
+    pub(super) fn of(text: &str) -> Option<Self> {
+        is_key(text).then(|| Self::digest(text))
+    }
+
+    pub(super) fn digest(text: &str) -> Self {
+        let mut hash = String::with_capacity(64);
+        for byte in Sha256::digest(text.as_bytes()) {
+            let _ = write!(hash, "{byte:02x}");
+        }
+        Self(hash)
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// How long a comparison takes does not tell how much is right.
+impl PartialEq for Hash {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_bytes().ct_eq(other.0.as_bytes()).into()
+    }
+}
+
+impl std::hash::Hash for Hash {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+/// A new text, and the beginning of it that is kept.
+pub(super) fn new_text() -> Result<(Secret, String), Error> {
+    let prefix = format!("{MARK}{}", *random::text(PREFIX)?);
+    let rest = random::text(RANDOM)?;
+    let mut text = String::with_capacity(prefix.len() + 1 + RANDOM);
+    text.extend([&prefix, "_", &rest]);
+    Ok((Secret::new(text), prefix))
+}
+
+/// `wl_`, eight signs, `_`, and the rest.
+fn is_key(text: &str) -> bool {
+    let signs = |part: &str, length| {
+        part.len() == length && part.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    };
+    let parts = text.strip_prefix(MARK).and_then(|rest| rest.split_once('_'));
+    parts.is_some_and(|(prefix, rest)| signs(prefix, PREFIX) && signs(rest, RANDOM))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_a_key_and_nothing_else_is() {
+        let (text, prefix) = new_text().unwrap();
+        let text = text.expose();
+        assert!(is_key(text) && text.starts_with(&prefix) && text.len() == 55, "{prefix}");
+        let longer = format!("{text}a");
+        let other = text.replacen("wl_", "xx_", 1);
+        let foreign = text.replacen(&prefix, "wl_中中aa", 1);
+        for wrong in ["", "wl_", "wl__", &text[..54], &longer, &other, &foreign, &prefix, "wl_a_b"]
+        {
+            assert!(Hash::of(wrong).is_none(), "{wrong}");
+        }
+        assert!(!is_key(&"_".repeat(55)));
+    }
+
+    #[test]
+    fn hashes_are_those_of_sha_256() {
+        let hash = Hash::digest("abc");
+        assert_eq!(
+            hash.as_str(),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
+        assert!(hash == Hash::digest("abc") && hash != Hash::digest("abd"));
+    }
+}

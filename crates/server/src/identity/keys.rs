@@ -1,0 +1,245 @@
+//! [`Keys`]: makes, checks and revokes API keys.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, to_value};
+use windlass::{Error, ErrorKind, TenantId};
+use windlass_store::{Document, Documents, Expect, Put};
+
+use super::cache::{Cache, Found};
+use super::key::{self, ApiKey, Hash, NewKey, Stored};
+use super::{Identity, Role};
+use crate::random;
+use crate::uses::Uses;
+
+/// Where keys are kept.
+const SPACE: &str = "api_keys";
+/// Where it is kept when they were used.
+const USES: &str = "api_key_uses";
+/// The name of the key that the first start makes. It is fixed, so that only one
+/// of several servers makes it.
+const FIRST: &str = "key_first";
+/// Random signs of a key's name.
+const ID: usize = 12;
+const MAX_NAME: usize = 200;
+const PAGE: usize = 500;
+/// How often a change is tried where others change the same key.
+const ATTEMPTS: usize = 16;
+
+/// A key to be made.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyRequest {
+    /// What people call it.
+    pub(crate) name: String,
+    /// What it allows.
+    pub(crate) role: Role,
+    /// When it stops working.
+    pub(crate) expires_at: Option<Timestamp>,
+}
+
+/// The API keys of all tenants.
+pub(crate) struct Keys {
+    documents: Arc<dyn Documents>,
+    cache: Cache,
+    uses: Uses,
+}
+
+impl Keys {
+    /// The keys that are kept here. Needs a runtime, which notes when keys are
+    /// used.
+    pub(crate) fn new(documents: Arc<dyn Documents>) -> Self {
+        let cache = Cache::new(SPACE, documents.changes());
+        let uses = Uses::new(Arc::clone(&documents), USES);
+        Self { documents, cache, uses }
+    }
+
+    /// Who holds the key with this text; nobody where it is unknown, revoked or
+    /// has expired. Which of these it is, the bearer is not told.
+    pub(crate) async fn verify(&self, text: &str) -> Result<Option<Identity>, Error> {
+        let Some(hash) = Hash::of(text) else { return Ok(None) };
+        let key = match self.cache.get(&hash) {
+            Found::Key(key) => *key,
+            Found::Nothing(heard) => {
+                let Some(key) = self.find(&hash).await? else { return Ok(None) };
+                self.cache.put(hash, key.clone(), heard);
+                key
+            }
+        };
+        if !key.works(Timestamp::now()) {
+            return Ok(None);
+        }
+        self.uses.note(&key.tenant, &key.id);
+        Ok(Some(key.identity()))
+    }
+
+    /// Makes a key. Its text is shown this once.
+    pub(crate) async fn create(
+        &self,
+        tenant: &TenantId,
+        request: KeyRequest,
+    ) -> Result<NewKey, Error> {
+        let id = format!("key_{}", *random::text(ID)?);
+        let made = self.create_as(tenant, id, request).await?;
+        made.ok_or_else(|| Error::new(ErrorKind::Internal, "a new key's name is taken already"))
+    }
+
+    /// Makes the first admin key, if there has never been an admin key. Of
+    /// several servers that start at once, one gets it.
+    pub(crate) async fn create_first(&self) -> Result<Option<NewKey>, Error> {
+        for document in self.documents.all(SPACE).await? {
+            if Stored::read(&document)?.role == Role::Admin {
+                return Ok(None);
+            }
+        }
+        let request =
+            KeyRequest { name: "first admin key".to_owned(), role: Role::Admin, expires_at: None };
+        self.create_as(&TenantId::default(), FIRST.to_owned(), request).await
+    }
+
+    /// All keys of a tenant, the oldest first, also those that do not work any
+    /// more.
+    pub(crate) async fn list(&self, tenant: &TenantId) -> Result<Vec<ApiKey>, Error> {
+        let uses = self.uses.of_tenant(tenant).await?;
+        let mut keys = Vec::new();
+        let mut after: Option<String> = None;
+        loop {
+            let page = self.documents.list(SPACE, tenant, after.as_deref(), PAGE).await?;
+            after = page.last().map(|document| document.id.clone());
+            for document in &page {
+                let mut key = read(document)?;
+                key.last_used_at = uses.get(&key.id).copied();
+                keys.push(key);
+            }
+            if page.len() < PAGE {
+                break;
+            }
+        }
+        keys.sort_by_key(|key| key.created_at);
+        Ok(keys)
+    }
+
+    /// One key of a tenant.
+    pub(crate) async fn get(&self, tenant: &TenantId, id: &str) -> Result<ApiKey, Error> {
+        let mut key = read(&self.document(tenant, id).await?)?;
+        key.last_used_at = self.uses.last(tenant, id).await?;
+        Ok(key)
+    }
+
+    /// Makes a key stop working, on all servers. It stays in the list.
+    pub(crate) async fn revoke(&self, tenant: &TenantId, id: &str) -> Result<ApiKey, Error> {
+        let revoke = |stored: &mut Stored| {
+            stored.revoked_at.get_or_insert_with(Timestamp::now);
+            Ok(())
+        };
+        self.change(tenant, id, revoke).await
+    }
+
+    /// Gives a key another text. The old one stops working at once; whoever
+    /// cannot have that makes a second key and revokes the first.
+    pub(crate) async fn rotate(&self, tenant: &TenantId, id: &str) -> Result<NewKey, Error> {
+        let (text, prefix) = key::new_text()?;
+        let rotate = |stored: &mut Stored| {
+            if stored.revoked_at.is_some() {
+                return Err(refused(format!("the key `{id}` was revoked; make a new one")));
+            }
+            stored.prefix.clone_from(&prefix);
+            stored.hash = Hash::digest(text.expose());
+            stored.rotated_at = Some(Timestamp::now());
+            Ok(())
+        };
+        let key = self.change(tenant, id, rotate).await?;
+        Ok(NewKey { key, text })
+    }
+
+    async fn find(&self, hash: &Hash) -> Result<Option<ApiKey>, Error> {
+        let Some(document) = self.documents.find(SPACE, hash.as_str()).await? else {
+            return Ok(None);
+        };
+        let stored = Stored::read(&document)?;
+        // The alias led here; what the key itself says decides.
+        let same = stored.hash == *hash;
+        Ok(same.then(|| stored.describe(document.tenant, document.id)))
+    }
+
+    /// Makes a key of this name, unless there is one.
+    async fn create_as(
+        &self,
+        tenant: &TenantId,
+        id: String,
+        request: KeyRequest,
+    ) -> Result<Option<NewKey>, Error> {
+        let name = checked_name(&request.name)?;
+        let now = Timestamp::now();
+        if request.expires_at.is_some_and(|end| end <= now) {
+            return Err(refused("a new key cannot have expired already"));
+        }
+        let (text, prefix) = key::new_text()?;
+        let stored = Stored {
+            name,
+            role: request.role,
+            prefix,
+            hash: Hash::digest(text.expose()),
+            created_at: now,
+            rotated_at: None,
+            expires_at: request.expires_at,
+            revoked_at: None,
+        };
+        let put = to_put(tenant, &id, &stored)?;
+        let kept = self.documents.put(put, Expect::Absent).await?;
+        Ok(kept.map(|_| NewKey { key: stored.describe(tenant.clone(), id), text }))
+    }
+
+    /// Changes a key, also where others change it at the same time.
+    async fn change(
+        &self,
+        tenant: &TenantId,
+        id: &str,
+        change: impl Fn(&mut Stored) -> Result<(), Error>,
+    ) -> Result<ApiKey, Error> {
+        for _ in 0..ATTEMPTS {
+            let document = self.document(tenant, id).await?;
+            let mut stored = Stored::read(&document)?;
+            change(&mut stored)?;
+            let put = to_put(tenant, id, &stored)?;
+            if self.documents.put(put, Expect::Version(document.version)).await?.is_some() {
+                return Ok(stored.describe(tenant.clone(), id.to_owned()));
+            }
+        }
+        let busy = format!("the key `{id}` is being changed by others; try again");
+        Err(Error::new(ErrorKind::StorageUnavailable, busy))
+    }
+
+    async fn document(&self, tenant: &TenantId, id: &str) -> Result<Document, Error> {
+        let found = self.documents.get(SPACE, tenant, id).await?;
+        found.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no key `{id}`")))
+    }
+}
+
+fn read(document: &Document) -> Result<ApiKey, Error> {
+    Ok(Stored::read(document)?.describe(document.tenant.clone(), document.id.clone()))
+}
+
+fn to_put(tenant: &TenantId, id: &str, stored: &Stored) -> Result<Put, Error> {
+    let body: Value =
+        to_value(stored).map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
+    let alias = Some(stored.hash.as_str().to_owned());
+    Ok(Put { alias, ..Put::new(SPACE, tenant.clone(), id, body) })
+}
+
+fn checked_name(name: &str) -> Result<String, Error> {
+    let name = name.trim();
+    if name.is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
+        return Err(refused(format!(
+            "a key's name has 1 to {MAX_NAME} characters, none of which is a control character"
+        )));
+    }
+    Ok(name.to_owned())
+}
+
+fn refused(why: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidArguments, why)
+}
+
+#[cfg(test)]
+mod tests;

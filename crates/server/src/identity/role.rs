@@ -1,0 +1,121 @@
+//! What a key allows.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What the bearer of a key is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Role {
+    /// Looks at tools, calls and events.
+    Viewer,
+    /// Calls tools: an agent.
+    Caller,
+    /// Also keeps tools, providers and credentials in order, and approves calls.
+    Operator,
+    /// Also makes and revokes keys.
+    Admin,
+}
+
+/// Something that a request wants to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Action {
+    /// See which tools, groups and providers there are.
+    ReadTools,
+    /// See calls, events, statistics and limits.
+    ReadCalls,
+    /// Call tools, and cancel what oneself began.
+    CallTools,
+    /// Cancel calls of others.
+    CancelCalls,
+    /// Approve calls that wait for a person.
+    Approve,
+    /// See which credentials there are, masked.
+    ReadCredentials,
+    /// Store, change, validate and delete credentials.
+    WriteCredentials,
+    /// Add, change, test, reload and remove tools and providers. Such a tool may
+    /// run a command, so there is no way around this one.
+    WriteTools,
+    /// See, make, rotate and revoke keys.
+    ManageKeys,
+    /// Change what all tenants share: limits, master keys.
+    Administer,
+}
+
+use Role::{Admin, Caller, Operator, Viewer};
+
+/// Who may do what. What is not here nobody may.
+const PERMISSIONS: [(Action, &[Role]); 10] = [
+    (Action::ReadTools, &[Viewer, Caller, Operator, Admin]),
+    (Action::ReadCalls, &[Viewer, Caller, Operator, Admin]),
+    (Action::CallTools, &[Caller, Operator, Admin]),
+    (Action::CancelCalls, &[Operator, Admin]),
+    (Action::Approve, &[Operator, Admin]),
+    (Action::ReadCredentials, &[Operator, Admin]),
+    (Action::WriteCredentials, &[Operator, Admin]),
+    (Action::WriteTools, &[Operator, Admin]),
+    (Action::ManageKeys, &[Admin]),
+    (Action::Administer, &[Admin]),
+];
+
+impl Role {
+    /// Whether the role allows this.
+    pub(crate) fn may(self, action: Action) -> bool {
+        PERMISSIONS.iter().any(|(own, roles)| *own == action && roles.contains(&self))
+    }
+
+    /// Its name, as requests and documents write it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Viewer => "viewer",
+            Caller => "caller",
+            Operator => "operator",
+            Admin => "admin",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roles_grow_and_only_admins_hand_out_keys() {
+        let allowed = |role: Role| {
+            let all = PERMISSIONS.iter().map(|(action, _)| *action);
+            all.filter(|action| role.may(*action)).collect::<Vec<_>>()
+        };
+        let roles = [Viewer, Caller, Operator, Admin];
+        for pair in roles.windows(2) {
+            let (less, more) = (allowed(pair[0]), allowed(pair[1]));
+            assert!(less.len() < more.len(), "{pair:?}");
+            assert!(less.iter().all(|action| more.contains(action)), "{pair:?}");
+        }
+        assert_eq!(allowed(Admin).len(), PERMISSIONS.len());
+        for (role, action, may) in [
+            (Viewer, Action::CallTools, false),
+            (Caller, Action::WriteTools, false),
+            (Caller, Action::ReadCredentials, false),
+            (Operator, Action::ManageKeys, false),
+            (Operator, Action::WriteTools, true),
+            (Admin, Action::ManageKeys, true),
+        ] {
+            assert_eq!(role.may(action), may, "{role} {action:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_documents() {
+        for role in [Viewer, Caller, Operator, Admin] {
+            assert_eq!(serde_json::to_value(role).unwrap(), role.name());
+        }
+    }
+}
