@@ -27,25 +27,25 @@ mod view;
 
 use std::sync::Arc;
 
-use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::{Extension, Router};
+use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 
 pub(crate) use app::{App, HttpSettings};
+pub(crate) use calls::CANCELS;
+use health::Documentation;
 pub(crate) use hub::Hub;
 pub(crate) use listen::{Listener, Tls};
 pub(crate) use metrics::{Counted, Metrics};
-use health::Documentation;
 use operation::{Operation, tagged};
 use problem::Problem;
 
 /// Answers that are smaller are not worth it.
-const COMPRESS_FROM: u16 = 1024;
+const COMPRESS_FROM: u64 = 1024;
 
 /// All routes.
 fn rows() -> Vec<Operation> {
@@ -61,15 +61,10 @@ fn rows() -> Vec<Operation> {
 /// Everything that the server answers.
 pub(crate) fn router(app: &Arc<App>) -> Router {
     let rows = rows();
-    let documentation = Documentation {
-        document: openapi::document(&rows).to_string().into(),
-        page: openapi::page(&rows).into(),
-    };
-    let page = documentation.clone();
+    let documentation = Documentation::new(&rows);
     let compress = SizeAbove::new(COMPRESS_FROM).and(NotForContentType::SSE);
     operation::router(rows, app)
-        .route("/openapi.json", get(async move || documentation.answer_document()))
-        .route("/docs", get(async move || page.answer_page()))
+        .layer(Extension(documentation))
         .fallback(async || Problem::not_found("route").into_response())
         .method_not_allowed_fallback(async || {
             let why = "this route does not take this method";
@@ -100,16 +95,4 @@ async fn request_id(request: Request, next: Next) -> Response {
 pub(crate) fn document() -> String {
     let document = openapi::document(&rows());
     serde_json::to_string_pretty(&document).unwrap_or_default()
-}
-
-/// Counts requests, and refuses what is too much at once: an answer that says
-/// so is worth more than one that comes too late.
-pub(crate) async fn admit(
-    State(app): State<Arc<App>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    use std::sync::atomic::Ordering::Relaxed;
-    app.metrics.requests.fetch_add(1, Relaxed);
-    next.run(request).await
 }

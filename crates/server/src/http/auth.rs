@@ -1,13 +1,16 @@
 //! Who may come in: the name that a request is for, the page that it is from,
 //! and the key that it carries.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 
 use super::app::App;
 use super::problem::Problem;
@@ -26,11 +29,11 @@ pub(crate) async fn check(
     mut request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    let Some(key) = key_of(request.headers()) else {
+    let Some(key) = key_of(&request) else {
         return Err(unauthorized("this needs an API key")
             .hint("send Authorization: Bearer KEY; `windlass keys create` makes one"));
     };
-    let identity = gate.app.keys.verify(key).await?;
+    let identity = gate.app.keys.verify(&key).await?;
     let Some(identity) = identity else {
         return Err(unauthorized("this API key is not known, has expired or was revoked"));
     };
@@ -47,14 +50,22 @@ fn unauthorized(why: &str) -> Problem {
     Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", why)
 }
 
-/// The key that a request carries.
-fn key_of(headers: &HeaderMap) -> Option<&str> {
-    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let bearer = bearer.and_then(|value| {
-        let (scheme, key) = value.split_once(' ')?;
-        scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
-    });
-    bearer.or_else(|| headers.get("x-api-key").and_then(|value| value.to_str().ok()))
+/// The key that a request carries. A browser can only send it as a password; it
+/// then sends it with every request, so that counts for looking only.
+fn key_of(request: &Request) -> Option<Cow<'_, str>> {
+    let headers = request.headers();
+    if let Some(key) = headers.get("x-api-key") {
+        return key.to_str().ok().map(Cow::Borrowed);
+    }
+    let (scheme, key) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return Some(Cow::Borrowed(key.trim()));
+    }
+    if scheme.eq_ignore_ascii_case("basic") && request.method() == Method::GET {
+        let pair = String::from_utf8(STANDARD.decode(key.trim()).ok()?).ok()?;
+        return pair.split_once(':').map(|(_, key)| Cow::Owned(key.to_owned()));
+    }
+    None
 }
 
 /// Refuses requests for other names, which a page gets when it makes a name of

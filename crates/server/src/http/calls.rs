@@ -117,9 +117,11 @@ pub(crate) fn wants_events(headers: &HeaderMap) -> bool {
 }
 
 fn prefers_async(headers: &HeaderMap) -> bool {
-    headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok()).any(|value| {
-        value.split(',').any(|wish| wish.trim().eq_ignore_ascii_case("respond-async"))
-    })
+    headers
+        .get_all("prefer")
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .any(|value| value.split(',').any(|wish| wish.trim().eq_ignore_ascii_case("respond-async")))
 }
 
 /// Runs a call in the background. That it runs is known to all servers before
@@ -212,7 +214,9 @@ fn time(name: &str, text: Option<&str>) -> Result<Option<Timestamp>, Problem> {
 impl ListQuery {
     fn read(self) -> Result<(RecordFilter, PageRequest), Problem> {
         let status = self.status.map(|status| {
-            status.parse().map_err(|why: String| Problem::bad("a filter is wrong").at("status", why))
+            status
+                .parse()
+                .map_err(|why: String| Problem::bad("a filter is wrong").at("status", why))
         });
         let after = self.cursor.map(|cursor| {
             let wrong = || Problem::bad("a cursor is wrong").at("cursor", "take it from `next`");

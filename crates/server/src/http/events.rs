@@ -110,10 +110,7 @@ impl Reader {
         }
     }
 
-    async fn serve(
-        &mut self,
-        live: &mut broadcast::Receiver<Arc<KeptEvent>>,
-    ) -> Result<(), Gone> {
+    async fn serve(&mut self, live: &mut broadcast::Receiver<Arc<KeptEvent>>) -> Result<(), Gone> {
         self.catch_up().await?;
         loop {
             tokio::select! {

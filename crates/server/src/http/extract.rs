@@ -49,9 +49,13 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Body<T> {
     }
 }
 
+/// Whether a body may be JSON. `curl -d` says that it sends a form, whatever it
+/// sends; nothing here takes forms.
 fn is_json(media: &str) -> bool {
     let essence = media.split(';').next().unwrap_or_default().trim();
-    essence.eq_ignore_ascii_case("application/json")
+    ["application/json", "application/x-www-form-urlencoded"]
+        .iter()
+        .any(|known| essence.eq_ignore_ascii_case(known))
         || essence.get(essence.len().saturating_sub(5)..).is_some_and(|end| end == "+json")
 }
 

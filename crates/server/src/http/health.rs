@@ -1,16 +1,21 @@
 //! What machines ask: whether the server lives, may be sent requests, and how
 //! it does; and the API's own description.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
+use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::app::App;
+use super::openapi;
 use super::operation::Operation;
 use super::view;
 use crate::identity::Action;
@@ -30,6 +35,13 @@ pub(crate) fn rows() -> Vec<Operation> {
         Operation::get("/metrics", "metrics", metrics)
             .may(Action::ReadCalls, "Counts for Prometheus")
             .answer_as(200, "Counts in Prometheus' text form", "text/plain", None),
+        Operation::get("/openapi.json", "openapi", document)
+            .may(Action::ReadTools, "This description, for machines")
+            .answer::<BTreeMap<String, Value>>(200, "An OpenAPI 3.1 document"),
+        Operation::get("/docs", "docs", page)
+            .may(Action::ReadTools, "This description, for people")
+            .details("A browser asks for a name and a password: any name, and the key.")
+            .answer_as(200, "A page", "text/html", None),
     ]
 }
 
@@ -73,20 +85,25 @@ async fn metrics(State(app): State<Arc<App>>) -> Response {
     ([(header::CONTENT_TYPE, media)], app.metrics.render(&app.engine)).into_response()
 }
 
-/// The document and the page, made once.
+/// The description in both forms, made once.
 #[derive(Clone)]
 pub(crate) struct Documentation {
-    pub(crate) document: Arc<str>,
-    pub(crate) page: Arc<str>,
+    document: Bytes,
+    page: Bytes,
 }
 
 impl Documentation {
-    pub(crate) fn answer_document(&self) -> Response {
-        let media = HeaderValue::from_static("application/json");
-        ([(header::CONTENT_TYPE, media)], self.document.to_string()).into_response()
+    pub(crate) fn new(rows: &[Operation]) -> Self {
+        let document = openapi::document(rows).to_string();
+        Self { document: document.into(), page: openapi::page(rows).into() }
     }
+}
 
-    pub(crate) fn answer_page(&self) -> Response {
-        Html(self.page.to_string()).into_response()
-    }
+async fn document(Extension(documentation): Extension<Documentation>) -> Response {
+    let media = HeaderValue::from_static("application/json");
+    ([(header::CONTENT_TYPE, media)], documentation.document).into_response()
+}
+
+async fn page(Extension(documentation): Extension<Documentation>) -> Response {
+    Html(documentation.page).into_response()
 }

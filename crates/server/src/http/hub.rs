@@ -139,9 +139,8 @@ impl Hub {
             if topics.len() >= 1024 {
                 topics.retain(|_, channel| channel.receiver_count() > 0);
             }
-            let channel = topics.entry(topic.clone()).or_insert_with(|| {
-                broadcast::Sender::new(BEHIND)
-            });
+            let channel =
+                topics.entry(topic.clone()).or_insert_with(|| broadcast::Sender::new(BEHIND));
             channel.subscribe()
         };
         self.see(&topic.tenant).await?;
@@ -289,8 +288,7 @@ impl Recorder<'_> {
             };
             // What has gathered meanwhile goes with it.
             while waiting.len() < PAGE
-                && let Ok(Some(event)) =
-                    tokio::time::timeout(Duration::ZERO, events.next()).await
+                && let Ok(Some(event)) = tokio::time::timeout(Duration::ZERO, events.next()).await
             {
                 waiting.push(event);
             }
@@ -340,9 +338,8 @@ impl Recorder<'_> {
                 Some(*batch_id)
             }
             EventBody::QueueDrained { batch_id, .. } => Some(*batch_id),
-            EventBody::ExecutionCompleted { call, .. } | EventBody::ExecutionFailed { call, .. } => {
-                self.batches.remove(&call.call_id)
-            }
+            EventBody::ExecutionCompleted { call, .. }
+            | EventBody::ExecutionFailed { call, .. } => self.batches.remove(&call.call_id),
             body => body.call().and_then(|call| self.batches.get(&call.call_id)).copied(),
         }
     }

@@ -73,7 +73,8 @@ fn operation(row: &Operation, generator: &mut SchemaGenerator, problem: &Value) 
     }
     if let Some((media, describe)) = row.body {
         let schema = describe(generator).to_value();
-        operation["requestBody"] = json!({"required": true, "content": {media: {"schema": schema}}});
+        operation["requestBody"] =
+            json!({"required": true, "content": {media: {"schema": schema}}});
     }
     if row.action.is_none() {
         operation["security"] = json!([]);
@@ -143,9 +144,9 @@ fn responses(row: &Operation, generator: &mut SchemaGenerator, problem: &Value) 
     }
     if row.action.is_some() {
         for (status, about) in PROBLEMS {
-            responses.entry(status.to_string()).or_insert_with(|| {
-                json!({"description": about, "content": {problem::MEDIA: {"schema": problem}}})
-            });
+            responses.entry(status.to_string()).or_insert_with(
+                || json!({"description": about, "content": {problem::MEDIA: {"schema": problem}}}),
+            );
         }
     }
     Value::Object(responses)

@@ -68,9 +68,7 @@ pub(crate) fn call(app: &Arc<App>, request: CallRequest) -> Response {
                 }
             }
         };
-        while let Ok(Some(happened)) =
-            tokio::time::timeout(Duration::ZERO, events.next()).await
-        {
+        while let Ok(Some(happened)) = tokio::time::timeout(Duration::ZERO, events.next()).await {
             if let Some(sent) = progress_of(id, &happened) {
                 let _ = sender.try_send(sent);
             }
@@ -111,9 +109,7 @@ pub(crate) fn batch(app: &Arc<App>, batch: Batch) -> Response {
                 Some(happened) = events.next() => tell(&sender, id, &mut own, &happened),
             }
         };
-        while let Ok(Some(happened)) =
-            tokio::time::timeout(Duration::ZERO, events.next()).await
-        {
+        while let Ok(Some(happened)) = tokio::time::timeout(Duration::ZERO, events.next()).await {
             tell(&sender, id, &mut own, &happened);
         }
         let _ = sender.send(event("results", &Results::new(id, &results, &app))).await;

@@ -235,8 +235,8 @@ pub(crate) struct CheckedDoc {
 /// Something that is wrong with a definition.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Flaw {
-    line: usize,
-    column: usize,
+    line: u32,
+    column: u32,
     message: String,
 }
 

@@ -125,10 +125,7 @@ pub(crate) fn answer(result: &CallResult, lang: Lang) -> Response {
 }
 
 fn is_ours(kind: ErrorKind) -> bool {
-    matches!(
-        kind,
-        ErrorKind::QueueFull | ErrorKind::RateLimited | ErrorKind::StorageUnavailable
-    )
+    matches!(kind, ErrorKind::QueueFull | ErrorKind::RateLimited | ErrorKind::StorageUnavailable)
 }
 
 /// Something as JSON.
