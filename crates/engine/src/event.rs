@@ -18,7 +18,7 @@ pub use queue_view::QueueEvent;
 use crate::content::Content;
 use crate::context::Caller;
 use crate::error::{ErrorKind, Violation};
-use crate::name::{BatchId, CallId, ToolName};
+use crate::name::{BatchId, CallId, TenantId, ToolName};
 use crate::record::Status;
 
 /// Something that happened.
@@ -44,21 +44,33 @@ pub enum EventBody {
         tool_name: ToolName,
         /// The file or other source.
         source: Arc<str>,
+        /// Whose it is; nobody else may hear of it.
+        #[serde(rename = "tenant_id", skip_serializing_if = "Option::is_none")]
+        tenant: Option<TenantId>,
     },
     /// A tool is new.
     ToolAdded {
         /// The tool.
         tool_name: ToolName,
+        /// Whose it is; nobody else may hear of it.
+        #[serde(rename = "tenant_id", skip_serializing_if = "Option::is_none")]
+        tenant: Option<TenantId>,
     },
     /// A tool was replaced.
     ToolUpdated {
         /// The tool.
         tool_name: ToolName,
+        /// Whose it is; nobody else may hear of it.
+        #[serde(rename = "tenant_id", skip_serializing_if = "Option::is_none")]
+        tenant: Option<TenantId>,
     },
     /// A tool is gone.
     ToolRemoved {
         /// The tool.
         tool_name: ToolName,
+        /// Whose it is; nobody else may hear of it.
+        #[serde(rename = "tenant_id", skip_serializing_if = "Option::is_none")]
+        tenant: Option<TenantId>,
     },
     /// Definitions are being read again.
     ReloadStarted {
@@ -80,6 +92,9 @@ pub enum EventBody {
         source: Arc<str>,
         /// Where and why.
         error: String,
+        /// Whose it is; nobody else may hear of it.
+        #[serde(rename = "tenant_id", skip_serializing_if = "Option::is_none")]
+        tenant: Option<TenantId>,
     },
     /// A call of a batch was taken.
     ToolQueued {
@@ -200,6 +215,19 @@ impl EventBody {
             | Self::ExecutionCompleted { call, .. }
             | Self::ExecutionFailed { call, .. } => Some(call),
             _ => None,
+        }
+    }
+
+    /// The tenant that the event is for alone; none where it is for everybody.
+    pub fn tenant(&self) -> Option<&TenantId> {
+        match self {
+            Self::ToolLoaded { tenant, .. }
+            | Self::ToolAdded { tenant, .. }
+            | Self::ToolUpdated { tenant, .. }
+            | Self::ToolRemoved { tenant, .. }
+            | Self::LoadError { tenant, .. } => tenant.as_ref(),
+            Self::QueueDrained { caller, .. } => Some(&caller.tenant),
+            _ => self.call().map(|call| &call.caller.tenant),
         }
     }
 }

@@ -26,6 +26,6 @@ mod random;
 mod regressions;
 mod reload;
 mod retry;
-
 mod sub_agent;
 mod support;
+mod tenants;
