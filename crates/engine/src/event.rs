@@ -5,8 +5,8 @@
 
 mod queue_view;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -20,6 +20,7 @@ use crate::context::Caller;
 use crate::error::{ErrorKind, Violation};
 use crate::name::{BatchId, CallId, TenantId, ToolName};
 use crate::record::Status;
+use crate::secret::Veil;
 
 /// Something that happened.
 #[derive(Clone, Debug, Serialize)]
@@ -361,13 +362,26 @@ impl Drop for Subscription {
 pub struct Emitter {
     pub(crate) bus: Arc<EventBus>,
     pub(crate) call: CallInfo,
+    /// What hides the call's secrets, where it has any. The secrets go with the
+    /// call, and nothing is reported after that.
+    pub(crate) veil: Option<Weak<Veil>>,
 }
 
 impl Emitter {
     /// Reports progress.
     pub fn emit(&self, progress: impl Into<Content>) {
-        let progress = progress.into();
-        self.bus.emit(|| EventBody::ExecutionProgress { call: self.call.clone(), progress });
+        if self.bus.is_heard()
+            && let Some(progress) = self.veiled(progress.into())
+        {
+            self.bus.emit(|| EventBody::ExecutionProgress { call: self.call.clone(), progress });
+        }
+    }
+
+    fn veiled(&self, progress: Content) -> Option<Content> {
+        match &self.veil {
+            Some(veil) => veil.upgrade()?.over_block(progress),
+            None => Some(progress),
+        }
     }
 }
 

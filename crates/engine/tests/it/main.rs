@@ -11,6 +11,7 @@ mod admission;
 mod batch;
 mod cache;
 mod cancel;
+mod credentials;
 mod definition;
 mod durable;
 mod events;
