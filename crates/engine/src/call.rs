@@ -19,7 +19,7 @@ use crate::name::CallId;
 use crate::nested::Tools;
 use crate::registry::Found;
 use crate::schedule::{Demand, Limits, Permit, RetryPolicy, Slot, TicketCell};
-use crate::secret::Secret;
+use crate::secret::{Secret, Veil};
 use crate::text::Lang;
 use crate::tool::Tool;
 
@@ -47,6 +47,7 @@ pub(crate) struct Rare {
     pub(crate) id: Option<CallId>,
     pub(crate) retry: Option<RetryPolicy>,
     pub(crate) key: Option<Arc<str>>,
+    pub(crate) credential: Option<Arc<str>>,
     /// When it ends at the latest, whatever its timeout.
     pub(crate) latest: Option<tokio::time::Instant>,
     /// Cancelled with the call that this one is part of.
@@ -125,6 +126,13 @@ impl CallRequest {
         self
     }
 
+    /// Chooses one of several credentials that the tool's provider has.
+    #[must_use]
+    pub fn credential(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.rare().credential = Some(name.into());
+        self
+    }
+
     /// Lets this token cancel the call.
     #[must_use]
     pub fn cancel_token(mut self, token: CancellationToken) -> Self {
@@ -148,6 +156,10 @@ impl CallRequest {
         self.rare.as_ref()?.key.as_ref()
     }
 
+    pub(crate) fn chosen_credential(&self) -> Option<&str> {
+        self.rare.as_ref()?.credential.as_deref()
+    }
+
     pub(crate) fn latest(&self) -> Option<tokio::time::Instant> {
         self.rare.as_ref()?.latest
     }
@@ -169,6 +181,8 @@ pub struct Call {
     pub(crate) call_ref: Option<Arc<str>>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) held: Held,
+    /// Made when there is something to hide.
+    pub(crate) veil: OnceLock<Arc<Veil>>,
 }
 
 /// The slot that a call runs in. It is the call's own until somebody else has
@@ -316,6 +330,20 @@ impl Call {
         all
     }
 
+    /// What hides the call's secrets in what its tool says; none where it has
+    /// no secrets.
+    pub(crate) fn veil(&self) -> Option<&Arc<Veil>> {
+        let agent = self.context.agent.as_ref();
+        let none = self.secrets.is_empty()
+            && self.context.secrets.is_empty()
+            && agent.is_none_or(|agent| agent.secrets.is_empty());
+        if none {
+            return None;
+        }
+        let secrets = || self.all_secrets().into_iter().map(|(_, secret)| secret);
+        Some(self.veil.get_or_init(|| Arc::new(Veil::new(secrets()))))
+    }
+
     /// What it needs a slot for.
     pub(crate) fn demand(&self) -> Demand<'_> {
         Demand { tool: &self.tool, caller: &self.context.caller }
@@ -355,6 +383,7 @@ impl Call {
     pub fn emitter(&self) -> Emitter {
         Emitter {
             bus: Arc::clone(&self.shared.journal.bus),
+            veil: self.veil().map(Arc::downgrade),
             call: CallInfo {
                 call_id: self.id,
                 call_ref: self.call_ref.clone(),

@@ -161,6 +161,10 @@ impl Facts {
         self.0.iter().flat_map(|facts| facts.iter())
     }
 
+    pub(crate) fn as_map_mut(&mut self) -> Option<&mut Map<String, Value>> {
+        self.0.as_deref_mut()
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.as_ref().is_none_or(|facts| facts.is_empty())

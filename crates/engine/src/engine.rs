@@ -10,8 +10,8 @@ mod until;
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -30,6 +30,7 @@ use crate::cache::Cache;
 use crate::call::{Arguments, Call, CallRequest, CallResult, Held, Shared};
 use crate::content::Output;
 use crate::context::Context;
+use crate::credential::{self, CredentialSource};
 use crate::error::{Error, ErrorKind};
 use crate::event::{Event, EventBus, Subscription};
 use crate::groups::{Groups, Session};
@@ -55,6 +56,7 @@ pub(crate) struct Parts {
     upstreams: Upstreams,
     cache: Cache,
     hooks: Vec<Arc<dyn Hook>>,
+    credentials: Option<Arc<dyn CredentialSource>>,
     shared: Shared,
     lanes: Lanes<Arc<Shared>>,
     kinds: HashMap<Kind, Bind>,
@@ -155,10 +157,16 @@ impl Engine {
         self.check_depth(&request.context)?;
         stage::parse(open.arguments())?;
         let secrets = stage::inject(&tool, &request.context, open.arguments())?;
+        let source = self.credentials_for(&tool);
+        if source.is_none() {
+            credential::no_source(tool.spec(), request)?;
+            let has = |name: &str| secrets.iter().any(|(own, _)| own == name);
+            stage::require_secrets(&tool, request.chosen_credential(), has)?;
+        }
         stage::validate(&tool, open.arguments(), strict)?;
         let timeout = request.timeout.or(tool.spec().timeout).unwrap_or(self.default_timeout());
         let until = Until::new(timeout, request, open, &parts.running);
-        let call = Call {
+        let mut call = Call {
             id: open.id,
             call_ref: request.call_ref.clone(),
             tool,
@@ -168,7 +176,11 @@ impl Engine {
             shared: Arc::clone(open.shared()),
             deadline: until.deadline.into_std(),
             held: Held::default(),
+            veil: OnceLock::new(),
         };
+        if let Some(source) = source {
+            Box::pin(credential::add_secrets(source, &mut call, request, &until)).await?;
+        }
         let tool = &call.tool;
         // A hook may refuse a call or change it, so where there are any, they
         // come first.
@@ -244,6 +256,12 @@ impl Engine {
             parts.cache.put(&call, &output);
         }
         Ok(output)
+    }
+
+    /// Who is asked for the credentials of a tool, if anybody is.
+    fn credentials_for(&self, tool: &Tool) -> Option<&dyn CredentialSource> {
+        let source = self.0.credentials.as_deref()?;
+        tool.spec().provider.is_some().then_some(source)
     }
 
     /// Refuses a call that is nested too deeply.
@@ -339,9 +357,22 @@ impl Engine {
     }
 
     /// The tools that a model sees in a session: those of active groups that
-    /// are exposed directly, by name.
+    /// are exposed directly, by name. A session has the tools of its tenant;
+    /// without one, these are the tools that everybody has.
     pub fn active_tools(&self, session: Option<&Session>) -> Vec<Arc<Tool>> {
-        let mut tools = self.0.registry.list();
+        let tools = match session {
+            Some(session) => self.0.registry.list_for(session.tenant()),
+            None => self.0.registry.list(),
+        };
+        self.only_active(tools, session)
+    }
+
+    /// The same for a tenant outside of every conversation.
+    pub fn active_tools_for(&self, tenant: &TenantId) -> Vec<Arc<Tool>> {
+        self.only_active(self.0.registry.list_for(tenant), None)
+    }
+
+    fn only_active(&self, mut tools: Vec<Arc<Tool>>, session: Option<&Session>) -> Vec<Arc<Tool>> {
         tools.retain(|tool| {
             let spec = tool.spec();
             let active =

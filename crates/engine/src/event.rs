@@ -5,8 +5,8 @@
 
 mod queue_view;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -18,8 +18,9 @@ pub use queue_view::QueueEvent;
 use crate::content::Content;
 use crate::context::Caller;
 use crate::error::{ErrorKind, Violation};
-use crate::name::{BatchId, CallId, ToolName};
+use crate::name::{BatchId, CallId, TenantId, ToolName};
 use crate::record::Status;
+use crate::secret::Veil;
 
 /// Something that happened.
 #[derive(Clone, Debug, Serialize)]
@@ -44,21 +45,33 @@ pub enum EventBody {
         tool_name: ToolName,
         /// The file or other source.
         source: Arc<str>,
+        /// Whose it is; nobody else may hear of it.
+        #[serde(rename = "tenant_id", skip_serializing_if = "Option::is_none")]
+        tenant: Option<TenantId>,
     },
     /// A tool is new.
     ToolAdded {
         /// The tool.
         tool_name: ToolName,
+        /// Whose it is; nobody else may hear of it.
+        #[serde(rename = "tenant_id", skip_serializing_if = "Option::is_none")]
+        tenant: Option<TenantId>,
     },
     /// A tool was replaced.
     ToolUpdated {
         /// The tool.
         tool_name: ToolName,
+        /// Whose it is; nobody else may hear of it.
+        #[serde(rename = "tenant_id", skip_serializing_if = "Option::is_none")]
+        tenant: Option<TenantId>,
     },
     /// A tool is gone.
     ToolRemoved {
         /// The tool.
         tool_name: ToolName,
+        /// Whose it is; nobody else may hear of it.
+        #[serde(rename = "tenant_id", skip_serializing_if = "Option::is_none")]
+        tenant: Option<TenantId>,
     },
     /// Definitions are being read again.
     ReloadStarted {
@@ -80,6 +93,9 @@ pub enum EventBody {
         source: Arc<str>,
         /// Where and why.
         error: String,
+        /// Whose it is; nobody else may hear of it.
+        #[serde(rename = "tenant_id", skip_serializing_if = "Option::is_none")]
+        tenant: Option<TenantId>,
     },
     /// A call of a batch was taken.
     ToolQueued {
@@ -200,6 +216,19 @@ impl EventBody {
             | Self::ExecutionCompleted { call, .. }
             | Self::ExecutionFailed { call, .. } => Some(call),
             _ => None,
+        }
+    }
+
+    /// The tenant that the event is for alone; none where it is for everybody.
+    pub fn tenant(&self) -> Option<&TenantId> {
+        match self {
+            Self::ToolLoaded { tenant, .. }
+            | Self::ToolAdded { tenant, .. }
+            | Self::ToolUpdated { tenant, .. }
+            | Self::ToolRemoved { tenant, .. }
+            | Self::LoadError { tenant, .. } => tenant.as_ref(),
+            Self::QueueDrained { caller, .. } => Some(&caller.tenant),
+            _ => self.call().map(|call| &call.caller.tenant),
         }
     }
 }
@@ -333,13 +362,26 @@ impl Drop for Subscription {
 pub struct Emitter {
     pub(crate) bus: Arc<EventBus>,
     pub(crate) call: CallInfo,
+    /// What hides the call's secrets, where it has any. The secrets go with the
+    /// call, and nothing is reported after that.
+    pub(crate) veil: Option<Weak<Veil>>,
 }
 
 impl Emitter {
     /// Reports progress.
     pub fn emit(&self, progress: impl Into<Content>) {
-        let progress = progress.into();
-        self.bus.emit(|| EventBody::ExecutionProgress { call: self.call.clone(), progress });
+        if self.bus.is_heard()
+            && let Some(progress) = self.veiled(progress.into())
+        {
+            self.bus.emit(|| EventBody::ExecutionProgress { call: self.call.clone(), progress });
+        }
+    }
+
+    fn veiled(&self, progress: Content) -> Option<Content> {
+        match &self.veil {
+            Some(veil) => veil.upgrade()?.over_block(progress),
+            None => Some(progress),
+        }
     }
 }
 

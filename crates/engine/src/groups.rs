@@ -50,6 +50,11 @@ impl Session {
         Self { tenant, conversation: conversation.into() }
     }
 
+    /// Whose conversation it is.
+    pub fn tenant(&self) -> &TenantId {
+        &self.tenant
+    }
+
     /// The session that a caller is in, if it names a conversation.
     pub fn of(caller: &Caller) -> Option<Self> {
         let conversation = Arc::clone(caller.conversation.as_ref()?);

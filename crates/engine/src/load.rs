@@ -23,7 +23,7 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::event::EventBody;
 use crate::executor::{BoxFuture, Executor};
-use crate::name::ToolName;
+use crate::name::{TenantId, ToolName};
 use crate::registry::{Conflict, SourceTools};
 use crate::tool::{Source, Tool, ToolBuilder};
 
@@ -57,17 +57,32 @@ impl Engine {
 
     /// Loads definitions from a text. `source` names it in errors.
     pub fn load_text(&self, source: &str, text: &str) -> LoadReport {
+        self.load_text_of(None, source, text)
+    }
+
+    /// Loads definitions from a text as tools of a tenant, in place of those
+    /// that it had from this source before.
+    pub fn load_text_for(&self, tenant: &TenantId, source: &str, text: &str) -> LoadReport {
+        self.load_text_of(Some(tenant), source, text)
+    }
+
+    fn load_text_of(&self, owner: Option<&TenantId>, source: &str, text: &str) -> LoadReport {
         let outcome = parse(source, text).map(|tools| Parsed { tools, ..Parsed::default() });
-        self.install(vec![LoadedFile { path: source.into(), outcome }], &[]).0
+        self.install(owner, vec![LoadedFile { path: source.into(), outcome }], &[]).0
     }
 
     /// Makes what was read the tools of its files. `removed` are files that
     /// are gone. The sources with a name that belongs to another come back, too.
-    fn install(&self, files: Vec<LoadedFile>, removed: &[PathBuf]) -> (LoadReport, Vec<Source>) {
+    fn install(
+        &self,
+        owner: Option<&TenantId>,
+        files: Vec<LoadedFile>,
+        removed: &[PathBuf],
+    ) -> (LoadReport, Vec<Source>) {
         let mut report = LoadReport { files: files.len(), ..LoadReport::default() };
         let mut sources = Vec::new();
         let mut places = HashMap::new();
-        for compiled in in_parallel(files, |file| self.compile(file)) {
+        for compiled in in_parallel(files, |file| self.compile(owner, file)) {
             report.errors.extend(compiled.errors);
             places.extend(compiled.places);
             sources.extend(compiled.source);
@@ -75,7 +90,7 @@ impl Engine {
         sources.extend(removed.iter().map(|path| SourceTools::new(source_of(path))));
         report.tools = sources.iter().map(|own| own.tools.len()).sum();
         let mut refused = Vec::new();
-        for Conflict { tool, error } in self.registry().install(&sources) {
+        for Conflict { tool, error } in self.registry().install(owner, &sources) {
             let place = places.get(tool.name()).copied().unwrap_or_default();
             report.tools -= 1;
             refused.push(Arc::clone(tool.source()));
@@ -85,12 +100,13 @@ impl Engine {
             self.bus().emit(|| EventBody::LoadError {
                 source: error.file.as_str().into(),
                 error: error.to_string(),
+                tenant: owner.cloned(),
             });
         }
         (report, refused)
     }
 
-    fn compile(&self, file: LoadedFile) -> Compiled {
+    fn compile(&self, owner: Option<&TenantId>, file: LoadedFile) -> Compiled {
         let source = source_of(&file.path);
         let mut compiled = Compiled::default();
         let parsed = match file.outcome {
@@ -98,13 +114,13 @@ impl Engine {
             // Without a source, the tools of the last good version stay.
             Err(errors) => return Compiled { errors, ..compiled },
         };
-        let mut own = SourceTools::new(Arc::clone(&source));
+        let mut own = SourceTools::new(Arc::clone(&source)).owned_by(owner);
         for definition in parsed.tools {
             let name = definition.spec.name.clone();
             let place = Place { line: definition.line, column: definition.column };
             let tool = self
                 .bind(definition)
-                .and_then(|builder| Tool::compile(builder, Arc::clone(&source)));
+                .and_then(|builder| Tool::compile(builder, Arc::clone(&source), owner.cloned()));
             match tool {
                 Ok(tool) => {
                     own.tools.push(Arc::new(tool));
@@ -270,7 +286,7 @@ impl Loader {
             .filter_map(|(file, reloaded)| reloaded.then_some(file))
             .collect();
         self.seen = now;
-        let (mut report, refused) = self.engine.install(changed, &removed);
+        let (mut report, refused) = self.engine.install(None, changed, &removed);
         self.failed.extend(refused.iter().map(|source| PathBuf::from(&**source)));
         report.errors.extend(folder.errors);
         report

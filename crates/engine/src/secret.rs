@@ -1,6 +1,12 @@
 //! A value that must not be seen.
 
+mod veil;
+
+pub(crate) use veil::Veil;
 use zeroize::Zeroizing;
+
+/// What stands in place of a hidden value.
+pub(crate) const HIDDEN: &str = "[hidden]";
 
 /// A credential or other hidden value.
 ///

@@ -13,7 +13,7 @@ mod validate;
 pub(crate) use attempt::{Attempts, panicked};
 pub(crate) use convert::{convert, output_size, preview_output, preview_value};
 pub(crate) use execute::{before, execute, tell_stopped};
-pub(crate) use inject::inject;
+pub(crate) use inject::{inject, require_secrets};
 pub(crate) use parse::parse;
 pub(crate) use resolve::resolve;
 pub(crate) use validate::validate;

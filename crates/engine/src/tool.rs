@@ -18,7 +18,7 @@ pub use spec::{
 
 use crate::error::{Error, ErrorKind};
 use crate::executor::Executor;
-use crate::name::ToolName;
+use crate::name::{TenantId, ToolName};
 use crate::schedule::{RetryPolicy, Upstream, Upstreams};
 use crate::secret::Secret;
 use crate::text::Text;
@@ -32,6 +32,10 @@ pub struct Tool {
     hidden: Vec<HiddenParameter>,
     executor: Arc<dyn Executor>,
     source: Source,
+    owner: Option<TenantId>,
+    /// What its calls are counted as: tools of different owners are different
+    /// tools, whatever they are called.
+    counted_as: Arc<str>,
     /// Tells this tool from an earlier one of the same name.
     generation: u64,
     upstream: OnceLock<Arc<Upstream>>,
@@ -42,7 +46,11 @@ pub struct Tool {
 pub type Source = Arc<str>;
 
 impl Tool {
-    pub(crate) fn compile(builder: ToolBuilder, source: Source) -> Result<Self, Error> {
+    pub(crate) fn compile(
+        builder: ToolBuilder,
+        source: Source,
+        owner: Option<TenantId>,
+    ) -> Result<Self, Error> {
         let ToolBuilder { mut spec, presets, executor, problem } = builder;
         if let Some(problem) = problem {
             return Err(problem);
@@ -63,6 +71,7 @@ impl Tool {
                 "only the results of a tool that is `read_only` can be cached",
             )));
         }
+        let counted_as = scoped(owner.as_ref(), spec.name.shared());
         static GENERATIONS: AtomicU64 = AtomicU64::new(0);
         Ok(Self {
             spec,
@@ -72,6 +81,8 @@ impl Tool {
             hidden,
             executor,
             source,
+            owner,
+            counted_as,
             generation: GENERATIONS.fetch_add(1, Ordering::Relaxed),
             upstream: OnceLock::new(),
         })
@@ -97,6 +108,15 @@ impl Tool {
         &self.source
     }
 
+    /// The tenant that it belongs to; none for a tool that everybody has.
+    pub fn owner(&self) -> Option<&TenantId> {
+        self.owner.as_ref()
+    }
+
+    pub(crate) fn counted_as(&self) -> &Arc<str> {
+        &self.counted_as
+    }
+
     pub(crate) fn input(&self) -> &Schema {
         &self.input
     }
@@ -119,13 +139,22 @@ impl Tool {
 
     /// The other side, looked up once.
     pub(crate) fn upstream(&self, upstreams: &Upstreams) -> &Upstream {
-        self.upstream.get_or_init(|| upstreams.of(&self.spec))
+        self.upstream.get_or_init(|| upstreams.of(self))
     }
 }
 
 impl fmt::Debug for Tool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Tool({} from {})", self.spec.name, self.source)
+    }
+}
+
+/// A name among those of its owner. No name of a tool has a line break, so none
+/// of everybody's looks like one of a tenant.
+pub(crate) fn scoped(owner: Option<&TenantId>, name: Arc<str>) -> Arc<str> {
+    match owner {
+        Some(tenant) => format!("{tenant}\n{name}").into(),
+        None => name,
     }
 }
 

@@ -90,9 +90,3 @@ async fn request_id(request: Request, next: Next) -> Response {
     }
     response
 }
-
-/// The document as text, for those who generate clients.
-pub(crate) fn document() -> String {
-    let document = openapi::document(&rows());
-    serde_json::to_string_pretty(&document).unwrap_or_default()
-}

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use windlass::{Engine, EngineBuilder, Error, Executor, Kind, MemoryStore, RecordStore, ToolSpec};
 use windlass_executors::builtin;
-use windlass_store::{Documents, MemoryDocuments, SqliteStore};
+use windlass_store::{Documents, MemoryDocuments, SqliteDocuments, SqliteStore};
 #[cfg(feature = "postgres")]
-use windlass_store::{PostgresOptions, PostgresStore, PostgresUrl};
+use windlass_store::{PostgresDocuments, PostgresOptions, PostgresStore, PostgresUrl};
 
 use crate::exit::Failure;
 use crate::http::{Counted, Metrics};
@@ -64,7 +64,12 @@ pub(crate) async fn serving(
 /// What a server keeps besides records.
 pub(crate) async fn documents(database: &Database) -> Result<Arc<dyn Documents>, Failure> {
     Ok(match database {
-        _ => Arc::new(MemoryDocuments::new()),
+        Database::Memory => Arc::new(MemoryDocuments::new()),
+        Database::File(path) => Arc::new(SqliteDocuments::open(path)?),
+        #[cfg(feature = "postgres")]
+        Database::Postgres(url) => {
+            Arc::new(PostgresDocuments::connect_to(url, PostgresOptions::default()).await?)
+        }
     })
 }
 

@@ -144,7 +144,8 @@ impl Engine {
     /// What a call does to the world. A call that will be refused does
     /// nothing, so it holds nobody up.
     fn access(&self, call: &mut CallRequest) -> Access {
-        let Some(tool) = self.0.registry.get(&call.tool) else { return Access::Shared };
+        let tenant = &call.context.caller.tenant;
+        let Some(tool) = self.0.registry.find(tenant, &call.tool) else { return Access::Shared };
         match stage::parse(&mut call.arguments) {
             Ok(()) => Access::of(&tool, &call.arguments, &call.context),
             Err(_) => Access::Shared,

@@ -10,6 +10,7 @@ use crate::cache::Cache;
 use crate::call::Shared;
 use crate::clock::Clock;
 use crate::context::Objects;
+use crate::credential::CredentialSource;
 use crate::error::{Error, ErrorKind};
 use crate::event::{Event, EventBus};
 use crate::executor::Executor;
@@ -36,6 +37,7 @@ pub struct EngineBuilder {
     tools: Vec<ToolBuilder>,
     store: Option<Arc<dyn RecordStore>>,
     hooks: Vec<Arc<dyn Hook>>,
+    credentials: Option<Arc<dyn CredentialSource>>,
     objects: Objects,
     groups: Groups,
     group_tool: bool,
@@ -109,6 +111,13 @@ impl EngineBuilder {
         self
     }
 
+    /// Asks here for the credentials of tools that name a provider.
+    #[must_use]
+    pub fn credentials(mut self, source: impl CredentialSource) -> Self {
+        self.credentials = Some(Arc::new(source));
+        self
+    }
+
     /// Keeps records here; in memory otherwise.
     #[must_use]
     pub fn store(mut self, store: impl RecordStore) -> Self {
@@ -179,6 +188,7 @@ impl EngineBuilder {
                 registry,
                 groups: self.groups,
                 hooks: self.hooks,
+                credentials: self.credentials,
                 lanes: Lanes::new(|| Arc::new(shared.clone())),
                 shared,
                 kinds: self.kinds,

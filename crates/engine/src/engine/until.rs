@@ -30,7 +30,7 @@ pub(crate) struct Until<'a> {
 
 /// Why work was stopped.
 #[derive(Clone, Copy)]
-pub(super) enum Stop {
+pub(crate) enum Stop {
     Deadline,
     Cancelled,
 }
@@ -56,7 +56,7 @@ impl<'a> Until<'a> {
     /// Runs work until the end. Work that is done wins; work that is not is
     /// dropped. Work that is done at once needs neither a timer nor a place in
     /// the list of calls.
-    pub(super) async fn run<T>(
+    pub(crate) async fn run<T>(
         &self,
         mut work: Pin<&mut impl Future<Output = T>>,
     ) -> Result<T, Stop> {
@@ -74,6 +74,11 @@ impl<'a> Until<'a> {
             () = listed.cancel.cancelled() => Err(Stop::Cancelled),
             () = cancelled(self.request.parent()) => Err(Stop::Cancelled),
         }
+    }
+
+    /// The error of a call that was stopped.
+    pub(crate) fn error(&self, stop: Stop, tool: &Tool) -> Error {
+        stop.error(tool, self.timeout)
     }
 
     /// Puts the call on the list of those that can be cancelled.

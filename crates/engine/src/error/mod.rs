@@ -146,6 +146,35 @@ impl Error {
         self
     }
 
+    /// Changes all texts; stops where that fails. A cause has a text, too, but
+    /// it cannot be changed: where `change` would, the cause goes.
+    pub(crate) fn rewrite<E>(
+        &mut self,
+        mut change: impl FnMut(&mut String) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let inner = self.inner();
+        change(&mut inner.message)?;
+        inner.feedback.as_mut().map_or(Ok(()), &mut change)?;
+        for violation in &mut inner.violations {
+            for text in [&mut violation.path, &mut violation.expected, &mut violation.got] {
+                change(text)?;
+            }
+        }
+        let mut cause = inner.source.as_deref().map(|cause| cause as &(dyn StdError + 'static));
+        let mut changed = false;
+        while let Some(error) = cause {
+            let shown = format!("{error} {error:?}");
+            let mut text = shown.clone();
+            change(&mut text)?;
+            changed |= text != shown;
+            cause = error.source();
+        }
+        if changed {
+            inner.source = None;
+        }
+        Ok(())
+    }
+
     fn inner(&mut self) -> &mut Inner {
         Arc::make_mut(&mut self.0)
     }

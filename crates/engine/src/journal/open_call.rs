@@ -18,11 +18,10 @@ use crate::name::{BatchId, CallId};
 use crate::record::{
     CallRecord, Details, FailedAttempt, IdempotencyKey, Intent, RecordedError, Status,
 };
+use crate::secret::HIDDEN;
 use crate::stage::{output_size, preview_output, preview_value};
 use crate::tool::Tool;
 
-/// What stands in a record in place of a hidden value.
-const HIDDEN: &str = "[hidden]";
 /// How long a call that ran past its deadline waits for its record.
 const LAST_WRITE: Duration = Duration::from_secs(5);
 /// How many failed attempts a record tells of.

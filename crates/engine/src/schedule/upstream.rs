@@ -21,7 +21,7 @@ use budget::Spent;
 
 use crate::error::{Error, ErrorKind};
 use crate::name::TenantId;
-use crate::tool::{Kind, ToolSpec};
+use crate::tool::{Kind, Tool, scoped};
 
 /// Beyond so many tenants, those whose failures no longer count are forgotten.
 const MAX_CIRCUITS: usize = 1_000;
@@ -46,7 +46,8 @@ impl Upstreams {
 
     /// The upstream of a tool: what it names, else its provider, else the tool
     /// itself.
-    pub(crate) fn of(&self, spec: &ToolSpec) -> Arc<Upstream> {
+    pub(crate) fn of(&self, tool: &Tool) -> Arc<Upstream> {
+        let spec = tool.spec();
         let name: Arc<str> = match (&spec.upstream, &spec.provider) {
             (Some(name), _) => name.as_str().into(),
             (None, Some(provider)) => provider.as_str().into(),
@@ -55,7 +56,7 @@ impl Upstreams {
         let remote = spec.upstream.is_some() || !matches!(spec.kind, Kind::Native | Kind::Builtin);
         let mut known = self.known.lock();
         let upstream = known
-            .entry(Arc::clone(&name))
+            .entry(scoped(tool.owner(), Arc::clone(&name)))
             .or_insert_with(|| Arc::new(Upstream::new(name, remote, self.settings)));
         Arc::clone(upstream)
     }

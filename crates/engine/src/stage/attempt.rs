@@ -63,9 +63,13 @@ impl Attempts<'_, '_> {
 }
 
 async fn run_tool(call: &Call) -> Result<Output, Error> {
-    match AssertUnwindSafe(call.tool.executor().execute(call)).catch_unwind().await {
+    let outcome = match AssertUnwindSafe(call.tool.executor().execute(call)).catch_unwind().await {
         Ok(outcome) => outcome,
         Err(panic) => Err(panicked(&*panic)),
+    };
+    match call.veil() {
+        Some(veil) => veil.over(outcome),
+        None => outcome,
     }
 }
 

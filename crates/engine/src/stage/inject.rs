@@ -33,11 +33,6 @@ pub(crate) fn inject(
             FilledBy::Secret => {
                 if let Some(secret) = find_secret(parameter, context) {
                     secrets.push((parameter.name.clone(), secret));
-                } else if parameter.required {
-                    return Err(Error::new(
-                        ErrorKind::CredentialInvalid,
-                        format!("the secret `{}` is not set", parameter.name),
-                    ));
                 }
             }
             FilledBy::Form | FilledBy::Model => {
@@ -51,6 +46,33 @@ pub(crate) fn inject(
         }
     }
     Ok(secrets)
+}
+
+/// Refuses a call that lacks a secret which its tool cannot do without.
+pub(crate) fn require_secrets(
+    tool: &Tool,
+    credential: Option<&str>,
+    has: impl Fn(&str) -> bool,
+) -> Result<(), Error> {
+    let missing = tool.hidden().iter().find(|parameter| {
+        parameter.required && parameter.filled_by == FilledBy::Secret && !has(&parameter.name)
+    });
+    missing.map_or(Ok(()), |parameter| Err(missing_secret(tool, credential, &parameter.name)))
+}
+
+fn missing_secret(tool: &Tool, credential: Option<&str>, field: &str) -> Error {
+    let why = match (&tool.spec().provider, credential) {
+        (None, _) => format!("the secret `{field}` is not set; give it with the call"),
+        (Some(provider), None) => format!(
+            "the provider `{provider}` needs a credential, but its `{field}` is not set; add a \
+             credential with this field for `{provider}`, or give the secret with the call"
+        ),
+        (Some(provider), Some(name)) => format!(
+            "the credential `{name}` of the provider `{provider}` has no `{field}`; add it there, \
+             or choose another credential"
+        ),
+    };
+    Error::new(ErrorKind::CredentialInvalid, why)
 }
 
 /// Refuses a model that sets what is not its own. The value is not repeated.

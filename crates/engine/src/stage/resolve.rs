@@ -3,6 +3,7 @@
 use crate::call::CallRequest;
 use crate::error::{Error, ErrorKind};
 use crate::groups::{Groups, Session};
+use crate::name::TenantId;
 use crate::registry::{Found, Registry};
 
 /// The tool, if it exists and its group is active in the caller's session.
@@ -11,7 +12,10 @@ pub(crate) fn resolve(
     groups: &Groups,
     request: &CallRequest,
 ) -> Result<Found, Error> {
-    let tool = registry.find(&request.tool).ok_or_else(|| unknown(registry, &request.tool))?;
+    let tenant = &request.context.caller.tenant;
+    let tool = registry
+        .find(tenant, &request.tool)
+        .ok_or_else(|| unknown(registry, tenant, &request.tool))?;
     if let Some(group) = &tool.spec().group {
         let session = Session::of(&request.context.caller);
         if !groups.is_active(group, session.as_ref()) {
@@ -24,9 +28,9 @@ pub(crate) fn resolve(
     Ok(tool)
 }
 
-fn unknown(registry: &Registry, name: &str) -> Error {
+fn unknown(registry: &Registry, tenant: &TenantId, name: &str) -> Error {
     const SHOWN: usize = 100;
-    let near = registry.nearest(name);
+    let near = registry.nearest_for(tenant, name);
     let shown: String = name.chars().take(SHOWN).collect();
     let mut detail = shown;
     if !near.is_empty() {

@@ -79,7 +79,7 @@ async fn callbacks_that_panic_or_dawdle_harm_nobody() {
 
 #[test]
 fn events_have_the_documents_json_form() {
-    let body = EventBody::LoadError { source: "x.yaml".into(), error: "bad".into() };
+    let body = EventBody::LoadError { source: "x.yaml".into(), error: "bad".into(), tenant: None };
     let event = Event { sequence: 7, at: jiff::Timestamp::UNIX_EPOCH, body };
     assert_eq!(
         serde_json::to_value(event).unwrap(),

@@ -11,6 +11,7 @@ mod admission;
 mod batch;
 mod cache;
 mod cancel;
+mod credentials;
 mod definition;
 mod durable;
 mod events;
@@ -26,6 +27,6 @@ mod random;
 mod regressions;
 mod reload;
 mod retry;
-
 mod sub_agent;
 mod support;
+mod tenants;

@@ -154,7 +154,7 @@ impl State {
                 demand.agent().map_or(0, |agent| self.agents.get(&self.hasher.hash_one(agent)))
             })
             && within(demand.tool.spec().max_concurrent, &|| {
-                self.tools.get(demand.tool.name().as_str())
+                self.tools.get(&**demand.tool.counted_as())
             })
     }
 
@@ -231,8 +231,8 @@ impl State {
             ticket.add(Ticket::AGENT);
         }
         if let Some(limit) = spec.max_concurrent {
-            let name = demand.tool.name();
-            if !self.tools.add(name.as_str(), cap(limit), || name.shared()) {
+            let name = demand.tool.counted_as();
+            if !self.tools.add(&**name, cap(limit), || Arc::clone(name)) {
                 return false;
             }
             ticket.add(Ticket::TOOL);
@@ -272,7 +272,7 @@ impl State {
             self.agents.remove(&self.hasher.hash_one(agent));
         }
         if ticket.counts(Ticket::TOOL) {
-            self.tools.remove(demand.tool.name().as_str());
+            self.tools.remove(&**demand.tool.counted_as());
         }
     }
 
