@@ -43,6 +43,8 @@ pub struct CallRequest {
 
 #[derive(Clone, Default)]
 pub(crate) struct Rare {
+    /// The id that the call gets, where somebody needs to know it before.
+    pub(crate) id: Option<CallId>,
     pub(crate) retry: Option<RetryPolicy>,
     pub(crate) key: Option<Arc<str>>,
     /// When it ends at the latest, whatever its timeout.
@@ -115,6 +117,14 @@ impl CallRequest {
         self
     }
 
+    /// Sets the call's id, for whoever has to know it before the call ends. Each
+    /// call needs one of its own: [`CallId::at`].
+    #[must_use]
+    pub fn id(mut self, id: CallId) -> Self {
+        self.rare().id = Some(id);
+        self
+    }
+
     /// Lets this token cancel the call.
     #[must_use]
     pub fn cancel_token(mut self, token: CancellationToken) -> Self {
@@ -124,6 +134,10 @@ impl CallRequest {
 
     pub(crate) fn rare(&mut self) -> &mut Rare {
         self.rare.get_or_insert_default()
+    }
+
+    pub(crate) fn own_id(&self) -> Option<CallId> {
+        self.rare.as_ref()?.id
     }
 
     pub(crate) fn own_retry(&self) -> Option<&RetryPolicy> {

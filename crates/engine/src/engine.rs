@@ -306,6 +306,11 @@ impl Engine {
         self.0.running.cancel_call(tenant, id)
     }
 
+    /// Whether a call waits or runs here.
+    pub fn is_under_way(&self, tenant: &TenantId, id: CallId) -> bool {
+        self.0.running.has(tenant, id)
+    }
+
     /// Cancels all calls of a batch that have not ended; returns how many.
     pub fn cancel_batch(&self, tenant: &TenantId, batch: BatchId) -> usize {
         self.0.running.cancel_batch(tenant, batch)

@@ -9,7 +9,7 @@ use clap::builder::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use windlass::Lang;
 
-use crate::commands::{batch, call, calls, check, completion, init, stats, tools};
+use crate::commands::{batch, call, calls, check, completion, init, serve, stats, tools};
 use crate::exit::Exit;
 
 const HEADER: Style = Style::new().bold().underline();
@@ -30,6 +30,7 @@ pub(crate) struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Serve(serve::ServeArgs),
     Call(call::CallArgs),
     Batch(batch::BatchArgs),
     Tools(tools::ToolsArgs),

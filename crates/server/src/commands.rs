@@ -6,5 +6,6 @@ pub(crate) mod calls;
 pub(crate) mod check;
 pub(crate) mod completion;
 pub(crate) mod init;
+pub(crate) mod serve;
 pub(crate) mod stats;
 pub(crate) mod tools;

@@ -19,7 +19,10 @@ mod context;
 mod finish;
 mod follow;
 mod interrupt;
+mod logging;
 mod output;
+
+mod http;
 
 #[allow(dead_code, unused_imports, reason = "the HTTP layer uses what commands do not")]
 mod identity;
@@ -36,7 +39,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use cli::{Cli, Command};
-use commands::{batch, call, calls, check, completion, init, stats, tools};
+use commands::{batch, call, calls, check, completion, init, serve, stats, tools};
 use exit::{Exit, Failure};
 use output::Screen;
 use settings::Settings;
@@ -71,6 +74,7 @@ fn run(global: &cli::Global, command: Command, screen: Screen) -> Result<Exit, F
         Command::Batch(args) => batch::run(&args, settings()?, screen),
         Command::Tools(args) => tools::run(&args, &settings()?, screen),
         Command::Calls(args) => calls::run(args, &settings()?, screen),
+        Command::Serve(args) => serve::run(&args, settings()?, screen),
         Command::Stats(args) => stats::run(&args, &settings()?, screen),
         Command::Check(args) => check::run(&args, &settings()?, screen),
         // These two also work where the settings are broken.

@@ -8,6 +8,7 @@
 mod database;
 mod engine;
 mod file;
+mod server;
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use crate::cli::Global;
 use crate::exit::Failure;
 pub(crate) use database::Database;
 use file::File;
+pub(crate) use server::ServerSettings;
 
 /// The name of the settings file; it marks the root of a project.
 pub(crate) const FILE: &str = "windlass.yaml";
@@ -39,6 +41,8 @@ pub(crate) struct Settings {
     pub(crate) reload: Option<WatchOptions>,
     /// What the engine is built with.
     pub(crate) engine: windlass::Settings,
+    /// How a server listens.
+    pub(crate) server: ServerSettings,
 }
 
 /// A folder of definitions.
@@ -67,6 +71,7 @@ impl Settings {
                 notify: file.watch_for_changes.unwrap_or(false),
             }),
             engine: file.engine,
+            server: ServerSettings::resolve(file.server, base)?,
             file: path,
         })
     }

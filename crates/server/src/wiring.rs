@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use windlass::{Engine, EngineBuilder, Error, Executor, Kind, MemoryStore, RecordStore, ToolSpec};
 use windlass_executors::builtin;
-use windlass_store::SqliteStore;
+use windlass_store::{Documents, MemoryDocuments, SqliteStore};
 #[cfg(feature = "postgres")]
 use windlass_store::{PostgresOptions, PostgresStore, PostgresUrl};
 
 use crate::exit::Failure;
+use crate::http::{Counted, Metrics};
 use crate::output::Screen;
 use crate::settings::{Database, Settings};
 
@@ -34,6 +35,37 @@ pub(crate) fn engine(settings: &Settings, screen: &Screen) -> Result<Engine, Fai
 /// opened or created on disk.
 pub(crate) fn catalogue(settings: &Settings, screen: &Screen) -> Result<Engine, Failure> {
     load(Engine::builder(), settings, screen)
+}
+
+/// The same for a server: what ends is counted.
+pub(crate) async fn serving(
+    settings: &Settings,
+    screen: Screen,
+    metrics: &Arc<Metrics>,
+) -> Result<Engine, Failure> {
+    let metrics = || Arc::clone(metrics);
+    let builder = match &settings.database {
+        Database::Memory => {
+            Engine::builder().store(Counted { store: MemoryStore::new(), metrics: metrics() })
+        }
+        Database::File(path) => {
+            let store = SqliteStore::open(path)?;
+            Engine::builder().store(Counted { store, metrics: metrics() })
+        }
+        #[cfg(feature = "postgres")]
+        Database::Postgres(url) => {
+            let store = postgres(url).await?;
+            Engine::builder().store(Counted { store, metrics: metrics() })
+        }
+    };
+    load(builder, settings, &screen)
+}
+
+/// What a server keeps besides records.
+pub(crate) async fn documents(database: &Database) -> Result<Arc<dyn Documents>, Failure> {
+    Ok(match database {
+        _ => Arc::new(MemoryDocuments::new()),
+    })
 }
 
 /// The records. A database that does not exist yet is not created to be read.
@@ -87,6 +119,16 @@ pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Res
     let runtime = runtime()?;
     let done = runtime.block_on(work);
     // What ignores its cancellation must not keep the program from ending.
+    runtime.shutdown_background();
+    done
+}
+
+/// Runs a server, on all processors.
+pub(crate) fn block_on_all<T>(
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let done = runtime.block_on(work);
     runtime.shutdown_background();
     done
 }

@@ -5,7 +5,10 @@
 //! that two servers never overwrite each other unseen, and whoever wants to know
 //! hears of every change.
 
+mod check;
 mod memory;
+mod news;
+mod sqlite;
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -13,6 +16,12 @@ use tokio::sync::broadcast;
 use windlass::{BoxFuture, Error, TenantId};
 
 pub use memory::MemoryDocuments;
+pub use sqlite::SqliteDocuments;
+
+#[cfg(feature = "postgres")]
+pub(crate) use check::can_be_kept;
+pub(crate) use check::check;
+pub(crate) use news::{News, Origin};
 
 /// Something that is kept.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,7 +34,8 @@ pub struct Document {
     pub alias: Option<String>,
     /// What it says.
     pub body: Value,
-    /// From 1, one more with each change.
+    /// From 1, one more with each change. One that was deleted or has expired,
+    /// and is kept again, begins at 1 again.
     pub version: u64,
     /// When it was last changed.
     pub updated_at: Timestamp,
@@ -33,7 +43,9 @@ pub struct Document {
     pub expires_at: Option<Timestamp>,
 }
 
-/// Something to be kept.
+/// Something to be kept. Its names have at most 1,000 bytes and no zero byte,
+/// and its body at most 127 levels; more is refused. Times are kept to the
+/// microsecond.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Put {
     /// The space.
@@ -68,6 +80,17 @@ pub enum Expect {
     Version(u64),
 }
 
+impl Expect {
+    /// Whether this is expected: a version, or none where nothing is there.
+    pub(crate) fn allows(self, version: Option<u64>) -> bool {
+        match self {
+            Self::Anything => true,
+            Self::Absent => version.is_none(),
+            Self::Version(expected) => version == Some(expected),
+        }
+    }
+}
+
 /// A change that was made by this or another server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
@@ -98,7 +121,7 @@ pub trait Documents: Send + Sync + 'static {
         alias: &'a str,
     ) -> BoxFuture<'a, Result<Option<Document>, Error>>;
 
-    /// Documents of a tenant by id, after this one.
+    /// Documents of a tenant in the order of their ids' bytes, after this one.
     fn list<'a>(
         &'a self,
         space: &'static str,
@@ -112,7 +135,8 @@ pub trait Documents: Send + Sync + 'static {
     fn all<'a>(&'a self, space: &'static str) -> BoxFuture<'a, Result<Vec<Document>, Error>>;
 
     /// Keeps a document for good, if what is there is what was expected. Returns
-    /// the new version; none where it was not.
+    /// the new version; none where it was not, or where another document has the
+    /// alias, whatever was expected. After an error it may be kept or not.
     fn put(&self, put: Put, expect: Expect) -> BoxFuture<'_, Result<Option<u64>, Error>>;
 
     /// Forgets a document; returns whether it was there as expected.
@@ -124,7 +148,9 @@ pub trait Documents: Send + Sync + 'static {
         expect: Expect,
     ) -> BoxFuture<'a, Result<bool, Error>>;
 
-    /// Changes from now on.
+    /// Changes from now on. A document that expires is no change: whoever holds
+    /// one looks at `expires_at`. A receiver that lags behind looks at everything
+    /// again, as for a change with an empty space.
     fn changes(&self) -> broadcast::Receiver<Change>;
 
     /// Keeps events in this order, after all that are kept already.

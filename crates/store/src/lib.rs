@@ -69,10 +69,11 @@ mod schema;
 
 pub use documents::{
     Change, Document, Documents, EventFilter, Expect, KeptEvent, MemoryDocuments, NewEvent, Put,
+    SqliteDocuments,
 };
 pub use options::{Options, Synchronous};
 #[cfg(feature = "postgres")]
-pub use postgres::{PostgresOptions, PostgresStore, PostgresUrl};
+pub use postgres::{PostgresDocuments, PostgresOptions, PostgresStore, PostgresUrl};
 pub use sqlite::SqliteStore;
 
 /// The parts that the benchmark measures the store against: the same rows in

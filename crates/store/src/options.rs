@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Settings of a [`SqliteStore`](crate::SqliteStore).
+/// Settings of a [`SqliteStore`](crate::SqliteStore), and of
+/// [`SqliteDocuments`](crate::SqliteDocuments) beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// How long the writer gathers records before it commits them together.
@@ -29,6 +30,8 @@ pub struct Options {
     /// How long an idempotency key keeps calls one, from the first of them. The
     /// key of a call that still runs is kept in any case.
     pub keep_keys: Duration,
+    /// How many events are kept; older ones go now and then.
+    pub keep_events: u64,
 }
 
 impl Default for Options {
@@ -44,6 +47,7 @@ impl Default for Options {
             max_output_bytes: 64 * 1024 * 1024,
             keep_records: 10_000_000,
             keep_keys: Duration::from_hours(24),
+            keep_events: 100_000,
         }
     }
 }

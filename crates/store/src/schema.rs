@@ -15,8 +15,11 @@ use crate::fault::{storage, unavailable};
 const APPLICATION_ID: i32 = 0x574e_444c;
 
 /// One script for each version; never changed, only added to.
-const MIGRATIONS: &[&str] =
-    &[include_str!("../migrations/0001_calls.sql"), include_str!("../migrations/0002_intents.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../migrations/0001_calls.sql"),
+    include_str!("../migrations/0002_intents.sql"),
+    include_str!("../migrations/0003_documents.sql"),
+];
 
 /// Refuses a file that is no database, is another program's, or was written by
 /// a newer windlass. Changes nothing.

@@ -85,7 +85,7 @@ impl OpenCall {
         let created_at = shared.journal.clock.at(began);
         Self {
             shared,
-            id: CallId::at(created_at),
+            id: request.own_id().unwrap_or_else(|| CallId::at(created_at)),
             call_ref: request.call_ref.clone(),
             tool_name: kept_name(&request.tool),
             caller: Arc::clone(&request.context.caller),

@@ -56,6 +56,10 @@ impl Running {
         Listed { running: Arc::clone(self), id, cancel: entry.cancel.clone() }
     }
 
+    pub(crate) fn has(&self, tenant: &TenantId, id: CallId) -> bool {
+        self.calls.lock().get(&id).is_some_and(|entry| entry.caller.tenant == *tenant)
+    }
+
     pub(crate) fn cancel_call(&self, tenant: &TenantId, id: CallId) -> bool {
         let calls = self.calls.lock();
         let found = calls.get(&id).filter(|entry| entry.caller.tenant == *tenant);

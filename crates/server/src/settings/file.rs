@@ -5,6 +5,7 @@
 //! | (none) | where things are, what is checked, and all of `concurrency` |
 //! | `concurrency` | how many calls run at once; `limits` is the same |
 //! | `bucket_limits` | how many calls of a category run at once |
+//! | `server` | how `windlass serve` listens |
 //! | `retry` | how often a call is tried; a number alone is its `attempts` |
 
 mod tree;
@@ -19,7 +20,9 @@ use crate::exit::Failure;
 use crate::output::nearest;
 use tree::{Entry, Node};
 pub(super) use values::strategy_name;
-use values::{count, factor, flag, span, strategy, text};
+use values::{address, count, factor, flag, names, span, strategy, text};
+
+use super::server::ServerFile;
 
 /// The settings file, read.
 #[derive(Debug, Default)]
@@ -32,9 +35,10 @@ pub(super) struct File {
     pub(super) lang: Option<Lang>,
     /// The engine's defaults, with what the file sets.
     pub(super) engine: windlass::Settings,
+    pub(super) server: ServerFile,
 }
 
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "tools_directory",
     "database",
     "auto_reload",
@@ -48,6 +52,7 @@ const KEYS: [&str; 13] = [
     "concurrency",
     "limits",
     "retry",
+    "server",
 ];
 
 const CONCURRENCY: [&str; 12] = [
@@ -67,6 +72,17 @@ const CONCURRENCY: [&str; 12] = [
 
 const RETRY: [&str; 4] = ["attempts", "backoff", "multiplier", "max_backoff"];
 
+const SERVER: [&str; 8] = [
+    "listen",
+    "hosts",
+    "origins",
+    "tls_certificate",
+    "tls_key",
+    "max_body_bytes",
+    "max_requests",
+    "drain",
+];
+
 /// Where a key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Section {
@@ -74,6 +90,7 @@ enum Section {
     Concurrency,
     Buckets,
     Retry,
+    Server,
 }
 
 impl Section {
@@ -82,6 +99,7 @@ impl Section {
         match (self, key) {
             (Self::Top, "concurrency" | "limits") => Some(Self::Concurrency),
             (Self::Top, "retry") => Some(Self::Retry),
+            (Self::Top, "server") => Some(Self::Server),
             (Self::Top | Self::Concurrency, "bucket_limits") => Some(Self::Buckets),
             _ => None,
         }
@@ -93,6 +111,7 @@ impl Section {
             Self::Top => Some(KEYS.iter().chain(&CONCURRENCY).copied().collect()),
             Self::Concurrency => Some(CONCURRENCY.to_vec()),
             Self::Retry => Some(RETRY.to_vec()),
+            Self::Server => Some(SERVER.to_vec()),
             Self::Buckets => None,
         }
     }
@@ -104,6 +123,7 @@ impl Section {
             Self::Top | Self::Concurrency => key.to_owned(),
             Self::Buckets => format!("bucket_limits.{key}"),
             Self::Retry => format!("retry.{key}"),
+            Self::Server => format!("server.{key}"),
         }
     }
 }
@@ -165,6 +185,16 @@ impl File {
             "retry" | "retry.attempts" => engine.retry.attempts = count(name, value, 1)?,
             "retry.backoff" => engine.retry.backoff = span(name, value)?,
             "retry.multiplier" => engine.retry.multiplier = factor(name, value)?,
+            "server.listen" => self.server.listen = Some(address(name, value)?),
+            "server.hosts" => self.server.hosts = names(name, value)?,
+            "server.origins" => self.server.origins = names(name, value)?,
+            "server.tls_certificate" => {
+                self.server.tls_certificate = Some(text(name, value)?.into());
+            }
+            "server.tls_key" => self.server.tls_key = Some(text(name, value)?.into()),
+            "server.max_body_bytes" => self.server.max_body_bytes = Some(count(name, value, 1)?),
+            "server.max_requests" => self.server.max_requests = Some(count(name, value, 1)?),
+            "server.drain" => self.server.drain = Some(span(name, value)?),
             "retry.max_backoff" => engine.retry.max_backoff = span(name, value)?,
             _ => return Err(format!("`{name}` takes keys of its own: {}", inside(name))),
         }
@@ -225,6 +255,7 @@ fn inside(section: &str) -> String {
     match section {
         "bucket_limits" => "{http: 5, ai: 2}".to_owned(),
         "retry" => RETRY.join(", "),
+        "server" => SERVER.join(", "),
         _ => CONCURRENCY.join(", "),
     }
 }

@@ -8,18 +8,21 @@ use parking_lot::Mutex;
 use tokio::sync::{broadcast, watch};
 use windlass::{BoxFuture, Error, TenantId};
 
-use super::{Change, Document, Documents, EventFilter, Expect, KeptEvent, NewEvent, Put};
+use super::{
+    Change, Document, Documents, EventFilter, Expect, KeptEvent, NewEvent, News, Put, check,
+};
 
-/// How many changes a slow listener may be behind.
-const CHANGES: usize = 256;
 /// How many events are kept.
 const EVENTS: usize = 10_000;
+
+/// After how many changes expired documents are looked for.
+const SWEEP: u64 = 256;
 
 /// Documents without a database.
 pub struct MemoryDocuments {
     state: Mutex<State>,
-    changes: broadcast::Sender<Change>,
-    newest: watch::Sender<u64>,
+    news: News,
+    keep_events: usize,
 }
 
 #[derive(Default)]
@@ -28,22 +31,19 @@ struct State {
     documents: BTreeMap<(&'static str, TenantId, String), Document>,
     events: VecDeque<KeptEvent>,
     position: u64,
+    puts: u64,
 }
 
 impl MemoryDocuments {
     /// Nothing yet.
     pub fn new() -> Self {
-        Self {
-            state: Mutex::default(),
-            changes: broadcast::Sender::new(CHANGES),
-            newest: watch::Sender::new(0),
-        }
+        Self::with_events(EVENTS)
     }
 
-    fn tell(&self, space: &str, tenant: &TenantId, id: &str) {
-        let (space, id) = (space.to_owned(), id.to_owned());
-        // Nobody may listen.
-        let _ = self.changes.send(Change { space, tenant: tenant.clone(), id });
+    /// Keeps at most so many events, and at least one.
+    pub fn with_events(keep_events: usize) -> Self {
+        let keep_events = keep_events.max(1);
+        Self { state: Mutex::default(), news: News::after(0), keep_events }
     }
 }
 
@@ -62,17 +62,23 @@ impl State {
         self.documents.get(key).filter(|document| lives(document)).map(|document| document.version)
     }
 
-    fn has_alias(&self, space: &str, alias: &str) -> bool {
-        self.documents.iter().any(|((own, ..), document)| {
-            *own == space && document.alias.as_deref() == Some(alias) && lives(document)
-        })
+    /// Whether another document has the alias.
+    fn is_taken(&self, put: &Put) -> bool {
+        let is_other = |tenant: &TenantId, id: &str| *tenant != put.tenant || id != put.id;
+        put.alias.is_some()
+            && self.documents.iter().any(|((space, tenant, id), document)| {
+                *space == put.space
+                    && document.alias == put.alias
+                    && is_other(tenant, id)
+                    && lives(document)
+            })
     }
 
-    fn allows(&self, key: &(&'static str, TenantId, String), expect: Expect) -> bool {
-        match expect {
-            Expect::Anything => true,
-            Expect::Absent => self.version(key).is_none(),
-            Expect::Version(version) => self.version(key) == Some(version),
+    /// Lets expired documents go now and then.
+    fn sweep(&mut self) {
+        self.puts += 1;
+        if self.puts.is_multiple_of(SWEEP) {
+            self.documents.retain(|_, document| lives(document));
         }
     }
 }
@@ -134,17 +140,20 @@ impl Documents for MemoryDocuments {
     }
 
     fn put(&self, put: Put, expect: Expect) -> BoxFuture<'_, Result<Option<u64>, Error>> {
+        if let Err(error) = check(&put) {
+            return Box::pin(ready(Err(error)));
+        }
         let mut state = self.state.lock();
+        state.sweep();
         let key = (put.space, put.tenant.clone(), put.id.clone());
-        let taken = put.alias.as_deref().is_some_and(|alias| state.has_alias(put.space, alias));
-        if !state.allows(&key, expect) || expect == Expect::Absent && taken {
+        let before = state.version(&key);
+        if !expect.allows(before) || state.is_taken(&put) {
             return Box::pin(ready(Ok(None)));
         }
-        let version = state.documents.get(&key).map_or(1, |document| document.version + 1);
-        let (tenant, id) = (put.tenant.clone(), put.id.clone());
+        let version = before.map_or(1, |version| version + 1);
         let document = Document {
-            tenant: put.tenant,
-            id: put.id,
+            tenant: put.tenant.clone(),
+            id: put.id.clone(),
             alias: put.alias,
             body: put.body,
             version,
@@ -153,7 +162,7 @@ impl Documents for MemoryDocuments {
         };
         state.documents.insert(key, document);
         drop(state);
-        self.tell(put.space, &tenant, &id);
+        self.news.changed(put.space, &put.tenant, &put.id);
         Box::pin(ready(Ok(Some(version))))
     }
 
@@ -166,19 +175,20 @@ impl Documents for MemoryDocuments {
     ) -> BoxFuture<'a, Result<bool, Error>> {
         let mut state = self.state.lock();
         let key = (space, tenant.clone(), id.to_owned());
-        let gone = state.version(&key).is_some() && state.allows(&key, expect);
+        let before = state.version(&key);
+        let gone = before.is_some() && expect.allows(before);
         if gone {
             state.documents.remove(&key);
         }
         drop(state);
         if gone {
-            self.tell(space, tenant, id);
+            self.news.changed(space, tenant, id);
         }
         Box::pin(ready(Ok(gone)))
     }
 
     fn changes(&self) -> broadcast::Receiver<Change> {
-        self.changes.subscribe()
+        self.news.changes()
     }
 
     fn append_events(&self, events: Vec<NewEvent>) -> BoxFuture<'_, Result<(), Error>> {
@@ -187,13 +197,13 @@ impl Documents for MemoryDocuments {
             state.position += 1;
             let position = state.position;
             state.events.push_back(KeptEvent { position, event });
-            if state.events.len() > EVENTS {
+            if state.events.len() > self.keep_events {
                 state.events.pop_front();
             }
         }
         let newest = state.position;
         drop(state);
-        self.newest.send_replace(newest);
+        self.news.events_until(newest);
         Box::pin(ready(Ok(())))
     }
 
@@ -216,6 +226,6 @@ impl Documents for MemoryDocuments {
     }
 
     fn new_events(&self) -> watch::Receiver<u64> {
-        self.newest.subscribe()
+        self.news.new_events()
     }
 }

@@ -1,10 +1,12 @@
 //! Opens connections: the one that writes and those that read.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
-use tokio_postgres::{Client, Config, NoTls};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Notification};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use windlass::Error;
 
@@ -58,6 +60,27 @@ impl Target {
         Ok(client)
     }
 
+    /// A connection that hears what others say on the channels it listens to.
+    pub(crate) async fn listener(
+        &self,
+        hear: impl FnMut(Notification) + Send + 'static,
+    ) -> Result<Client, Fault> {
+        let client = match &self.tls {
+            Some(tls) => {
+                let (client, connection) = self.config.connect(tls.clone()).await?;
+                drop(tokio::spawn(drive(connection, hear)));
+                client
+            }
+            None => {
+                let (client, connection) = self.config.connect(NoTls).await?;
+                drop(tokio::spawn(drive(connection, hear)));
+                client
+            }
+        };
+        client.batch_execute(&self.session).await?;
+        Ok(client)
+    }
+
     /// The connection itself is driven by a task, which ends when the client
     /// is dropped or the server goes away.
     async fn open(&self) -> Result<Client, tokio_postgres::Error> {
@@ -72,6 +95,19 @@ impl Target {
                 drop(tokio::spawn(connection));
                 Ok(client)
             }
+        }
+    }
+}
+
+/// Drives a connection until it ends, and hands over what it hears.
+async fn drive<S, T>(mut connection: Connection<S, T>, mut hear: impl FnMut(Notification))
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+        if let AsyncMessage::Notification(notification) = message {
+            hear(notification);
         }
     }
 }

@@ -12,6 +12,8 @@
 mod options;
 mod url;
 
+mod documents;
+
 mod queue;
 mod writer;
 
@@ -40,6 +42,7 @@ use windlass::{
     RecordPage, RecordStore, Statistics, Summary, TenantId,
 };
 
+pub use documents::PostgresDocuments;
 pub use options::PostgresOptions;
 pub use url::PostgresUrl;
 

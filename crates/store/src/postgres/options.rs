@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Settings of a [`PostgresStore`](crate::PostgresStore).
+/// Settings of a [`PostgresStore`](crate::PostgresStore), and of
+/// [`PostgresDocuments`](crate::PostgresDocuments) beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostgresOptions {
     /// How long the writer gathers records before it commits them together.
@@ -28,6 +29,8 @@ pub struct PostgresOptions {
     pub keep_outputs_bytes: u64,
     /// The size of one kept output; a larger one is refused.
     pub max_output_bytes: u64,
+    /// How many events are kept; older ones go now and then.
+    pub keep_events: u64,
 }
 
 impl Default for PostgresOptions {
@@ -43,6 +46,7 @@ impl Default for PostgresOptions {
             keep_keys: Duration::from_secs(24 * 60 * 60),
             keep_outputs_bytes: 256 * 1024 * 1024,
             max_output_bytes: 64 * 1024 * 1024,
+            keep_events: 100_000,
         }
     }
 }

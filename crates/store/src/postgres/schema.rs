@@ -11,7 +11,10 @@ use windlass::Error;
 use super::fault::{Fault, unavailable};
 
 /// One script for each version; never changed, only added to.
-const MIGRATIONS: &[&str] = &[include_str!("../../migrations/postgres/0001_calls.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../../migrations/postgres/0001_calls.sql"),
+    include_str!("../../migrations/postgres/0002_documents.sql"),
+];
 
 /// Whoever changes the schema holds this advisory lock: `WNDLASS`.
 const LOCK: i64 = 0x0057_4e44_4c41_5353;

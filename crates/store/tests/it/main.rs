@@ -1,7 +1,7 @@
 //! Tests of the record stores.
 //!
-//! `contract` and `contract_intents` hold what every store must do and run
-//! against each of them; the other modules hold what only a store on a disk, or
+//! `contract`, `contract_intents`, `documents` and `documents_events` hold what
+//! every store must do and run against each of them; the other modules hold what only a store on a disk, or
 //! behind a network, can do wrong.
 
 #![allow(
@@ -36,11 +36,36 @@ macro_rules! contract {
     };
 }
 
+/// Runs each test against each place for documents.
+macro_rules! documents_contract {
+    ($($test:ident)*) => {
+        mod memory {
+            $(#[tokio::test] async fn $test() {
+                super::$test(&crate::documents_place::Place::memory()).await;
+            })*
+        }
+        mod sqlite {
+            $(#[tokio::test] async fn $test() {
+                super::$test(&crate::documents_place::Place::sqlite()).await;
+            })*
+        }
+        mod postgres {
+            $(#[tokio::test] async fn $test() {
+                super::$test(&crate::documents_place::Place::postgres().await).await;
+            })*
+        }
+    };
+}
+
 mod chaos;
 mod contract;
 mod contract_intents;
 mod crash;
 mod disk;
+mod documents;
+mod documents_events;
+mod documents_outage;
+mod documents_place;
 mod engine;
 mod full_disk;
 mod intents;

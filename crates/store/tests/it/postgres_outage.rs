@@ -15,7 +15,7 @@ fn tenant() -> TenantId {
 }
 
 /// A server that the test may stop.
-async fn server() -> (Cluster, Database) {
+pub(crate) async fn server() -> (Cluster, Database) {
     let programs = cluster::programs().expect("run `cargo xtask test`, which installs PostgreSQL");
     let cluster = Cluster::start(&programs).unwrap();
     let database = Database::on(cluster.url()).await;

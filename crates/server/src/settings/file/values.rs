@@ -1,5 +1,6 @@
 //! What a value may be, and what to say where it is something else.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use windlass::{Strategy, duration};
@@ -36,6 +37,17 @@ pub(super) fn span(key: &str, value: &str) -> Result<Duration, String> {
 pub(super) fn factor(key: &str, value: &str) -> Result<f64, String> {
     let number: Option<f64> = value.parse().ok().filter(|number| (1.0..=1000.0).contains(number));
     number.ok_or_else(|| format!("`{key}` is a number from 1 to 1000, found `{value}`"))
+}
+
+pub(super) fn address(key: &str, value: &str) -> Result<SocketAddr, String> {
+    let example = "an address with a port, such as 127.0.0.1:7700";
+    value.parse().map_err(|_| format!("`{key}` is {example}, found `{value}`"))
+}
+
+/// Names with commas in between.
+pub(super) fn names(key: &str, value: &str) -> Result<Vec<String>, String> {
+    let names = value.split(',').map(str::trim).filter(|name| !name.is_empty());
+    text(key, value).map(|_| names.map(str::to_owned).collect())
 }
 
 pub(super) fn strategy(key: &str, value: &str) -> Result<Strategy, String> {

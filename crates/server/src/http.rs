@@ -1,0 +1,98 @@
+//! The HTTP API.
+//!
+//! ```text
+//! connection ─ listen ─► limits, names, origins ─ auth ─► a row of the table ─► Engine
+//!                                                              │
+//!                                    openapi ◄─ operation ─────┘
+//! ```
+
+mod app;
+mod auth;
+mod batches;
+mod calls;
+mod context;
+mod events;
+mod extract;
+mod health;
+mod hub;
+mod listen;
+mod metrics;
+mod openapi;
+mod operate;
+mod operation;
+mod problem;
+mod stream;
+mod tools;
+mod view;
+
+use std::sync::Arc;
+
+use axum::{Extension, Router};
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
+
+pub(crate) use app::{App, HttpSettings};
+pub(crate) use calls::CANCELS;
+use health::Documentation;
+pub(crate) use hub::Hub;
+pub(crate) use listen::{Listener, Tls};
+pub(crate) use metrics::{Counted, Metrics};
+use operation::{Operation, tagged};
+use problem::Problem;
+
+/// Answers that are smaller are not worth it.
+const COMPRESS_FROM: u64 = 1024;
+
+/// All routes.
+fn rows() -> Vec<Operation> {
+    tagged("tools", tools::rows())
+        .chain(tagged("calls", calls::rows()))
+        .chain(tagged("batches", batches::rows()))
+        .chain(tagged("operation", operate::rows()))
+        .chain(tagged("events", events::rows()))
+        .chain(tagged("health", health::rows()))
+        .collect()
+}
+
+/// Everything that the server answers.
+pub(crate) fn router(app: &Arc<App>) -> Router {
+    let rows = rows();
+    let documentation = Documentation::new(&rows);
+    let compress = SizeAbove::new(COMPRESS_FROM).and(NotForContentType::SSE);
+    operation::router(rows, app)
+        .layer(Extension(documentation))
+        .fallback(async || Problem::not_found("route").into_response())
+        .method_not_allowed_fallback(async || {
+            let why = "this route does not take this method";
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", why).into_response()
+        })
+        .layer(DefaultBodyLimit::max(app.settings.max_body_bytes))
+        .layer(CompressionLayer::new().compress_when(compress))
+        .layer(from_fn_with_state(Arc::clone(app), auth::check_origin))
+        .layer(from_fn(request_id))
+        .with_state(Arc::clone(app))
+}
+
+/// Gives every answer the id of its request, so that people can talk about it.
+async fn request_id(request: Request, next: Next) -> Response {
+    let given = request.headers().get("x-request-id").filter(|id| id.len() <= 128).cloned();
+    let mut response = next.run(request).await;
+    let id = given.or_else(|| {
+        let id = windlass::CallId::at(jiff::Timestamp::now()).to_string();
+        axum::http::HeaderValue::from_str(&id).ok()
+    });
+    if let Some(id) = id {
+        response.headers_mut().insert("x-request-id", id);
+    }
+    response
+}
+
+/// The document as text, for those who generate clients.
+pub(crate) fn document() -> String {
+    let document = openapi::document(&rows());
+    serde_json::to_string_pretty(&document).unwrap_or_default()
+}

@@ -1,0 +1,57 @@
+//! What all handlers share.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use windlass::{Engine, Lang};
+use windlass_store::Documents;
+
+use super::hub::Hub;
+use super::metrics::Metrics;
+use crate::identity::Keys;
+
+/// The server.
+pub(crate) struct App {
+    pub(crate) engine: Engine,
+    pub(crate) documents: Arc<dyn Documents>,
+    pub(crate) keys: Keys,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) settings: HttpSettings,
+    /// The language of what models read.
+    pub(crate) lang: Lang,
+    /// Cancelled when the server is to end: no new calls, streams close.
+    pub(crate) draining: CancellationToken,
+    /// Calls that go on without the request that began them.
+    pub(crate) tasks: TaskTracker,
+    pub(crate) started: Instant,
+}
+
+/// How the server deals with requests.
+#[derive(Clone, Debug)]
+pub(crate) struct HttpSettings {
+    /// Names that a request may be for, besides addresses and this machine.
+    pub(crate) hosts: Vec<String>,
+    /// Web pages of these origins may use the API, besides our own.
+    pub(crate) origins: Vec<String>,
+    /// The largest body of a request.
+    pub(crate) max_body_bytes: usize,
+    /// How many requests are worked on at once; one more is refused at once.
+    pub(crate) max_requests: usize,
+    /// How long the calls that run may go on when the server is to end.
+    pub(crate) drain: Duration,
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        Self {
+            hosts: Vec::new(),
+            origins: Vec::new(),
+            max_body_bytes: 4 * 1024 * 1024,
+            max_requests: 4096,
+            drain: Duration::from_secs(30),
+        }
+    }
+}

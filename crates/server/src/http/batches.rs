@@ -1,0 +1,128 @@
+//! Batches: several calls of one turn.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use windlass::{Batch, BatchId};
+
+use super::app::App;
+use super::calls::wants_events;
+use super::context::CallBody;
+use super::extract::{Body, Name, Who};
+use super::operation::{EVENTS, Operation};
+use super::problem::Problem;
+use super::stream::{self, Results};
+use super::view::{self, ResultDoc};
+use crate::identity::Action;
+
+/// More calls than anybody's batch has: they would be refused one by one.
+const MAX_CALLS: usize = 1_000;
+
+pub(crate) fn rows() -> Vec<Operation> {
+    vec![
+        Operation::post("/v1/batches", "run_batch", run)
+            .may(Action::CallTools, "Run the calls of a turn together")
+            .details(
+                "Calls that only look run together, a call that changes something runs alone or \
+                 beside those that write something else. There is one result for each call, in \
+                 the order of the calls; a failure touches no other. With `Accept: \
+                 text/event-stream` the answer is a stream: `tool_queued`, `tool_started`, \
+                 `tool_completed`, `tool_error`, `queue_drained` as they happen, then `results`.",
+            )
+            .body::<BatchBody>()
+            .answer::<ResultsDoc>(200, "The results, in the order of the calls")
+            .answer_as(200, "The results, in the order of the calls", EVENTS, None),
+        Operation::post("/v1/batches/{batch_id}/cancel", "cancel_batch", cancel)
+            .may(Action::CallTools, "Cancel all calls of a batch that have not ended")
+            .answer::<CancelledBatch>(200, "How many were cancelled"),
+    ]
+}
+
+/// Calls that are asked for together.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BatchBody {
+    /// The calls.
+    #[schemars(length(max = 1000))]
+    calls: Vec<CallBody>,
+    /// Whether calls may run together at all; they may if nobody says otherwise.
+    #[serde(default = "yes")]
+    parallel: bool,
+    /// The conversation of those calls that name none.
+    #[serde(default)]
+    conversation_id: Option<String>,
+    /// The caller of those calls that name none.
+    #[serde(default)]
+    caller_id: Option<String>,
+    /// The person of those calls that name none.
+    #[serde(default)]
+    user_id: Option<String>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// The results of a batch.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "BatchResults")]
+pub(crate) struct ResultsDoc {
+    /// The batch.
+    batch_id: String,
+    /// One result for each call, in order.
+    results: Vec<ResultDoc>,
+}
+
+/// What was cancelled.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct CancelledBatch {
+    /// How many calls.
+    cancelled: usize,
+}
+
+impl BatchBody {
+    fn read(self, who: &crate::identity::Identity) -> Result<Batch, Problem> {
+        if self.calls.len() > MAX_CALLS {
+            let why = format!("at most {MAX_CALLS} calls, these are {}", self.calls.len());
+            return Err(Problem::bad("the batch is too large").at("/calls", why));
+        }
+        let mut requests = Vec::with_capacity(self.calls.len());
+        for (at, mut call) in self.calls.into_iter().enumerate() {
+            call.conversation_id = call.conversation_id.or_else(|| self.conversation_id.clone());
+            call.caller_id = call.caller_id.or_else(|| self.caller_id.clone());
+            call.user_id = call.user_id.or_else(|| self.user_id.clone());
+            requests.push(call.request(who.tenant.clone(), &format!("/calls/{at}"))?);
+        }
+        Ok(Batch::new(requests).parallel(self.parallel))
+    }
+}
+
+async fn run(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    headers: HeaderMap,
+    Body(body): Body<BatchBody>,
+) -> Result<Response, Problem> {
+    app.refuse_while_draining()?;
+    let batch = body.read(&who)?;
+    if wants_events(&headers) {
+        return Ok(stream::batch(&app, batch));
+    }
+    let id = batch.id();
+    let results = app.engine.call_batch(batch).await;
+    Ok(view::ok(&Results::new(id, &results, &app)))
+}
+
+async fn cancel(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    name: Name,
+) -> Result<Response, Problem> {
+    let id: BatchId = name.id("batch")?;
+    let cancelled = app.engine.cancel_batch(&who.tenant, id);
+    Ok(view::ok(&CancelledBatch { cancelled }))
+}

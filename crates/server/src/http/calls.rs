@@ -1,0 +1,323 @@
+//! Calls: run one, now or in the background; look at it; cancel it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+use windlass::{CallId, CallRequest, PageRequest, RecordFilter, TenantId};
+use windlass_store::{Expect, Put};
+
+use super::app::App;
+use super::context::{CallBody, Span};
+use super::extract::{Body, Name, Query, Who};
+use super::operation::{EVENTS, Operation};
+use super::problem::Problem;
+use super::stream;
+use super::view::{self, ResultDoc};
+use crate::identity::Action;
+
+/// Calls that run in the background, so that every server knows of them.
+pub(crate) const PENDING: &str = "pending_calls";
+/// Calls that are to be cancelled, wherever they run.
+pub(crate) const CANCELS: &str = "cancels";
+/// How long a cancel waits to be heard.
+const CANCEL_LIFE: Duration = Duration::from_secs(60);
+/// How long a call may be known after the longest time that it may take.
+const PENDING_GRACE: Duration = Duration::from_secs(300);
+/// The longest time that somebody waits for a call that runs elsewhere.
+const MAX_WAIT: Duration = Duration::from_secs(60);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+pub(crate) fn rows() -> Vec<Operation> {
+    vec![
+        Operation::post("/v1/calls", "run_call", run)
+            .may(Action::CallTools, "Run a call")
+            .details(
+                "Looks the tool up, checks the arguments, runs it and answers with its one \
+                 result. A tool that fails is a result, too: 200 with `is_success: false`, and a \
+                 text for the model in `feedback`. With `Accept: text/event-stream` the answer \
+                 is a stream of `progress` events and one `result`; with `Prefer: \
+                 respond-async` it is 202 at once, and the result is fetched later.",
+            )
+            .header("Prefer", "`respond-async`: answer at once, run in the background")
+            .header("Idempotency-Key", "the same as `idempotency_key` in the body")
+            .body::<CallBody>()
+            .answer::<ResultDoc>(200, "The result of the call")
+            .answer_as(200, "The result of the call", EVENTS, None)
+            .answer::<Accepted>(202, "The call runs in the background"),
+        Operation::get("/v1/calls", "list_calls", list)
+            .may(Action::ReadCalls, "List the records of calls, newest first")
+            .query::<ListQuery>()
+            .answer::<RecordsDoc>(200, "A page of records"),
+        Operation::get("/v1/calls/{call_id}", "get_call", get)
+            .may(Action::ReadCalls, "Get the record of a call, or that it still runs")
+            .query::<GetQuery>()
+            .answer::<RecordDoc>(200, "The record; `status` is `running` while it runs"),
+        Operation::post("/v1/calls/{call_id}/cancel", "cancel_call", cancel)
+            .may(Action::CallTools, "Cancel a call that has not ended")
+            .details("What it did until then stays done. A call that has ended keeps its result.")
+            .answer::<Cancelled>(200, "Whether there was something to cancel"),
+        Operation::post("/v1/conversations/{conversation_id}/cancel", "cancel_conversation", stop)
+            .may(Action::CallTools, "Cancel all calls of a conversation that have not ended")
+            .answer::<Cancelled>(200, "How many were cancelled here"),
+    ]
+}
+
+/// A call that runs in the background.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Accepted {
+    /// The call's id.
+    pub(crate) call_id: String,
+    /// `running`.
+    pub(crate) status: &'static str,
+}
+
+/// What was cancelled.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Cancelled {
+    /// How many calls.
+    cancelled: usize,
+}
+
+async fn run(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    headers: HeaderMap,
+    Body(mut body): Body<CallBody>,
+) -> Result<Response, Problem> {
+    app.refuse_while_draining()?;
+    if let Some(key) = headers.get("idempotency-key") {
+        let key = key.to_str().map_err(|_| {
+            Problem::bad("a header is wrong").at("Idempotency-Key", "must be printable text")
+        })?;
+        body.idempotency_key.get_or_insert_with(|| key.to_owned());
+    }
+    let request = body.request(who.tenant.clone(), "")?;
+    if wants_events(&headers) {
+        return Ok(stream::call(&app, request));
+    }
+    if prefers_async(&headers) {
+        return begin(&app, who.tenant, request).await;
+    }
+    let result = app.engine.call(request).await;
+    Ok(view::answer(&result, app.lang))
+}
+
+/// Whether whoever asks wants to follow what happens.
+pub(crate) fn wants_events(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    accept.is_some_and(|accept| accept.contains(EVENTS))
+}
+
+fn prefers_async(headers: &HeaderMap) -> bool {
+    headers
+        .get_all("prefer")
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .any(|value| value.split(',').any(|wish| wish.trim().eq_ignore_ascii_case("respond-async")))
+}
+
+/// Runs a call in the background. That it runs is known to all servers before
+/// its id is given out.
+async fn begin(
+    app: &Arc<App>,
+    tenant: TenantId,
+    request: CallRequest,
+) -> Result<Response, Problem> {
+    let id = CallId::at(Timestamp::now());
+    let mut put = Put::new(PENDING, tenant.clone(), id.to_string(), json!({}));
+    put.expires_at = Timestamp::now().checked_add(windlass::duration::MAX + PENDING_GRACE).ok();
+    app.documents.put(put, Expect::Anything).await?;
+    let own = Arc::clone(app);
+    app.tasks.spawn(async move {
+        own.engine.call(request.id(id)).await;
+        // The record says from now on what became of it.
+        let flushed = own.engine.records().flush().await;
+        let name = id.to_string();
+        let gone = own.documents.delete(PENDING, &tenant, &name, Expect::Anything).await;
+        if let Err(error) = flushed.and(gone.map(drop)) {
+            tracing::warn!(%error, call = %id, "a background call may be shown as running");
+        }
+    });
+    let accepted = Accepted { call_id: id.to_string(), status: "running" };
+    let mut response = view::with_status(StatusCode::ACCEPTED, &accepted);
+    let headers = response.headers_mut();
+    if let Ok(place) = HeaderValue::from_str(&format!("/v1/calls/{id}")) {
+        headers.insert(header::LOCATION, place);
+    }
+    headers.insert("preference-applied", HeaderValue::from_static("respond-async"));
+    Ok(response)
+}
+
+/// Which records.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListQuery {
+    /// Of this conversation.
+    conversation_id: Option<String>,
+    /// Of this tool.
+    tool: Option<String>,
+    /// Of this caller.
+    caller_id: Option<String>,
+    /// That ended so: succeeded, failed, refused, timed_out, cancelled or
+    /// interrupted.
+    status: Option<String>,
+    /// That came at this time or later: a time such as 2026-01-31T12:00:00Z.
+    since: Option<String>,
+    /// That came before this time.
+    until: Option<String>,
+    /// How many at the most.
+    #[schemars(range(min = 1, max = 1000))]
+    limit: Option<usize>,
+    /// The `next` of the page before.
+    cursor: Option<String>,
+}
+
+/// A page of records.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RecordPage")]
+pub(crate) struct RecordsDoc {
+    /// The records, newest first.
+    records: Vec<RecordDoc>,
+    /// Where the next page begins; none on the last.
+    next: Option<String>,
+}
+
+/// The record of a call.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "CallRecord")]
+pub(crate) struct RecordDoc {
+    /// The call's id.
+    id: String,
+    /// `running`, or how it ended.
+    status: String,
+    /// What else is known of it.
+    #[serde(flatten)]
+    more: serde_json::Map<String, Value>,
+}
+
+fn time(name: &str, text: Option<&str>) -> Result<Option<Timestamp>, Problem> {
+    let read = |text: &str| {
+        text.parse::<Timestamp>()
+            .map_err(|error| Problem::bad("a time is wrong").at(name, error.to_string()))
+    };
+    text.map(read).transpose()
+}
+
+impl ListQuery {
+    fn read(self) -> Result<(RecordFilter, PageRequest), Problem> {
+        let status = self.status.map(|status| {
+            status
+                .parse()
+                .map_err(|why: String| Problem::bad("a filter is wrong").at("status", why))
+        });
+        let after = self.cursor.map(|cursor| {
+            let wrong = || Problem::bad("a cursor is wrong").at("cursor", "take it from `next`");
+            cursor.parse::<CallId>().map_err(|_| wrong())
+        });
+        let limit = self.limit.unwrap_or(50);
+        if !(1..=PageRequest::MAX).contains(&limit) {
+            return Err(Problem::bad("a limit is wrong").at("limit", "1 to 1000"));
+        }
+        let filter = RecordFilter {
+            conversation: self.conversation_id,
+            tool: self.tool,
+            caller_id: self.caller_id,
+            status: status.transpose()?,
+            since: time("since", self.since.as_deref())?,
+            until: time("until", self.until.as_deref())?,
+        };
+        Ok((filter, PageRequest { limit, after: after.transpose()? }))
+    }
+}
+
+async fn list(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Query(query): Query<ListQuery>,
+) -> Result<Response, Problem> {
+    let (filter, page) = query.read()?;
+    let page = app.engine.records().query(&who.tenant, &filter, page).await?;
+    Ok(view::ok(&page))
+}
+
+/// How long to wait.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GetQuery {
+    /// Wait up to this long for a call that still runs: `10s`, at most 60s.
+    wait: Option<String>,
+}
+
+async fn get(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    name: Name,
+    Query(query): Query<GetQuery>,
+) -> Result<Response, Problem> {
+    let id: CallId = name.id("call")?;
+    let wait = query.wait.map(|wait| Span::Text(wait).read("wait")).transpose()?;
+    let until = Instant::now() + wait.unwrap_or_default().min(MAX_WAIT);
+    loop {
+        if let Some(record) = app.engine.records().get(&who.tenant, id).await? {
+            return Ok(view::ok(&record));
+        }
+        let runs = app.engine.is_under_way(&who.tenant, id)
+            || app.documents.get(PENDING, &who.tenant, &name.0).await?.is_some();
+        if !runs {
+            // It may have ended between the two questions.
+            let record = app.engine.records().get(&who.tenant, id).await?;
+            let record = record.ok_or_else(|| Problem::not_found("call"))?;
+            return Ok(view::ok(&record));
+        }
+        if Instant::now() >= until || app.draining.is_cancelled() {
+            return Ok(view::ok(&json!({"id": id, "status": "running"})));
+        }
+        sleep(LOOK_AGAIN).await;
+    }
+}
+
+async fn cancel(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    name: Name,
+) -> Result<Response, Problem> {
+    let id: CallId = name.id("call")?;
+    if app.engine.cancel_call(&who.tenant, id) {
+        return Ok(view::ok(&Cancelled { cancelled: 1 }));
+    }
+    if app.documents.get(PENDING, &who.tenant, &name.0).await?.is_some() {
+        let mut put = Put::new(CANCELS, who.tenant, id.to_string(), json!({}));
+        put.expires_at = Timestamp::now().checked_add(CANCEL_LIFE).ok();
+        app.documents.put(put, Expect::Anything).await?;
+        return Ok(view::ok(&Cancelled { cancelled: 1 }));
+    }
+    match app.engine.records().get(&who.tenant, id).await? {
+        Some(_) => Ok(view::ok(&Cancelled { cancelled: 0 })),
+        None => Err(Problem::not_found("call")),
+    }
+}
+
+async fn stop(State(app): State<Arc<App>>, Who(who): Who, Name(conversation): Name) -> Response {
+    let cancelled = app.engine.cancel_conversation(&who.tenant, &conversation);
+    view::ok(&Cancelled { cancelled }).into_response()
+}
+
+impl App {
+    /// A server that is about to end takes no new calls.
+    pub(crate) fn refuse_while_draining(&self) -> Result<(), Problem> {
+        if !self.draining.is_cancelled() {
+            return Ok(());
+        }
+        let why = "this server is about to end and takes no new calls";
+        Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "draining", why)
+            .retry_after(Some(Duration::from_secs(1))))
+    }
+}

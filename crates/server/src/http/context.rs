@@ -1,0 +1,167 @@
+//! What requests say about a call, and the call that they ask for.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use windlass::{CallRequest, Caller, CallerType, Context, RetryPolicy, TenantId};
+
+use super::problem::Problem;
+
+/// One call.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CallBody {
+    /// The tool's name, or its wire name.
+    pub(crate) tool: String,
+    /// The arguments: an object, or a text that a model wrote as JSON.
+    #[serde(default = "no_arguments")]
+    pub(crate) arguments: Value,
+    /// The id that the model gave the call.
+    #[serde(default)]
+    pub(crate) call_ref: Option<String>,
+    /// How long it may take: seconds, or a text such as `500ms` or `2m`.
+    #[serde(default)]
+    pub(crate) timeout: Option<Span>,
+    /// From -10 to 10; higher comes first where the strategy is `priority`.
+    #[serde(default)]
+    pub(crate) priority: Option<i32>,
+    /// A call with the same key and arguments does not run again.
+    #[serde(default)]
+    pub(crate) idempotency_key: Option<String>,
+    /// How often the call is tried; whoever sets it says that it may be repeated.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 20))]
+    pub(crate) attempts: Option<u32>,
+    /// The agent or program that calls.
+    #[serde(default)]
+    pub(crate) caller_id: Option<String>,
+    /// What calls.
+    #[serde(default)]
+    pub(crate) caller_type: Option<CallerKind>,
+    /// The conversation that it belongs to.
+    #[serde(default)]
+    pub(crate) conversation_id: Option<String>,
+    /// The person on whose behalf it is made.
+    #[serde(default)]
+    pub(crate) user_id: Option<String>,
+    /// The workflow that it belongs to.
+    #[serde(default)]
+    pub(crate) workflow_id: Option<String>,
+    /// Variables that presets and form parameters may name.
+    #[serde(default)]
+    pub(crate) variables: Map<String, Value>,
+}
+
+fn no_arguments() -> Value {
+    Value::Object(Map::new())
+}
+
+/// What calls.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum CallerKind {
+    /// An agent in a conversation.
+    ConversationAgent,
+    /// A node of a workflow; it takes no slot.
+    WorkflowNode,
+    /// A program or a person.
+    Direct,
+}
+
+/// A time span: seconds, or a text with a unit.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Span {
+    /// Seconds.
+    Seconds(f64),
+    /// A number and a unit: `500ms`, `30s`, `2m`.
+    Text(String),
+}
+
+impl Span {
+    /// The span, at this place of the request.
+    pub(crate) fn read(&self, path: &str) -> Result<Duration, Problem> {
+        let text = match self {
+            Self::Seconds(seconds) => seconds.to_string(),
+            Self::Text(text) => text.clone(),
+        };
+        let span = windlass::duration::parse(&text).map_err(|error| error.to_string());
+        span.and_then(|span| match span.is_zero() {
+            true => Err("must be more than nothing".to_owned()),
+            false => Ok(span),
+        })
+        .map_err(|why| Problem::bad("a time span is wrong").at(path, why))
+    }
+}
+
+/// Longest texts that name things; records keep them.
+const MAX_NAME: usize = 512;
+
+impl CallBody {
+    /// The call that is asked for. `at` is its place in the request.
+    pub(crate) fn request(self, tenant: TenantId, at: &str) -> Result<CallRequest, Problem> {
+        self.check_names(at)?;
+        let caller = Caller {
+            tenant,
+            user: self.user_id.map(Into::into),
+            caller_type: match self.caller_type {
+                Some(CallerKind::ConversationAgent) => CallerType::ConversationAgent,
+                Some(CallerKind::WorkflowNode) => CallerType::WorkflowNode,
+                Some(CallerKind::Direct) => CallerType::Direct,
+                None if self.conversation_id.is_some() => CallerType::ConversationAgent,
+                None => CallerType::Direct,
+            },
+            caller_id: self.caller_id.map(Into::into),
+            conversation: self.conversation_id.map(Into::into),
+            workflow: self.workflow_id.map(Into::into),
+            parent: None,
+        };
+        let context = self
+            .variables
+            .into_iter()
+            .fold(Context::new(caller), |context, (name, value)| context.variable(&name, value));
+        let mut request = CallRequest::new(self.tool, self.arguments).context(context);
+        if let Some(call_ref) = self.call_ref {
+            request = request.call_ref(call_ref);
+        }
+        if let Some(timeout) = self.timeout {
+            request = request.timeout(timeout.read(&format!("{at}/timeout"))?);
+        }
+        if let Some(priority) = self.priority {
+            request = request.priority(priority);
+        }
+        if let Some(key) = self.idempotency_key {
+            request = request.idempotency_key(key);
+        }
+        if let Some(attempts) = self.attempts {
+            let mut retry = RetryPolicy::default();
+            retry.attempts = attempts.clamp(1, 20);
+            request = request.retry(retry);
+        }
+        Ok(request)
+    }
+
+    fn check_names(&self, at: &str) -> Result<(), Problem> {
+        let names = [
+            ("call_ref", &self.call_ref),
+            ("caller_id", &self.caller_id),
+            ("conversation_id", &self.conversation_id),
+            ("user_id", &self.user_id),
+            ("workflow_id", &self.workflow_id),
+            ("idempotency_key", &self.idempotency_key),
+        ];
+        for (name, value) in names {
+            let Some(value) = value else { continue };
+            let why = match value.len() {
+                0 => "must not be empty",
+                length if length > MAX_NAME => "is too long",
+                _ if value.contains('\0') => "must not hold NUL characters",
+                _ => continue,
+            };
+            return Err(Problem::bad("a name is wrong").at(format!("{at}/{name}"), why));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,164 @@
+//! Live events of a tenant, a conversation or a batch.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use axum::response::sse::Event as Sent;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::mpsc;
+use windlass::Error;
+use windlass_store::KeptEvent;
+
+use super::app::App;
+use super::extract::{Query, Who};
+use super::hub::Topic;
+use super::operation::{EVENTS, Operation};
+use super::problem::Problem;
+use super::stream;
+use crate::identity::Action;
+
+/// What waits for a reader in memory.
+const WAITING: usize = 8;
+/// How long a reader may take nothing before it is cut.
+const PATIENCE: Duration = Duration::from_secs(30);
+const PAGE: usize = 128;
+
+pub(crate) fn rows() -> Vec<Operation> {
+    vec![
+        Operation::get("/v1/events", "follow_events", follow)
+            .may(Action::ReadCalls, "Follow what happens")
+            .details(
+                "A stream of server-sent events, each with an id. A reader that comes back with \
+                 `Last-Event-ID` gets what it missed, without gap or duplicate; where that is no \
+                 longer kept, a `gap` event says so. The last event of a server that ends is \
+                 `end`. Events are kept from the time somebody listens to the tenant until ten \
+                 minutes after the last reader was seen.",
+            )
+            .header("Last-Event-ID", "the id of the last event that was read")
+            .query::<FollowQuery>()
+            .answer_as(200, "The events", EVENTS, None),
+    ]
+}
+
+/// Which events.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FollowQuery {
+    /// Of this conversation.
+    conversation_id: Option<String>,
+    /// Of this batch.
+    batch_id: Option<String>,
+    /// The same as the header `Last-Event-ID`, for those who cannot set it.
+    last_event_id: Option<u64>,
+}
+
+async fn follow(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    headers: HeaderMap,
+    Query(query): Query<FollowQuery>,
+) -> Result<Response, Problem> {
+    let topic =
+        Topic { tenant: who.tenant, conversation: query.conversation_id, batch: query.batch_id };
+    let header = headers.get("last-event-id").map(|id| {
+        let id = id.to_str().ok().and_then(|id| id.trim().parse().ok());
+        id.ok_or_else(|| Problem::bad("a header is wrong").at("Last-Event-ID", "a number"))
+    });
+    let last = header.transpose()?.or(query.last_event_id);
+    let told = app.hub.position();
+    let live = app.hub.join(&topic).await?;
+    let (sender, receiver) = mpsc::channel(WAITING);
+    let reader = Reader { app: Arc::clone(&app), topic, last: last.unwrap_or(told), sender };
+    tokio::spawn(reader.run(live));
+    Ok(stream::answer(receiver))
+}
+
+/// Somebody who reads events.
+struct Reader {
+    app: Arc<App>,
+    topic: Topic,
+    /// The position of the last event that was sent.
+    last: u64,
+    sender: mpsc::Sender<Sent>,
+}
+
+/// Why a reader is no longer served.
+enum Gone {
+    Left,
+    Failed(Error),
+}
+
+impl Reader {
+    async fn run(mut self, mut live: broadcast::Receiver<Arc<KeptEvent>>) {
+        let draining = self.app.draining.clone();
+        let ended = tokio::select! {
+            ended = self.serve(&mut live) => ended,
+            () = draining.cancelled() => {
+                let _ = self.send(stream::event("end", &json!({"reason": "the server ends"}))).await;
+                return;
+            }
+        };
+        if let Err(Gone::Failed(error)) = ended {
+            tracing::warn!(%error, "a reader of events is cut off");
+            let _ = self.send(stream::event("end", &json!({"reason": error.message()}))).await;
+        }
+    }
+
+    async fn serve(&mut self, live: &mut broadcast::Receiver<Arc<KeptEvent>>) -> Result<(), Gone> {
+        self.catch_up().await?;
+        loop {
+            tokio::select! {
+                event = live.recv() => match event {
+                    Ok(event) if event.position > self.last => self.tell(&event).await?,
+                    Ok(_) => {}
+                    // It was slow: the store has what it missed.
+                    Err(RecvError::Lagged(_)) => self.catch_up().await?,
+                    Err(RecvError::Closed) => return Ok(()),
+                },
+                () = self.sender.closed() => return Err(Gone::Left),
+            }
+        }
+    }
+
+    /// Sends what is kept after the last event that was sent.
+    async fn catch_up(&mut self) -> Result<(), Gone> {
+        let (oldest, newest) = self.app.documents.event_range().await.map_err(Gone::Failed)?;
+        if self.last > newest || oldest > self.last.saturating_add(1) && self.last > 0 {
+            let gap = json!({"after": self.last, "kept_from": oldest, "newest": newest});
+            self.send(stream::event("gap", &gap)).await?;
+            self.last = self.last.min(newest);
+        }
+        loop {
+            let filter = self.topic.filter();
+            let page = self.app.documents.events(self.last, filter, PAGE).await;
+            let page = page.map_err(Gone::Failed)?;
+            let full = page.len() == PAGE;
+            for event in &page {
+                self.tell(event).await?;
+            }
+            if !full {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn tell(&mut self, event: &KeptEvent) -> Result<(), Gone> {
+        let sent = stream::event(&event.event.name, &event.event.body);
+        self.send(sent.id(event.position.to_string())).await?;
+        self.last = event.position;
+        Ok(())
+    }
+
+    async fn send(&self, event: Sent) -> Result<(), Gone> {
+        match self.sender.send_timeout(event, PATIENCE).await {
+            Ok(()) => Ok(()),
+            Err(_) => Err(Gone::Left),
+        }
+    }
+}

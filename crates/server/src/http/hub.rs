@@ -1,0 +1,355 @@
+//! Events for readers: kept in the store, so that a reader who was away misses
+//! nothing, and handed on as they come.
+//!
+//! ```text
+//! engine ─► recorder ─► store ─► tail ─► topics ─► readers
+//!                         └──────── what a reader missed ─┘
+//! ```
+//!
+//! All servers on one store see the same events in the same order. Events are
+//! only kept for tenants that somebody listens to, or did a short while ago.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::{Notify, broadcast, watch};
+use tokio_util::sync::CancellationToken;
+use windlass::{BatchId, CallId, Engine, Error, Event, EventBody, Subscription, TenantId};
+use windlass_store::{Change, Documents, EventFilter, Expect, KeptEvent, NewEvent, Put};
+
+/// Where it is written that somebody listens to a tenant's events.
+const LISTENERS: &str = "listeners";
+/// How long events are kept for a tenant after its last reader was seen.
+const LINGER: Duration = Duration::from_secs(600);
+/// How often a reader is seen.
+const SEEN: Duration = Duration::from_secs(120);
+/// What a slow reader may be behind before it has to read from the store.
+const BEHIND: usize = 64;
+/// Events in one write or one read.
+const PAGE: usize = 256;
+/// How long the recorder waits before it tries again to write.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// What readers may listen to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Topic {
+    pub(crate) tenant: TenantId,
+    pub(crate) conversation: Option<String>,
+    pub(crate) batch: Option<String>,
+}
+
+impl Topic {
+    pub(crate) fn filter(&self) -> EventFilter<'_> {
+        EventFilter {
+            tenant: Some(&self.tenant),
+            conversation: self.conversation.as_deref(),
+            batch: self.batch.as_deref(),
+        }
+    }
+
+    /// The topics that an event may be in.
+    fn of(event: &NewEvent) -> impl Iterator<Item = Self> + '_ {
+        let (conversation, batch) = (&event.conversation, &event.batch);
+        let both = conversation.is_some() && batch.is_some();
+        let choices = [
+            (true, None, None),
+            (conversation.is_some(), conversation.clone(), None),
+            (batch.is_some(), None, batch.clone()),
+            (both, conversation.clone(), batch.clone()),
+        ];
+        choices.into_iter().filter(|choice| choice.0).map(|(_, conversation, batch)| Self {
+            tenant: event.tenant.clone(),
+            conversation,
+            batch,
+        })
+    }
+}
+
+/// Where events go.
+pub(crate) struct Hub {
+    documents: Arc<dyn Documents>,
+    topics: Mutex<HashMap<Topic, broadcast::Sender<Arc<KeptEvent>>>>,
+    /// Until when the events of a tenant are kept.
+    interests: Mutex<HashMap<TenantId, Timestamp>>,
+    interested: Notify,
+    /// The position up to which readers have been told.
+    told: watch::Sender<u64>,
+}
+
+impl Hub {
+    pub(crate) fn new(documents: Arc<dyn Documents>) -> Arc<Self> {
+        Arc::new(Self {
+            documents,
+            topics: Mutex::default(),
+            interests: Mutex::default(),
+            interested: Notify::new(),
+            told: watch::Sender::new(0),
+        })
+    }
+
+    /// Begins to record and to tell, until the server ends.
+    pub(crate) async fn start(
+        self: &Arc<Self>,
+        engine: &Engine,
+        stop: CancellationToken,
+    ) -> Result<(), Error> {
+        let (_, newest) = self.documents.event_range().await?;
+        self.told.send_replace(newest);
+        self.read_interests().await?;
+        let (hub, engine, end) = (Arc::clone(self), engine.clone(), stop.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = hub.record(&engine) => {}
+                () = end.cancelled() => {}
+            }
+        });
+        let (hub, end) = (Arc::clone(self), stop.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = hub.tail() => {}
+                () = end.cancelled() => {}
+            }
+        });
+        let hub = Arc::clone(self);
+        tokio::spawn(async move {
+            tokio::select! {
+                () = hub.stay_seen() => {}
+                () = stop.cancelled() => {}
+            }
+        });
+        Ok(())
+    }
+
+    /// The position up to which readers have been told.
+    pub(crate) fn position(&self) -> u64 {
+        *self.told.borrow()
+    }
+
+    /// Listens to a topic. From now on its tenant's events are kept.
+    pub(crate) async fn join(
+        &self,
+        topic: &Topic,
+    ) -> Result<broadcast::Receiver<Arc<KeptEvent>>, Error> {
+        let receiver = {
+            let mut topics = self.topics.lock();
+            if topics.len() >= 1024 {
+                topics.retain(|_, channel| channel.receiver_count() > 0);
+            }
+            let channel =
+                topics.entry(topic.clone()).or_insert_with(|| broadcast::Sender::new(BEHIND));
+            channel.subscribe()
+        };
+        self.see(&topic.tenant).await?;
+        Ok(receiver)
+    }
+
+    /// Writes down that somebody listens to a tenant, if that is not known.
+    async fn see(&self, tenant: &TenantId) -> Result<(), Error> {
+        let soon = Timestamp::now().checked_add(LINGER - SEEN).unwrap_or(Timestamp::MAX);
+        if self.interests.lock().get(tenant).is_some_and(|until| *until > soon) {
+            return Ok(());
+        }
+        let until = Timestamp::now().checked_add(LINGER).unwrap_or(Timestamp::MAX);
+        let mut put = Put::new(LISTENERS, tenant.clone(), "events", json!({}));
+        put.expires_at = Some(until);
+        self.documents.put(put, Expect::Anything).await?;
+        self.interests.lock().insert(tenant.clone(), until);
+        self.interested.notify_one();
+        Ok(())
+    }
+
+    /// Tenants with readers are seen again and again.
+    async fn stay_seen(&self) {
+        loop {
+            tokio::time::sleep(SEEN / 2).await;
+            let mut tenants: Vec<TenantId> = {
+                let mut topics = self.topics.lock();
+                topics.retain(|_, channel| channel.receiver_count() > 0);
+                topics.keys().map(|topic| topic.tenant.clone()).collect()
+            };
+            tenants.sort_unstable();
+            tenants.dedup();
+            for tenant in tenants {
+                if let Err(error) = self.see(&tenant).await {
+                    tracing::warn!(%error, "that events are listened to could not be written");
+                }
+            }
+        }
+    }
+
+    /// Somebody on another server may listen.
+    pub(crate) async fn changed(&self, change: &Change) {
+        if (change.space == LISTENERS || change.space.is_empty())
+            && let Err(error) = self.read_interests().await
+        {
+            tracing::warn!(%error, "who listens to events could not be read");
+        }
+    }
+
+    async fn read_interests(&self) -> Result<(), Error> {
+        let found = self.documents.all(LISTENERS).await?;
+        let mut interests = self.interests.lock();
+        for listener in found {
+            let until = listener.expires_at.unwrap_or(Timestamp::MAX);
+            interests.insert(listener.tenant, until);
+        }
+        drop(interests);
+        self.interested.notify_one();
+        Ok(())
+    }
+
+    /// Tenants whose events are kept.
+    fn tenants(&self) -> Vec<TenantId> {
+        let now = Timestamp::now();
+        let mut interests = self.interests.lock();
+        interests.retain(|_, until| *until > now);
+        interests.keys().cloned().collect()
+    }
+
+    /// Keeps events while anybody listens. While nobody does, the engine does
+    /// not even make them.
+    async fn record(&self, engine: &Engine) {
+        loop {
+            while self.tenants().is_empty() {
+                self.interested.notified().await;
+            }
+            let mut recorder = Recorder { hub: self, batches: HashMap::new() };
+            recorder.run(engine.events()).await;
+        }
+    }
+
+    /// Tells readers what has been kept, by whichever server.
+    async fn tail(&self) {
+        let mut newest = self.documents.new_events();
+        loop {
+            if let Err(error) = self.tell_new().await {
+                tracing::warn!(%error, "new events could not be read");
+                tokio::time::sleep(AGAIN).await;
+                continue;
+            }
+            if newest.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn tell_new(&self) -> Result<(), Error> {
+        loop {
+            let after = self.position();
+            let page = self.documents.events(after, EventFilter::default(), PAGE).await?;
+            let full = page.len() == PAGE;
+            for event in page {
+                let position = event.position;
+                self.tell(event);
+                self.told.send_replace(position);
+            }
+            if !full {
+                return Ok(());
+            }
+        }
+    }
+
+    fn tell(&self, event: KeptEvent) {
+        let topics = self.topics.lock();
+        if topics.is_empty() {
+            return;
+        }
+        let event = Arc::new(event);
+        for topic in Topic::of(&event.event) {
+            if let Some(channel) = topics.get(&topic) {
+                // Nobody may be there any more.
+                let _ = channel.send(Arc::clone(&event));
+            }
+        }
+    }
+}
+
+/// Writes the engine's events down.
+struct Recorder<'a> {
+    hub: &'a Hub,
+    /// The batches of calls that have not ended.
+    batches: HashMap<CallId, BatchId>,
+}
+
+impl Recorder<'_> {
+    /// Until nobody listens.
+    async fn run(&mut self, mut events: Subscription) {
+        let mut tenants = self.hub.tenants();
+        while !tenants.is_empty() {
+            let next = tokio::time::timeout(Duration::from_secs(5), events.next());
+            let mut waiting = match next.await {
+                Ok(Some(event)) => vec![event],
+                Ok(None) => return,
+                Err(_) => Vec::new(),
+            };
+            // What has gathered meanwhile goes with it.
+            while waiting.len() < PAGE
+                && let Ok(Some(event)) = tokio::time::timeout(Duration::ZERO, events.next()).await
+            {
+                waiting.push(event);
+            }
+            tenants = self.hub.tenants();
+            let kept = waiting.iter().flat_map(|event| self.keep(event, &tenants)).collect();
+            self.write(kept).await;
+        }
+    }
+
+    async fn write(&self, events: Vec<NewEvent>) {
+        if events.is_empty() {
+            return;
+        }
+        while let Err(error) = self.hub.documents.append_events(events.clone()).await {
+            tracing::warn!(%error, "events could not be kept");
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    /// An event as it is kept, for each tenant that it is about.
+    fn keep(&mut self, event: &Event, tenants: &[TenantId]) -> Vec<NewEvent> {
+        let batch = self.batch_of(event);
+        let new = |tenant: &TenantId, conversation: Option<&Arc<str>>| NewEvent {
+            tenant: tenant.clone(),
+            conversation: conversation.map(ToString::to_string),
+            batch: batch.map(|batch| batch.to_string()),
+            name: event.body.name().to_owned(),
+            body: body(event),
+        };
+        let caller = match &event.body {
+            EventBody::QueueDrained { caller, .. } => Some(caller),
+            body => body.call().map(|call| &call.caller),
+        };
+        match caller {
+            Some(caller) if tenants.contains(&caller.tenant) => {
+                vec![new(&caller.tenant, caller.conversation.as_ref())]
+            }
+            Some(_) => Vec::new(),
+            None => tenants.iter().map(|tenant| new(tenant, None)).collect(),
+        }
+    }
+
+    fn batch_of(&mut self, event: &Event) -> Option<BatchId> {
+        match &event.body {
+            EventBody::ToolQueued { call, batch_id, .. } => {
+                self.batches.insert(call.call_id, *batch_id);
+                Some(*batch_id)
+            }
+            EventBody::QueueDrained { batch_id, .. } => Some(*batch_id),
+            EventBody::ExecutionCompleted { call, .. }
+            | EventBody::ExecutionFailed { call, .. } => self.batches.remove(&call.call_id),
+            body => body.call().and_then(|call| self.batches.get(&call.call_id)).copied(),
+        }
+    }
+}
+
+/// What readers see. The number of the engine is not theirs: positions are.
+fn body(event: &Event) -> Value {
+    let mut body = json!(event);
+    if let Value::Object(body) = &mut body {
+        body.remove("sequence");
+    }
+    body
+}

@@ -1,0 +1,143 @@
+//! Takes connections: HTTP/1.1 and HTTP/2, with or without TLS, until the
+//! server is to end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// How long a client may take to say what it wants.
+const HEADERS: Duration = Duration::from_secs(30);
+/// How long a client may take to agree on keys.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long to wait after the system could not give us a connection.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The files of a certificate and its key.
+#[derive(Clone, Debug)]
+pub(crate) struct Tls {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
+impl Tls {
+    fn acceptor(&self) -> io::Result<TlsAcceptor> {
+        let bad = |path: &PathBuf, why: &dyn std::fmt::Display| {
+            io::Error::other(format!("{}: {why}", path.display()))
+        };
+        let certificates = CertificateDer::pem_file_iter(&self.certificate)
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+            .map_err(|error| bad(&self.certificate, &error))?;
+        let key =
+            PrivateKeyDer::from_pem_file(&self.key).map_err(|error| bad(&self.key, &error))?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(io::Error::other)?
+            .with_no_client_auth()
+            .with_single_cert(certificates, key)
+            .map_err(|error| bad(&self.certificate, &error))?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(TlsAcceptor::from(Arc::new(config)))
+    }
+}
+
+/// A socket that takes connections.
+pub(crate) struct Listener {
+    socket: TcpListener,
+    tls: Option<TlsAcceptor>,
+}
+
+impl Listener {
+    pub(crate) async fn bind(address: SocketAddr, tls: Option<&Tls>) -> io::Result<Self> {
+        let tls = tls.map(Tls::acceptor).transpose()?;
+        Ok(Self { socket: TcpListener::bind(address).await?, tls })
+    }
+
+    pub(crate) fn address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// Serves until `stop`, then lets the requests that are under way end.
+    pub(crate) async fn serve(self, router: Router, stop: CancellationToken, open: TaskTracker) {
+        let Self { socket, tls } = self;
+        loop {
+            let accepted = tokio::select! {
+                accepted = socket.accept() => accepted,
+                () = stop.cancelled() => break,
+            };
+            let stream = match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    // Too many open files, mostly: others have to end first.
+                    tracing::warn!(%error, "a connection could not be taken");
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+            };
+            let (router, tls, stop) = (router.clone(), tls.clone(), stop.clone());
+            open.spawn(async move { welcome(stream, tls, router, stop).await });
+        }
+    }
+}
+
+async fn welcome(
+    stream: TcpStream,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    stop: CancellationToken,
+) {
+    // Answers are small and wanted at once.
+    let _ = stream.set_nodelay(true);
+    match tls {
+        None => converse(stream, router, stop).await,
+        Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
+            Ok(Ok(stream)) => converse(stream, router, stop).await,
+            Ok(Err(error)) => tracing::debug!(%error, "a client did not agree on keys"),
+            Err(_) => tracing::debug!("a client took too long to agree on keys"),
+        },
+    }
+}
+
+async fn converse<S>(stream: S, router: Router, stop: CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS)
+        .max_buf_size(64 * 1024)
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(256)
+        .keep_alive_interval(Duration::from_secs(30));
+    let service = TowerToHyperService::new(router);
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(error = %error, "a connection broke off");
+    }
+}

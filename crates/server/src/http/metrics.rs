@@ -1,0 +1,300 @@
+//! Counts of calls, in the text form that Prometheus reads.
+//!
+//! They are taken where records are: every call passes there once, whoever
+//! made it.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use windlass::{
+    Begun, BoxFuture, CallId, CallRecord, Engine, Error, Intent, OutputPart, PageRequest,
+    RecordFilter, RecordPage, RecordStore, Statistics, Status, Summary, TenantId,
+};
+
+/// Upper bounds of the buckets, in seconds.
+const BUCKETS: [f64; 14] =
+    [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
+/// Threads count apart from each other, so that none waits.
+const SHARDS: usize = 8;
+
+/// The counts of a process.
+#[derive(Default)]
+pub(crate) struct Metrics {
+    shards: [Mutex<HashMap<Arc<str>, ToolCounts>>; SHARDS],
+    pub(crate) requests: AtomicU64,
+    pub(crate) refused: AtomicU64,
+}
+
+#[derive(Clone, Default)]
+struct ToolCounts {
+    by_status: [u64; Status::ALL.len()],
+    errors: HashMap<&'static str, u64>,
+    run: Times,
+    queue: Times,
+}
+
+#[derive(Clone, Default)]
+struct Times {
+    buckets: [u64; BUCKETS.len()],
+    count: u64,
+    sum: f64,
+}
+
+impl Times {
+    fn add(&mut self, time: Duration) {
+        let seconds = time.as_secs_f64();
+        if let Some(at) = BUCKETS.iter().position(|bound| seconds <= *bound) {
+            self.buckets[at] += 1;
+        }
+        self.count += 1;
+        self.sum += seconds;
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for (own, more) in self.buckets.iter_mut().zip(other.buckets) {
+            *own += more;
+        }
+        self.count += other.count;
+        self.sum += other.sum;
+    }
+
+    fn write(&self, out: &mut String, name: &str, labels: &str) {
+        let mut below = 0;
+        let comma = if labels.is_empty() { "" } else { "," };
+        for (bound, count) in BUCKETS.iter().zip(self.buckets) {
+            below += count;
+            let _ = writeln!(out, "{name}_bucket{{{labels}{comma}le=\"{bound}\"}} {below}");
+        }
+        let _ = writeln!(out, "{name}_bucket{{{labels}{comma}le=\"+Inf\"}} {}", self.count);
+        let _ = writeln!(out, "{name}_sum{{{labels}}} {}", self.sum);
+        let _ = writeln!(out, "{name}_count{{{labels}}} {}", self.count);
+    }
+}
+
+impl ToolCounts {
+    fn add(&mut self, record: &CallRecord) {
+        let at = Status::ALL.iter().position(|status| *status == record.status);
+        self.by_status[at.unwrap_or_default()] += 1;
+        if let Some(error) = &record.error {
+            *self.errors.entry(error.kind.name()).or_default() += 1;
+        }
+        if record.attempts > 0 {
+            self.run.add(record.run_time);
+            self.queue.add(record.queue_wait);
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for (own, more) in self.by_status.iter_mut().zip(other.by_status) {
+            *own += more;
+        }
+        for (kind, more) in &other.errors {
+            *self.errors.entry(kind).or_default() += more;
+        }
+        self.run.merge(&other.run);
+        self.queue.merge(&other.queue);
+    }
+}
+
+fn shard() -> usize {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    thread_local!(static OWN: usize = NEXT.fetch_add(1, Ordering::Relaxed) as usize % SHARDS);
+    OWN.with(|own| *own)
+}
+
+impl Metrics {
+    fn count(&self, record: &CallRecord) {
+        let name = record.counted_as();
+        let mut shard = self.shards[shard()].lock();
+        match shard.get_mut(&*name) {
+            Some(counts) => counts.add(record),
+            None => shard.entry(name).or_default().add(record),
+        }
+    }
+
+    /// All of it, as text.
+    pub(crate) fn render(&self, engine: &Engine) -> String {
+        let mut tools: HashMap<Arc<str>, ToolCounts> = HashMap::new();
+        for shard in &self.shards {
+            for (name, counts) in &*shard.lock() {
+                tools.entry(Arc::clone(name)).or_default().merge(counts);
+            }
+        }
+        let mut tools: Vec<(Arc<str>, ToolCounts)> = tools.into_iter().collect();
+        tools.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut out = String::new();
+        calls(&mut out, &tools);
+        limits(&mut out, engine);
+        let gauge = |out: &mut String, name: &str, about: &str, kind: &str, value: u64| {
+            head(out, name, about, kind);
+            let _ = writeln!(out, "{name} {value}");
+        };
+        let under_way = engine.calls_under_way() as u64;
+        gauge(&mut out, "windlass_calls_under_way", "Calls that wait or run.", "gauge", under_way);
+        let requests = self.requests.load(Ordering::Relaxed);
+        let about = "HTTP requests so far.";
+        gauge(&mut out, "windlass_http_requests_total", about, "counter", requests);
+        let refused = self.refused.load(Ordering::Relaxed);
+        let about = "HTTP requests that were refused because there were too many.";
+        gauge(&mut out, "windlass_http_refused_total", about, "counter", refused);
+        let lag = u64::from(!engine.records().keeps_up());
+        let about = "1 while records cannot be written as quickly as calls end.";
+        gauge(&mut out, "windlass_writer_behind", about, "gauge", lag);
+        out
+    }
+}
+
+fn head(out: &mut String, name: &str, about: &str, kind: &str) {
+    let _ = writeln!(out, "# HELP {name} {about}\n# TYPE {name} {kind}");
+}
+
+/// A tool's name as the value of a label.
+fn label(name: &str) -> String {
+    name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+fn calls(out: &mut String, tools: &[(Arc<str>, ToolCounts)]) {
+    head(out, "windlass_calls_total", "Calls that ended, by tool and status.", "counter");
+    for (tool, counts) in tools {
+        let tool = label(tool);
+        for (status, count) in Status::ALL.iter().zip(counts.by_status).filter(|it| it.1 > 0) {
+            let _ = writeln!(
+                out,
+                "windlass_calls_total{{tool=\"{tool}\",status=\"{}\"}} {count}",
+                status.name()
+            );
+        }
+    }
+    head(out, "windlass_call_errors_total", "Calls that failed, by kind of error.", "counter");
+    for (tool, counts) in tools {
+        let tool = label(tool);
+        let mut errors: Vec<_> = counts.errors.iter().collect();
+        errors.sort();
+        for (kind, count) in errors {
+            let _ = writeln!(
+                out,
+                "windlass_call_errors_total{{tool=\"{tool}\",kind=\"{kind}\"}} {count}"
+            );
+        }
+    }
+    head(out, "windlass_run_seconds", "How long calls ran.", "histogram");
+    for (tool, counts) in tools {
+        counts.run.write(out, "windlass_run_seconds", &format!("tool=\"{}\"", label(tool)));
+    }
+    head(out, "windlass_queue_seconds", "How long calls waited for a slot.", "histogram");
+    let mut queue = Times::default();
+    tools.iter().for_each(|(_, counts)| queue.merge(&counts.queue));
+    queue.write(out, "windlass_queue_seconds", "");
+}
+
+fn limits(out: &mut String, engine: &Engine) {
+    let (metrics, settings) = (engine.limit_metrics(), engine.limits());
+    for (name, about, kind, value) in [
+        ("running", "Calls that have a slot.", "gauge", metrics.current_concurrent as f64),
+        ("slots", "Calls that may have a slot.", "gauge", settings.max_concurrent as f64),
+        ("queue_length", "Calls that wait for a slot.", "gauge", metrics.queue_length as f64),
+        ("acquired_total", "Calls that got a slot.", "counter", metrics.total_acquired as f64),
+        ("rejected_total", "Calls that were refused.", "counter", metrics.total_rejected as f64),
+        ("timeout_total", "Calls that gave up waiting.", "counter", metrics.total_timeout as f64),
+    ] {
+        let name = format!("windlass_limits_{name}");
+        head(out, &name, about, kind);
+        let _ = writeln!(out, "{name} {value}");
+    }
+    head(out, "windlass_bucket_running", "Calls of a category that run.", "gauge");
+    for (bucket, metrics) in &metrics.buckets {
+        let bucket = label(bucket);
+        let _ = writeln!(out, "windlass_bucket_running{{bucket=\"{bucket}\"}} {}", metrics.current);
+    }
+}
+
+/// A store whose records are counted.
+pub(crate) struct Counted<S> {
+    pub(crate) store: S,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+impl<S: RecordStore> RecordStore for Counted<S> {
+    fn append(&self, record: CallRecord) {
+        self.metrics.count(&record);
+        self.store.append(record);
+    }
+
+    fn keeps_intents(&self) -> bool {
+        self.store.keeps_intents()
+    }
+
+    fn begin(&self, intent: Intent) -> BoxFuture<'_, Result<Begun, Error>> {
+        self.store.begin(intent)
+    }
+
+    fn take_interrupted(&self) -> Vec<CallRecord> {
+        let interrupted = self.store.take_interrupted();
+        interrupted.iter().for_each(|record| self.metrics.count(record));
+        interrupted
+    }
+
+    fn keeps_up(&self) -> bool {
+        self.store.keeps_up()
+    }
+
+    fn caught_up(&self) -> BoxFuture<'_, ()> {
+        self.store.caught_up()
+    }
+
+    fn flush(&self) -> BoxFuture<'_, Result<(), Error>> {
+        self.store.flush()
+    }
+
+    fn get<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: CallId,
+    ) -> BoxFuture<'a, Result<Option<CallRecord>, Error>> {
+        self.store.get(tenant, id)
+    }
+
+    fn query<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        filter: &'a RecordFilter,
+        page: PageRequest,
+    ) -> BoxFuture<'a, Result<RecordPage, Error>> {
+        self.store.query(tenant, filter, page)
+    }
+
+    fn summary<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        conversation: &'a str,
+    ) -> BoxFuture<'a, Result<Summary, Error>> {
+        self.store.summary(tenant, conversation)
+    }
+
+    fn statistics<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<Statistics, Error>> {
+        self.store.statistics(tenant)
+    }
+
+    fn keep_output<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: CallId,
+        output: Vec<u8>,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        self.store.keep_output(tenant, id, output)
+    }
+
+    fn read_output<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: CallId,
+        offset: u64,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Option<OutputPart>, Error>> {
+        self.store.read_output(tenant, id, offset, limit)
+    }
+}

@@ -1,0 +1,298 @@
+//! What operators look at and change: statistics, summaries, limits, groups.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use windlass::{LimitSettings, Session, Strategy};
+
+use super::app::App;
+use super::context::Span;
+use super::extract::{Body, Name, Who};
+use super::operation::Operation;
+use super::problem::Problem;
+use super::view;
+use crate::identity::Action;
+
+pub(crate) fn rows() -> Vec<Operation> {
+    vec![
+        Operation::get("/v1/conversations/{conversation_id}/summary", "get_summary", summary)
+            .may(Action::ReadCalls, "Sum up the calls of a conversation")
+            .answer::<SummaryDoc>(200, "The summary"),
+        Operation::get("/v1/stats", "get_stats", stats)
+            .may(Action::ReadCalls, "Statistics over all calls of the tenant")
+            .answer::<StatsDoc>(200, "The statistics"),
+        Operation::get("/v1/limits", "get_limits", limits)
+            .may(Action::ReadCalls, "The limits, and how full the engine is")
+            .answer::<LimitsDoc>(200, "The limits"),
+        Operation::put("/v1/limits", "set_limits", set_limits)
+            .may(Action::Administer, "Change limits while calls run")
+            .details("What is not named stays as it is; null takes an optional limit away.")
+            .body::<LimitsBody>()
+            .answer::<LimitsDoc>(200, "The limits as they are now"),
+        Operation::get("/v1/sessions/{conversation_id}/groups", "get_groups", groups)
+            .may(Action::ReadCalls, "The groups of tools, as they are for a conversation")
+            .answer::<GroupsDoc>(200, "The groups"),
+        Operation::put("/v1/sessions/{conversation_id}/groups", "set_groups", set_groups)
+            .may(Action::CallTools, "Switch groups of tools on and off for a conversation")
+            .body::<GroupsBody>()
+            .answer::<GroupsDoc>(200, "The groups as they are now"),
+        Operation::delete("/v1/sessions/{conversation_id}/groups", "reset_groups", reset_groups)
+            .may(Action::CallTools, "Forget what a conversation switched")
+            .answer::<GroupsDoc>(200, "The groups as they are now"),
+    ]
+}
+
+/// What happened in a conversation.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Summary")]
+struct SummaryDoc {
+    conversation_id: String,
+    total_calls: u64,
+    successful_calls: u64,
+    failed_calls: u64,
+    /// Per cent.
+    success_rate: f64,
+    /// Calls by tool.
+    tool_usage: BTreeMap<String, u64>,
+}
+
+async fn summary(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Name(conversation): Name,
+) -> Result<Response, Problem> {
+    Ok(view::ok(&app.engine.records().summary(&who.tenant, &conversation).await?))
+}
+
+/// Statistics.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Statistics")]
+struct StatsDoc {
+    /// All calls together.
+    total: BTreeMap<String, Value>,
+    /// The calls of each tool.
+    tools: BTreeMap<String, BTreeMap<String, Value>>,
+}
+
+async fn stats(State(app): State<Arc<App>>, Who(who): Who) -> Result<Response, Problem> {
+    Ok(view::ok(&app.engine.records().statistics(&who.tenant).await?))
+}
+
+/// The limits, and how full the engine is.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Limits")]
+struct LimitsDoc {
+    /// What is set.
+    settings: LimitsView,
+    /// How full the engine is.
+    metrics: BTreeMap<String, Value>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct LimitsView {
+    max_concurrent: usize,
+    queue_size: usize,
+    /// `fifo`, `priority` or `reject`.
+    strategy: String,
+    /// By category.
+    bucket_limits: BTreeMap<String, usize>,
+    per_tenant: Option<usize>,
+    per_agent: Option<usize>,
+    reserved_slots: Option<usize>,
+    calls_per_second: Option<u32>,
+    /// In seconds.
+    ageing: f64,
+}
+
+fn show_limits(app: &App) -> Response {
+    let limits = app.engine.limits();
+    let settings = LimitsView {
+        max_concurrent: limits.max_concurrent,
+        queue_size: limits.queue_size,
+        strategy: json!(limits.strategy).as_str().unwrap_or_default().to_owned(),
+        bucket_limits: limits.bucket_limits,
+        per_tenant: limits.per_tenant,
+        per_agent: limits.per_agent,
+        reserved_slots: limits.reserved_slots,
+        calls_per_second: limits.calls_per_second,
+        ageing: limits.ageing.as_secs_f64(),
+    };
+    view::ok(&json!({"settings": settings, "metrics": app.engine.limit_metrics()}))
+}
+
+async fn limits(State(app): State<Arc<App>>) -> Response {
+    show_limits(&app)
+}
+
+/// Limits to be changed.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct LimitsBody {
+    /// How many calls run at once.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    max_concurrent: Option<usize>,
+    /// How many calls may wait.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 1_000_000))]
+    queue_size: Option<usize>,
+    /// What happens to a call that finds no slot.
+    #[serde(default)]
+    strategy: Option<StrategyName>,
+    /// How many calls of a category run at once; in place of all that were set.
+    #[serde(default)]
+    bucket_limits: Option<BTreeMap<String, usize>>,
+    /// How many calls of one tenant run at once.
+    #[serde(default, deserialize_with = "told")]
+    per_tenant: Option<Option<usize>>,
+    /// How many calls of one agent run at once.
+    #[serde(default, deserialize_with = "told")]
+    per_agent: Option<Option<usize>>,
+    /// How many slots are kept for tenants that have less than their share.
+    #[serde(default, deserialize_with = "told")]
+    reserved_slots: Option<Option<usize>>,
+    /// How many calls begin in a second.
+    #[serde(default, deserialize_with = "told")]
+    calls_per_second: Option<Option<u32>>,
+    /// How long a waiting call waits for one step of priority.
+    #[serde(default)]
+    ageing: Option<Span>,
+}
+
+/// What happens to a call that finds no slot.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum StrategyName {
+    /// It waits; first come, first served.
+    Fifo,
+    /// It waits; the highest priority comes first.
+    Priority,
+    /// It is refused.
+    Reject,
+}
+
+/// Tells a null from nothing at all.
+fn told<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(
+    from: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
+}
+
+impl LimitsBody {
+    fn apply(self, limits: &mut LimitSettings) -> Result<(), Problem> {
+        let at_least_one = |name: &str, value: Option<usize>| match value {
+            Some(0) => Err(Problem::bad("a limit is wrong").at(format!("/{name}"), "at least 1")),
+            _ => Ok(()),
+        };
+        at_least_one("max_concurrent", self.max_concurrent)?;
+        at_least_one("per_tenant", self.per_tenant.flatten())?;
+        at_least_one("per_agent", self.per_agent.flatten())?;
+        limits.max_concurrent = self.max_concurrent.unwrap_or(limits.max_concurrent);
+        limits.queue_size = self.queue_size.unwrap_or(limits.queue_size);
+        if let Some(strategy) = self.strategy {
+            limits.strategy = match strategy {
+                StrategyName::Fifo => Strategy::Fifo,
+                StrategyName::Priority => Strategy::Priority,
+                StrategyName::Reject => Strategy::Reject,
+            };
+        }
+        if let Some(buckets) = self.bucket_limits {
+            for (name, limit) in &buckets {
+                at_least_one(&format!("bucket_limits/{name}"), Some(*limit))?;
+            }
+            limits.bucket_limits = buckets;
+        }
+        limits.per_tenant = self.per_tenant.unwrap_or(limits.per_tenant);
+        limits.per_agent = self.per_agent.unwrap_or(limits.per_agent);
+        limits.reserved_slots = self.reserved_slots.unwrap_or(limits.reserved_slots);
+        limits.calls_per_second = self.calls_per_second.unwrap_or(limits.calls_per_second);
+        if let Some(ageing) = self.ageing {
+            limits.ageing = ageing.read("/ageing")?;
+        }
+        Ok(())
+    }
+}
+
+async fn set_limits(
+    State(app): State<Arc<App>>,
+    Body(body): Body<LimitsBody>,
+) -> Result<Response, Problem> {
+    let mut limits = app.engine.limits();
+    body.apply(&mut limits)?;
+    app.engine.set_limits(limits);
+    Ok(show_limits(&app))
+}
+
+/// Groups of tools.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Groups")]
+struct GroupsDoc {
+    groups: Vec<GroupDoc>,
+}
+
+/// A group of tools.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Group")]
+struct GroupDoc {
+    name: String,
+    description: String,
+    /// Whether its tools can be used.
+    active: bool,
+}
+
+fn show_groups(app: &App, session: &Session) -> Response {
+    view::ok(&json!({"groups": app.engine.groups().list(Some(session))}))
+}
+
+async fn groups(State(app): State<Arc<App>>, Who(who): Who, Name(conversation): Name) -> Response {
+    show_groups(&app, &Session::new(who.tenant, conversation))
+}
+
+/// Groups to be switched.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GroupsBody {
+    /// Switch these on.
+    #[serde(default)]
+    activate: Vec<String>,
+    /// Switch these off.
+    #[serde(default)]
+    deactivate: Vec<String>,
+    /// Switch all others off.
+    #[serde(default)]
+    only: bool,
+}
+
+async fn set_groups(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Name(conversation): Name,
+    Body(body): Body<GroupsBody>,
+) -> Result<Response, Problem> {
+    let session = Session::new(who.tenant, conversation);
+    let names = |names: &[String]| -> Vec<String> { names.to_vec() };
+    let (on, off) = (names(&body.activate), names(&body.deactivate));
+    let on: Vec<&str> = on.iter().map(String::as_str).collect();
+    let off: Vec<&str> = off.iter().map(String::as_str).collect();
+    let groups = app.engine.groups();
+    match body.only {
+        true => groups.replace_session(&session, &on)?,
+        false => groups.update_session(&session, &on, &off)?,
+    }
+    Ok(show_groups(&app, &session))
+}
+
+async fn reset_groups(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Name(conversation): Name,
+) -> Response {
+    let session = Session::new(who.tenant, conversation);
+    app.engine.groups().reset_session(&session);
+    show_groups(&app, &session)
+}

@@ -1,0 +1,180 @@
+//! The table of routes: what each does, who may use it, what goes in and what
+//! comes out. The router, the checks of roles and the OpenAPI document are made
+//! from the same rows, so none of them can forget one.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::handler::Handler;
+use axum::http::Method;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{MethodFilter, MethodRouter, on};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+
+use super::app::App;
+use super::auth;
+use crate::identity::Action;
+
+/// One row.
+pub(crate) struct Operation {
+    pub(crate) method: Method,
+    pub(crate) path: &'static str,
+    /// What somebody must be allowed to do; none for what is open to all.
+    pub(crate) action: Option<Action>,
+    pub(crate) tag: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) summary: &'static str,
+    pub(crate) details: Option<&'static str>,
+    pub(crate) query: Option<Describe>,
+    pub(crate) body: Option<(&'static str, Describe)>,
+    pub(crate) headers: Vec<Header>,
+    pub(crate) answers: Vec<Answer>,
+    route: MethodRouter<Arc<App>>,
+}
+
+/// Describes a type in the document.
+pub(crate) type Describe = fn(&mut SchemaGenerator) -> Schema;
+
+/// A header that a request may carry.
+pub(crate) struct Header {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+}
+
+/// What may come out.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) about: &'static str,
+    pub(crate) media: &'static str,
+    pub(crate) describe: Option<Describe>,
+}
+
+pub(crate) const JSON: &str = "application/json";
+pub(crate) const EVENTS: &str = "text/event-stream";
+
+fn describe<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+impl Operation {
+    fn new<H, T>(method: Method, path: &'static str, name: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, Arc<App>>,
+        T: 'static,
+    {
+        let filter = MethodFilter::try_from(method.clone()).unwrap_or(MethodFilter::GET);
+        Self {
+            method,
+            path,
+            action: None,
+            tag: "",
+            name,
+            summary: "",
+            details: None,
+            query: None,
+            body: None,
+            headers: Vec::new(),
+            answers: Vec::new(),
+            route: on(filter, handler),
+        }
+    }
+
+    pub(crate) fn get<H: Handler<T, Arc<App>>, T: 'static>(
+        path: &'static str,
+        name: &'static str,
+        handler: H,
+    ) -> Self {
+        Self::new(Method::GET, path, name, handler)
+    }
+
+    pub(crate) fn post<H: Handler<T, Arc<App>>, T: 'static>(
+        path: &'static str,
+        name: &'static str,
+        handler: H,
+    ) -> Self {
+        Self::new(Method::POST, path, name, handler)
+    }
+
+    pub(crate) fn put<H: Handler<T, Arc<App>>, T: 'static>(
+        path: &'static str,
+        name: &'static str,
+        handler: H,
+    ) -> Self {
+        Self::new(Method::PUT, path, name, handler)
+    }
+
+    pub(crate) fn delete<H: Handler<T, Arc<App>>, T: 'static>(
+        path: &'static str,
+        name: &'static str,
+        handler: H,
+    ) -> Self {
+        Self::new(Method::DELETE, path, name, handler)
+    }
+
+    /// Who may use it, and what it does.
+    pub(crate) fn may(mut self, action: Action, summary: &'static str) -> Self {
+        (self.action, self.summary) = (Some(action), summary);
+        self
+    }
+
+    /// Open to all.
+    pub(crate) fn open(mut self, summary: &'static str) -> Self {
+        self.summary = summary;
+        self
+    }
+
+    pub(crate) fn details(mut self, details: &'static str) -> Self {
+        self.details = Some(details);
+        self
+    }
+
+    pub(crate) fn query<T: JsonSchema>(mut self) -> Self {
+        self.query = Some(describe::<T>);
+        self
+    }
+
+    pub(crate) fn body<T: JsonSchema>(mut self) -> Self {
+        self.body = Some((JSON, describe::<T>));
+        self
+    }
+
+    pub(crate) fn header(mut self, name: &'static str, about: &'static str) -> Self {
+        self.headers.push(Header { name, about });
+        self
+    }
+
+    pub(crate) fn answer<T: JsonSchema>(self, status: u16, about: &'static str) -> Self {
+        self.answer_as(status, about, JSON, Some(describe::<T>))
+    }
+
+    pub(crate) fn answer_as(
+        mut self,
+        status: u16,
+        about: &'static str,
+        media: &'static str,
+        describe: Option<Describe>,
+    ) -> Self {
+        self.answers.push(Answer { status, about, media, describe });
+        self
+    }
+}
+
+/// Puts a tag on rows that belong together.
+pub(crate) fn tagged(tag: &'static str, rows: Vec<Operation>) -> impl Iterator<Item = Operation> {
+    rows.into_iter().map(move |row| Operation { tag, ..row })
+}
+
+/// The router of these rows. Nothing but what is open to all is reached without
+/// a key whose role may do it.
+pub(crate) fn router(rows: Vec<Operation>, app: &Arc<App>) -> Router<Arc<App>> {
+    rows.into_iter().fold(Router::new(), |router, row| {
+        let route = match row.action {
+            Some(action) => row.route.layer(from_fn_with_state(
+                auth::Gate { app: Arc::clone(app), action },
+                auth::check,
+            )),
+            None => row.route,
+        };
+        router.route(row.path, route)
+    })
+}

@@ -1,0 +1,142 @@
+//! What goes wrong, as RFC 9457 wants it, with our error code, the place in the
+//! request and what to do.
+
+use std::time::Duration;
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Serialize;
+use windlass::{Error, ErrorKind};
+
+/// The media type of a problem.
+pub(crate) const MEDIA: &str = "application/problem+json";
+
+/// Why a request got no answer.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Problem {
+    /// What kind of problem, as a URI that identifies it.
+    #[serde(rename = "type")]
+    kind: String,
+    /// The kind in words.
+    title: String,
+    /// The HTTP status.
+    status: u16,
+    /// What went wrong this time.
+    detail: String,
+    /// Our error code.
+    code: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+    /// What is wrong with the request, place by place.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    errors: Vec<Fault>,
+    /// The result of the call that was refused, where there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<serde_json::Value>,
+    #[serde(skip)]
+    retry_after: Option<Duration>,
+}
+
+/// One thing that is wrong with a request.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Fault {
+    /// Where, as a JSON pointer into the body, or the name of a parameter.
+    pub(crate) path: String,
+    /// What.
+    pub(crate) message: String,
+}
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> Self {
+        Self {
+            kind: format!("urn:windlass:problem:{code}"),
+            title: status.canonical_reason().unwrap_or("Problem").to_owned(),
+            status: status.as_u16(),
+            detail: detail.into(),
+            code: code.to_owned(),
+            hint: None,
+            errors: Vec::new(),
+            result: None,
+            retry_after: None,
+        }
+    }
+
+    /// The request is not what it should be.
+    pub(crate) fn bad(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_request", detail)
+    }
+
+    /// There is no such thing, or it is another tenant's: nobody can tell.
+    pub(crate) fn not_found(what: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", format!("there is no such {what}"))
+    }
+
+    /// Somebody else was quicker, or it is there already.
+    pub(crate) fn conflict(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "conflict", detail)
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) fn at(mut self, path: impl Into<String>, message: impl Into<String>) -> Self {
+        self.errors.push(Fault { path: path.into(), message: message.into() });
+        self
+    }
+
+    pub(crate) fn result(mut self, result: serde_json::Value) -> Self {
+        self.result = Some(result);
+        self
+    }
+
+    pub(crate) fn retry_after(mut self, after: Option<Duration>) -> Self {
+        self.retry_after = after;
+        self
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let info = error.kind().info();
+        let status = StatusCode::from_u16(info.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut problem =
+            Self::new(status, info.name, error.message()).retry_after(error.retry_after());
+        problem.title = info.meaning.to_owned();
+        for violation in error.violations() {
+            problem = problem.at(
+                violation.path.clone(),
+                format!("expected {}, got {}", violation.expected, violation.got),
+            );
+        }
+        if error.kind() == ErrorKind::StorageUnavailable {
+            problem = problem.hint("the database cannot be used; try again, and look at /readyz");
+        }
+        problem
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        if status.is_server_error() {
+            tracing::warn!(code = self.code, detail = self.detail, "a request failed");
+        }
+        let retry_after = self.retry_after;
+        let body = serde_json::to_vec(&self).unwrap_or_default();
+        let media = [(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA))];
+        let mut response = (status, media, body).into_response();
+        if let Some(after) = retry_after {
+            let seconds = after.as_secs_f64().ceil().max(1.0) as u64;
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            let scheme = HeaderValue::from_static("Bearer realm=\"windlass\", Basic realm=\"windlass\"");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+        }
+        response
+    }
+}

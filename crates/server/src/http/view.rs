@@ -1,0 +1,154 @@
+//! Results and records, as the API shows them.
+
+use std::collections::BTreeMap;
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
+use windlass::{CallResult, Content, ErrorKind, Lang};
+
+use super::problem::Problem;
+
+/// A result, written without a detour.
+pub(crate) struct ResultView<'a>(pub(crate) &'a CallResult, pub(crate) Lang);
+
+impl Serialize for ResultView<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Self(result, lang) = *self;
+        let mut view = to.serialize_struct("CallResult", 16)?;
+        view.serialize_field("call_id", &result.id)?;
+        if let Some(call_ref) = &result.call_ref {
+            view.serialize_field("call_ref", call_ref)?;
+        }
+        view.serialize_field("tool_name", &result.tool_name)?;
+        view.serialize_field("is_success", &result.is_success())?;
+        match &result.outcome {
+            Ok(output) => {
+                match output.value() {
+                    Some(value) => view.serialize_field("output", value)?,
+                    None => view.serialize_field("output", &output.to_text())?,
+                }
+                view.serialize_field("content", &output.content)?;
+                if !output.metadata.is_empty() {
+                    view.serialize_field("metadata", &output.metadata)?;
+                }
+                if let Some(truncated) = &output.truncated {
+                    view.serialize_field("truncated", truncated)?;
+                }
+            }
+            Err(error) => {
+                let info = error.kind().info();
+                view.serialize_field("error", error.message())?;
+                view.serialize_field("error_kind", info.name)?;
+                view.serialize_field("error_type", info.error_type)?;
+                view.serialize_field("error_code", info.code)?;
+                view.serialize_field("feedback", &error.feedback(lang))?;
+                if !error.violations().is_empty() {
+                    view.serialize_field("validation_errors", error.violations())?;
+                }
+                if let Some(after) = error.retry_after() {
+                    view.serialize_field("retry_after", &after.as_secs_f64())?;
+                }
+            }
+        }
+        view.serialize_field("attempts", &result.attempts)?;
+        if let Some(same_as) = &result.same_as {
+            view.serialize_field("same_as", same_as)?;
+        }
+        view.serialize_field("queue_time", &result.queue_wait.as_secs_f64())?;
+        view.serialize_field("execution_time", &result.run_time.as_secs_f64())?;
+        view.serialize_field("executed_at", &result.created_at)?;
+        view.end()
+    }
+}
+
+/// The one result of a call.
+#[derive(JsonSchema, Serialize)]
+#[schemars(rename = "CallResult")]
+pub(crate) struct ResultDoc {
+    /// The call's id; its record has the same.
+    call_id: String,
+    /// The id that the model gave the call.
+    call_ref: Option<String>,
+    /// The tool.
+    tool_name: String,
+    /// Whether the tool gave a result.
+    is_success: bool,
+    /// The result as JSON, or as text where it is none; only of a success.
+    output: Option<Value>,
+    /// The result as content blocks; only of a success.
+    content: Option<Vec<BTreeMap<String, Value>>>,
+    /// What the tool tells besides.
+    metadata: Option<BTreeMap<String, Value>>,
+    /// How much of the result is shown, and the handle to the rest.
+    truncated: Option<BTreeMap<String, Value>>,
+    /// What went wrong, for operators.
+    error: Option<String>,
+    /// What kind of error.
+    error_kind: Option<String>,
+    /// The kind in the words of S0.
+    error_type: Option<String>,
+    /// The kind as a code.
+    error_code: Option<String>,
+    /// What went wrong, for the model.
+    feedback: Option<String>,
+    /// What is wrong with the arguments.
+    validation_errors: Option<Vec<BTreeMap<String, Value>>>,
+    /// When to try again, in seconds.
+    retry_after: Option<f64>,
+    /// How often it was tried.
+    attempts: u32,
+    /// The earlier call whose result this is.
+    same_as: Option<String>,
+    /// How long it waited for a slot, in seconds.
+    queue_time: f64,
+    /// How long it ran, in seconds.
+    execution_time: f64,
+    /// When the call came.
+    executed_at: String,
+}
+
+/// The HTTP answer of a call. Whatever came of it is a result, and 200; only
+/// where the server had no room or no database for it, that is the server's
+/// failure and says so to proxies and clients that know nothing of tools.
+pub(crate) fn answer(result: &CallResult, lang: Lang) -> Response {
+    match result.error() {
+        Some(error) if is_ours(error.kind()) => Problem::from(error.clone())
+            .result(json!(ResultView(result, lang)))
+            .retry_after(error.retry_after().or(Some(std::time::Duration::from_secs(1))))
+            .into_response(),
+        _ => ok(&ResultView(result, lang)),
+    }
+}
+
+fn is_ours(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::QueueFull | ErrorKind::RateLimited | ErrorKind::StorageUnavailable)
+}
+
+/// Something as JSON.
+pub(crate) fn ok<T: Serialize>(body: &T) -> Response {
+    with_status(StatusCode::OK, body)
+}
+
+pub(crate) fn with_status<T: Serialize>(status: StatusCode, body: &T) -> Response {
+    match serde_json::to_vec(body) {
+        Ok(bytes) => {
+            let media = HeaderValue::from_static("application/json");
+            (status, [(header::CONTENT_TYPE, media)], bytes).into_response()
+        }
+        Err(error) => Problem::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            format!("the answer has no JSON form: {error}"),
+        )
+        .into_response(),
+    }
+}
+
+/// Content, for events.
+pub(crate) fn content(content: &Content) -> Value {
+    json!(content)
+}

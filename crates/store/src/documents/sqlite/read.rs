@@ -1,0 +1,99 @@
+//! The questions about documents, in SQL.
+
+use jiff::Timestamp;
+use rusqlite::Error::FromSqlConversionFailure;
+use rusqlite::types::Type;
+use rusqlite::{Connection, Params, Row, params};
+use serde_json::Value;
+use windlass::TenantId;
+
+use super::super::Document;
+
+const SELECT: &str =
+    "SELECT tenant, id, alias, version, updated_us, expires_us, body FROM documents";
+
+pub(super) fn get(
+    db: &Connection,
+    space: &str,
+    tenant: &TenantId,
+    id: &str,
+) -> rusqlite::Result<Option<Document>> {
+    let which = "space = ?2 AND tenant = ?3 AND id = ?4";
+    Ok(read(db, which, params![now(), space, tenant.as_str(), id])?.pop())
+}
+
+pub(super) fn find(
+    db: &Connection,
+    space: &str,
+    alias: &str,
+) -> rusqlite::Result<Option<Document>> {
+    Ok(read(db, "space = ?2 AND alias = ?3", params![now(), space, alias])?.pop())
+}
+
+pub(super) fn list(
+    db: &Connection,
+    space: &str,
+    tenant: &TenantId,
+    after: Option<&str>,
+    limit: usize,
+) -> rusqlite::Result<Vec<Document>> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let tenant = tenant.as_str();
+    match after {
+        Some(after) => read(
+            db,
+            "space = ?2 AND tenant = ?3 AND id > ?4 ORDER BY id LIMIT ?5",
+            params![now(), space, tenant, after, limit],
+        ),
+        None => read(
+            db,
+            "space = ?2 AND tenant = ?3 ORDER BY id LIMIT ?4",
+            params![now(), space, tenant, limit],
+        ),
+    }
+}
+
+pub(super) fn all(db: &Connection, space: &str) -> rusqlite::Result<Vec<Document>> {
+    read(db, "space = ?2 ORDER BY tenant, id", params![now(), space])
+}
+
+fn read(db: &Connection, which: &str, values: impl Params) -> rusqlite::Result<Vec<Document>> {
+    let sql = format!("{SELECT} WHERE (expires_us IS NULL OR expires_us > ?1) AND {which}");
+    let mut statement = db.prepare_cached(&sql)?;
+    statement.query_map(values, document)?.collect()
+}
+
+fn document(row: &Row<'_>) -> rusqlite::Result<Document> {
+    Ok(Document {
+        tenant: TenantId::new(row.get::<_, String>(0)?),
+        id: row.get(1)?,
+        alias: row.get(2)?,
+        version: unsigned(row, 3)?,
+        updated_at: time(row.get(4)?),
+        expires_at: row.get::<_, Option<i64>>(5)?.map(time),
+        body: json(row, 6)?,
+    })
+}
+
+fn json(row: &Row<'_>, column: usize) -> rusqlite::Result<Value> {
+    serde_json::from_str(row.get_ref(column)?.as_str()?)
+        .map_err(|cause| FromSqlConversionFailure(column, Type::Text, Box::new(cause)))
+}
+
+/// SQLite's numbers have a sign; versions and positions are never below zero.
+pub(super) fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    Ok(u64::try_from(row.get::<_, i64>(column)?).unwrap_or_default())
+}
+
+/// The same the other way round.
+pub(super) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn time(micros: i64) -> Timestamp {
+    Timestamp::from_microsecond(micros).unwrap_or_default()
+}
+
+fn now() -> i64 {
+    Timestamp::now().as_microsecond()
+}

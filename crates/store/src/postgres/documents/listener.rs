@@ -1,0 +1,106 @@
+//! Listens for what other servers have changed, and lets go of what is too old.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
+use tokio_postgres::Client;
+use windlass::Error;
+
+use super::super::connect::Target;
+use super::super::options::PostgresOptions;
+use super::fault::{Fault, no_answer};
+use super::{events, keep, note, schema};
+use crate::documents::{News, Origin};
+
+/// How often the connection is tried, and how soon after a failure again.
+const BEAT: Duration = Duration::from_secs(1);
+
+const WHAT: &str = "listen for changes";
+
+pub(super) struct Listener {
+    target: Target,
+    options: PostgresOptions,
+    origin: Origin,
+    news: Arc<News>,
+    /// None while the server is away.
+    client: Option<Client>,
+}
+
+impl Listener {
+    /// Connects, brings the database up to date, and listens from here on.
+    pub(super) async fn start(
+        target: Target,
+        options: PostgresOptions,
+        origin: Origin,
+        news: Arc<News>,
+    ) -> Result<Self, Error> {
+        let mut this = Self { target, options, origin, news, client: None };
+        let end = this.listen().await;
+        end.map_err(|fault| fault.at(&this.target.place, "open the documents"))?;
+        Ok(this)
+    }
+
+    pub(super) async fn run(mut self, mut stopped: oneshot::Receiver<()>) {
+        loop {
+            tokio::select! {
+                _ = &mut stopped => return,
+                () = sleep(BEAT) => {}
+            }
+            tokio::select! {
+                _ = &mut stopped => return,
+                () = self.beat() => {}
+            }
+        }
+    }
+
+    /// Looks whether the connection lives, and makes another one where not.
+    async fn beat(&mut self) {
+        let patience = self.options.statement_timeout + Duration::from_secs(1);
+        let was_away = self.client.is_none();
+        let place = Arc::clone(&self.target.place);
+        let end = timeout(patience, self.try_beat()).await;
+        match end.unwrap_or_else(|_| Err(no_answer(&place, WHAT, patience).into())) {
+            Ok(()) if was_away => tracing::info!(database = %place, "changes are heard again"),
+            Ok(()) => {}
+            Err(fault) => {
+                self.client = None;
+                if !was_away {
+                    let error = fault.at(&place, WHAT);
+                    tracing::warn!(%error, "changes of other servers are not heard for now");
+                }
+            }
+        }
+    }
+
+    async fn try_beat(&mut self) -> Result<(), Fault> {
+        if self.client.as_ref().is_none_or(Client::is_closed) {
+            self.listen().await?;
+            // Whatever was said in between went unheard.
+            self.news.missed();
+        }
+        let Some(client) = &self.client else { return Ok(()) };
+        let (_, newest) = events::range(client).await?;
+        self.news.events_until(newest);
+        while keep::sweep(client).await? > 0 {}
+        while events::forget(client, self.options.keep_events).await? > 0 {}
+        Ok(())
+    }
+
+    /// Listens first and asks then, so that nothing goes by in between.
+    async fn listen(&mut self) -> Result<(), Fault> {
+        let (news, origin) = (Arc::clone(&self.news), self.origin);
+        let hear = move |heard: tokio_postgres::Notification| {
+            note::hear(&news, origin, heard.channel(), heard.payload());
+        };
+        let mut client = self.target.listener(hear).await?;
+        schema::migrate(&mut client, &self.target.place).await?;
+        let channels = format!("LISTEN {}; LISTEN {}", note::CHANGES, note::EVENTS);
+        client.batch_execute(&channels).await?;
+        let (_, newest) = events::range(&client).await?;
+        self.news.events_until(newest);
+        self.client = Some(client);
+        Ok(())
+    }
+}

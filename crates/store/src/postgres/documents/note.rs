@@ -1,0 +1,80 @@
+//! What servers tell each other of changes, over NOTIFY.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use windlass::TenantId;
+
+use crate::documents::{News, Origin};
+
+pub(super) const CHANGES: &str = "windlass_changes";
+pub(super) const EVENTS: &str = "windlass_events";
+
+/// PostgreSQL takes less than 8,000 bytes.
+const MAX_BYTES: usize = 7900;
+
+/// A change, and who made it.
+#[derive(Serialize, Deserialize)]
+struct Note<'a> {
+    origin: Origin,
+    #[serde(borrow)]
+    space: Cow<'a, str>,
+    #[serde(borrow)]
+    tenant: Cow<'a, str>,
+    #[serde(borrow)]
+    id: Cow<'a, str>,
+}
+
+/// A change as text; where that is too long, only that there was one.
+pub(super) fn write(origin: Origin, space: &str, tenant: &TenantId, id: &str) -> String {
+    let text = |space, tenant, id| {
+        let [space, tenant, id] = [space, tenant, id].map(Cow::Borrowed);
+        // Strings and an id can always be written.
+        serde_json::to_string(&Note { origin, space, tenant, id }).unwrap_or_default()
+    };
+    let whole = text(space, tenant.as_str(), id);
+    if whole.len() <= MAX_BYTES { whole } else { text("", "", "") }
+}
+
+/// Passes on what was heard on a channel.
+pub(super) fn hear(news: &News, own: Origin, channel: &str, payload: &str) {
+    if channel == EVENTS {
+        news.events_until(payload.parse().unwrap_or_default());
+    } else if channel == CHANGES {
+        match serde_json::from_str::<Note<'_>>(payload) {
+            Ok(note) if note.origin == own => {}
+            Ok(note) if !note.space.is_empty() => {
+                news.changed(&note.space, &TenantId::new(&*note.tenant), &note.id);
+            }
+            // Too long to be told, or of a windlass that tells it otherwise.
+            _ => news.missed(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_of_others_are_passed_on() {
+        let (own, other) = (Origin::new(), Origin::new());
+        let tenant = TenantId::new("a\"\0天");
+        let news = News::after(0);
+        let mut changes = news.changes();
+        hear(&news, own, CHANGES, &write(own, "keys", &tenant, "k"));
+        assert!(changes.try_recv().is_err());
+        hear(&news, own, CHANGES, &write(other, "keys", &tenant, "k\\"));
+        let change = changes.try_recv().unwrap();
+        assert_eq!((&*change.space, &change.tenant, &*change.id), ("keys", &tenant, "k\\"));
+        let long = TenantId::new("\u{1}".repeat(5000));
+        let note = write(other, "keys", &long, "k");
+        assert!(note.len() <= MAX_BYTES);
+        hear(&news, own, CHANGES, &note);
+        hear(&news, own, CHANGES, "nonsense");
+        assert_eq!(changes.try_recv().unwrap().space, "");
+        assert_eq!(changes.try_recv().unwrap().space, "");
+        hear(&news, own, EVENTS, "17");
+        assert_eq!(*news.new_events().borrow(), 17);
+    }
+}

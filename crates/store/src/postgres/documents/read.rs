@@ -1,0 +1,103 @@
+//! The questions about documents, in SQL.
+
+use jiff::Timestamp;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Row};
+use windlass::TenantId;
+
+use super::super::rows::read_json;
+use super::keep::{NOW, signed, unsigned};
+use super::text;
+use crate::documents::Document;
+
+const COLUMNS: &str = "tenant, whole_tenant, id, alias, version, updated_us, expires_us, body";
+
+pub(super) async fn get(
+    client: &Client,
+    space: &str,
+    tenant: &TenantId,
+    id: &str,
+) -> Result<Option<Document>, tokio_postgres::Error> {
+    let key = text::key(tenant.as_str());
+    let values: Values<'_> = &[(&space, Type::TEXT), (&key, Type::TEXT), (&id, Type::TEXT)];
+    let mut found = read(client, "space = $1 AND tenant = $2 AND id = $3", values).await?;
+    Ok(found.pop())
+}
+
+pub(super) async fn find(
+    client: &Client,
+    space: &str,
+    alias: &str,
+) -> Result<Option<Document>, tokio_postgres::Error> {
+    let values: Values<'_> = &[(&space, Type::TEXT), (&alias, Type::TEXT)];
+    Ok(read(client, "space = $1 AND alias = $2", values).await?.pop())
+}
+
+pub(super) async fn list(
+    client: &Client,
+    space: &str,
+    tenant: &TenantId,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<Vec<Document>, tokio_postgres::Error> {
+    // No id holds a zero byte, so none lies between this and its beginning.
+    let after = after.and_then(|after| after.split('\0').next());
+    let key = text::key(tenant.as_str());
+    let values: Values<'_> = &[
+        (&space, Type::TEXT),
+        (&key, Type::TEXT),
+        (&signed(limit as u64), Type::INT8),
+        (&after.unwrap_or_default(), Type::TEXT),
+    ];
+    let from = if after.is_some() { ">" } else { ">=" };
+    let which = format!("space = $1 AND tenant = $2 AND id {from} $4 ORDER BY id LIMIT $3");
+    read(client, &which, values).await
+}
+
+pub(super) async fn all(
+    client: &Client,
+    space: &str,
+) -> Result<Vec<Document>, tokio_postgres::Error> {
+    read(client, "space = $1 ORDER BY tenant, id", &[(&space, Type::TEXT)]).await
+}
+
+/// The tenant of a row, from its key and the whole where that is longer.
+pub(super) fn tenant(row: &Row, key: usize) -> Result<TenantId, tokio_postgres::Error> {
+    let whole: Option<&str> = row.try_get(key + 1)?;
+    let stored = match whole {
+        Some(whole) => whole,
+        None => row.try_get(key)?,
+    };
+    Ok(TenantId::new(&*text::read(stored)))
+}
+
+type Values<'a> = &'a [(&'a (dyn ToSql + Sync), Type)];
+
+async fn read(
+    client: &Client,
+    which: &str,
+    values: Values<'_>,
+) -> Result<Vec<Document>, tokio_postgres::Error> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM windlass.documents
+         WHERE (expires_us IS NULL OR expires_us > {NOW}) AND {which}"
+    );
+    client.query_typed(&sql, values).await?.iter().map(document).collect()
+}
+
+fn document(row: &Row) -> Result<Document, tokio_postgres::Error> {
+    Ok(Document {
+        tenant: tenant(row, 0)?,
+        id: row.try_get(2)?,
+        alias: row.try_get(3)?,
+        version: unsigned(row.try_get(4)?),
+        updated_at: time(row.try_get(5)?),
+        expires_at: row.try_get::<_, Option<i64>>(6)?.map(time),
+        // Nothing is kept that cannot be read.
+        body: read_json(row.try_get(7)?),
+    })
+}
+
+fn time(micros: i64) -> Timestamp {
+    Timestamp::from_microsecond(micros).unwrap_or_default()
+}
