@@ -29,6 +29,8 @@ mod identity;
 mod random;
 #[allow(dead_code, reason = "the HTTP layer uses what commands do not")]
 mod uses;
+#[allow(dead_code, unused_imports, reason = "the HTTP layer uses what commands do not")]
+mod vault;
 
 mod commands;
 

@@ -87,9 +87,9 @@ pub(super) struct Stored {
 impl Stored {
     /// What a document says. It belongs to the tenant of the document.
     pub(super) fn read(document: &Document) -> Result<Self, Error> {
-        Self::deserialize(&document.body).map_err(|error| {
-            let id = &document.id;
-            Error::new(ErrorKind::StorageUnavailable, format!("the key `{id}` is damaged: {error}"))
+        Self::deserialize(&document.body).map_err(|_| {
+            let message = format!("the API key `{}` is damaged; revoke it", document.id);
+            Error::new(ErrorKind::StorageUnavailable, message)
         })
     }
 
