@@ -20,6 +20,7 @@ mod metrics;
 mod openapi;
 mod operate;
 mod operation;
+mod own_tools;
 mod problem;
 mod stream;
 mod tools;
@@ -27,16 +28,17 @@ mod view;
 
 use std::sync::Arc;
 
-use axum::{Extension, Router};
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Router};
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
+use windlass::{CallId, Error};
+use windlass_store::Change;
 
 pub(crate) use app::{App, HttpSettings};
-pub(crate) use calls::CANCELS;
 use health::Documentation;
 pub(crate) use hub::Hub;
 pub(crate) use listen::{Listener, Tls};
@@ -50,6 +52,7 @@ const COMPRESS_FROM: u64 = 1024;
 /// All routes.
 fn rows() -> Vec<Operation> {
     tagged("tools", tools::rows())
+        .chain(tagged("tools", own_tools::rows()))
         .chain(tagged("calls", calls::rows()))
         .chain(tagged("batches", batches::rows()))
         .chain(tagged("operation", operate::rows()))
@@ -75,6 +78,24 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .layer(from_fn_with_state(Arc::clone(app), auth::check_origin))
         .layer(from_fn(request_id))
         .with_state(Arc::clone(app))
+}
+
+/// What has to be there before the first request.
+pub(crate) async fn prepare(app: &App) -> Result<(), Error> {
+    own_tools::load_all(app).await
+}
+
+/// Does what other servers did, and what they ask for.
+pub(crate) async fn heed(app: &App, change: &Change) {
+    if change.space == calls::CANCELS
+        && let Ok(id) = change.id.parse::<CallId>()
+    {
+        app.engine.cancel_call(&change.tenant, id);
+    }
+    if let Err(error) = own_tools::changed(app, change).await {
+        tracing::warn!(%error, "a change of another server could not be read");
+    }
+    app.hub.changed(change).await;
 }
 
 /// Gives every answer the id of its request, so that people can talk about it.

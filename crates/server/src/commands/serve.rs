@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use windlass::{CallId, Engine, FolderWatch};
+use windlass::{Engine, FolderWatch};
 
 use crate::cli;
 use crate::exit::{Exit, Failure};
@@ -89,6 +89,7 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
         tasks: TaskTracker::new(),
         started: Instant::now(),
     });
+    http::prepare(&app).await?;
     app.hub.start(&app.engine, draining.clone()).await?;
     tokio::spawn(heed_changes(Arc::clone(&app)));
     let open = TaskTracker::new();
@@ -142,12 +143,7 @@ async fn heed_changes(app: Arc<App>) {
             },
             Err(RecvError::Closed) => return,
         };
-        if change.space == http::CANCELS
-            && let Ok(id) = change.id.parse::<CallId>()
-        {
-            app.engine.cancel_call(&change.tenant, id);
-        }
-        app.hub.changed(&change).await;
+        http::heed(&app, &change).await;
     }
 }
 

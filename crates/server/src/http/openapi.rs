@@ -137,6 +137,9 @@ fn responses(row: &Operation, generator: &mut SchemaGenerator, problem: &Value) 
     for Answer { status, about, media, describe } in &row.answers {
         let answer = responses.entry(status.to_string()).or_insert_with(|| json!({}));
         answer["description"] = (*about).into();
+        if media.is_empty() {
+            continue;
+        }
         answer["content"][*media] = match describe {
             Some(describe) => json!({"schema": describe(generator).to_value()}),
             None => json!({"schema": {"type": "string"}}),

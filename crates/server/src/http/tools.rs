@@ -267,13 +267,13 @@ async fn validate(Body(body): Body<DefinitionBody>) -> Result<Response, Problem>
 
 impl App {
     /// The tools that a tenant may use, by name.
-    pub(crate) fn tools_of(&self, _tenant: &TenantId) -> Vec<Arc<Tool>> {
-        self.engine.registry().list()
+    pub(crate) fn tools_of(&self, tenant: &TenantId) -> Vec<Arc<Tool>> {
+        self.engine.registry().list_for(tenant)
     }
 
     /// A tool that a tenant may use.
-    pub(crate) fn tool_of(&self, _tenant: &TenantId, name: &str) -> Option<Arc<Tool>> {
-        self.engine.registry().get(name)
+    pub(crate) fn tool_of(&self, tenant: &TenantId, name: &str) -> Option<Arc<Tool>> {
+        self.engine.registry().get_for(tenant, name)
     }
 
     /// Whether a model sees a tool.

@@ -1,0 +1,197 @@
+//! Tools that a tenant registers: kept as the definitions that were sent, and
+//! loaded by every server.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use windlass::definition::{self, LoadError};
+use windlass::{Error, TenantId};
+use windlass_store::{Change, Document, Expect, Put};
+
+use super::app::App;
+use super::extract::{Body, Name, Who};
+use super::operation::Operation;
+use super::problem::Problem;
+use super::tools::{DefinitionBody, ToolDoc, show};
+use super::view;
+use crate::identity::Action;
+
+/// Where definitions are kept.
+const SPACE: &str = "tools";
+/// What their sources begin with.
+const SOURCE: &str = "api/";
+/// The largest definition.
+const MAX_BYTES: usize = 1024 * 1024;
+
+pub(crate) fn rows() -> Vec<Operation> {
+    vec![
+        Operation::post("/v1/tools", "register_tool", register)
+            .may(Action::WriteTools, "Register a tool of the tenant's own")
+            .details("A name that the tenant has already is refused; PUT replaces it.")
+            .body::<DefinitionBody>()
+            .answer::<ToolDoc>(201, "The tool"),
+        Operation::put("/v1/tools/{name}", "replace_tool", replace)
+            .may(Action::WriteTools, "Register a tool, or replace it")
+            .body::<DefinitionBody>()
+            .answer::<ToolDoc>(200, "The tool"),
+        Operation::delete("/v1/tools/{name}", "delete_tool", delete)
+            .may(Action::WriteTools, "Delete a tool of the tenant's own; running calls finish")
+            .answer_as(204, "It is gone", "", None),
+    ]
+}
+
+/// A definition that was sent: exactly one tool.
+struct Sent {
+    name: String,
+    text: String,
+}
+
+async fn read(body: &DefinitionBody) -> Result<Sent, Problem> {
+    let text = body.text();
+    if text.len() > MAX_BYTES {
+        return Err(Problem::bad("the definition is too large").at("/definition", "at most 1 MiB"));
+    }
+    let parsed = windlass::native::run_blocking({
+        let text = text.clone();
+        move || Ok(definition::parse("definition", &text))
+    });
+    let found = parsed.await?.map_err(|errors| refused(&errors))?;
+    match found.as_slice() {
+        [one] => Ok(Sent { name: one.spec.name.to_string(), text }),
+        found => Err(Problem::bad("one tool at a time")
+            .at("/definition", format!("there are {} tools in it", found.len()))),
+    }
+}
+
+fn refused(errors: &[LoadError]) -> Problem {
+    errors.iter().fold(Problem::bad("the definition cannot be used"), |problem, error| {
+        problem.at("/definition", format!("{}:{}: {}", error.line, error.column, error.message))
+    })
+}
+
+async fn register(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Body(body): Body<DefinitionBody>,
+) -> Result<Response, Problem> {
+    let sent = read(&body).await?;
+    let kept = keep(&app, &who.tenant, &sent, Expect::Absent).await?;
+    if !kept {
+        let why = format!("the tool `{}` is there already", sent.name);
+        return Err(Problem::conflict(why).hint("replace it with PUT /v1/tools/{name}"));
+    }
+    let mut response = answer(&app, &who.tenant, &sent.name, StatusCode::CREATED)?;
+    if let Ok(place) = HeaderValue::from_str(&format!("/v1/tools/{}", sent.name)) {
+        response.headers_mut().insert(header::LOCATION, place);
+    }
+    Ok(response)
+}
+
+async fn replace(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Name(name): Name,
+    Body(body): Body<DefinitionBody>,
+) -> Result<Response, Problem> {
+    let sent = read(&body).await?;
+    if sent.name != name {
+        let why = format!("the definition is of `{}`, the path of `{name}`", sent.name);
+        return Err(Problem::bad("two names").at("/definition/name", why));
+    }
+    keep(&app, &who.tenant, &sent, Expect::Anything).await?;
+    answer(&app, &who.tenant, &sent.name, StatusCode::OK)
+}
+
+async fn delete(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Name(name): Name,
+) -> Result<Response, Problem> {
+    if app.documents.delete(SPACE, &who.tenant, &name, Expect::Anything).await? {
+        // Whoever heard of the change first has done it.
+        let _ = app.engine.registry().unregister_for(&who.tenant, &name);
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    match app.tool_of(&who.tenant, &name) {
+        Some(tool) => Err(Problem::conflict(format!("`{name}` comes from {}", tool.source()))
+            .hint("only the tenant's own tools can be deleted here")),
+        None => Err(Problem::not_found("tool")),
+    }
+}
+
+/// Keeps a definition if it can be loaded; returns whether what was there was
+/// expected.
+async fn keep(app: &App, tenant: &TenantId, sent: &Sent, expect: Expect) -> Result<bool, Problem> {
+    let before = app.documents.get(SPACE, tenant, &sent.name).await?;
+    if before.is_some() && expect == Expect::Absent {
+        return Ok(false);
+    }
+    if let Err(problem) = load(app, tenant, &sent.name, &sent.text) {
+        restore(app, tenant, &sent.name, before.as_ref());
+        return Err(problem);
+    }
+    let body = json!({"definition": sent.text});
+    let put = Put::new(SPACE, tenant.clone(), sent.name.clone(), body);
+    match app.documents.put(put, expect).await {
+        Ok(Some(_)) => Ok(true),
+        Ok(None) => {
+            let now = app.documents.get(SPACE, tenant, &sent.name).await?;
+            restore(app, tenant, &sent.name, now.as_ref());
+            Ok(false)
+        }
+        Err(error) => {
+            restore(app, tenant, &sent.name, before.as_ref());
+            Err(error.into())
+        }
+    }
+}
+
+fn load(app: &App, tenant: &TenantId, name: &str, text: &str) -> Result<(), Problem> {
+    let report = app.engine.load_text_for(tenant, &format!("{SOURCE}{name}"), text);
+    if report.errors.is_empty() { Ok(()) } else { Err(refused(&report.errors)) }
+}
+
+/// Makes a tool what is kept of it.
+fn restore(app: &App, tenant: &TenantId, name: &str, kept: Option<&Document>) {
+    match kept.and_then(|kept| kept.body["definition"].as_str()) {
+        Some(text) => {
+            if load(app, tenant, name, text).is_err() {
+                tracing::error!(%tenant, tool = name, "a kept definition cannot be loaded");
+            }
+        }
+        // It may not be there, which is what is wanted.
+        None => drop(app.engine.registry().unregister_for(tenant, name)),
+    }
+}
+
+fn answer(
+    app: &App,
+    tenant: &TenantId,
+    name: &str,
+    status: StatusCode,
+) -> Result<Response, Problem> {
+    let tool = app.tool_of(tenant, name).ok_or_else(|| Problem::not_found("tool"))?;
+    Ok(view::with_status(status, &show(&tool, app.lang)))
+}
+
+/// Loads all tools that are kept, when a server starts.
+pub(crate) async fn load_all(app: &App) -> Result<(), Error> {
+    for document in app.documents.all(SPACE).await? {
+        restore(app, &document.tenant, &document.id, Some(&document));
+    }
+    Ok(())
+}
+
+/// Does what another server did.
+pub(crate) async fn changed(app: &App, change: &Change) -> Result<(), Error> {
+    if change.space == SPACE {
+        let kept = app.documents.get(SPACE, &change.tenant, &change.id).await?;
+        restore(app, &change.tenant, &change.id, kept.as_ref());
+    } else if change.space.is_empty() {
+        load_all(app).await?;
+    }
+    Ok(())
+}
