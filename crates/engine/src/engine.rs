@@ -38,6 +38,7 @@ use crate::hook::Hook;
 use crate::journal::OpenCall;
 use crate::lane::Lanes;
 use crate::name::{BatchId, CallId, TenantId};
+use crate::providers::Providers;
 use crate::record::RecordStore;
 use crate::registry::{Found, Registry};
 use crate::schedule::{Attempt, LimitMetrics, LimitSettings, RetryPolicy, Running, Upstreams};
@@ -51,6 +52,7 @@ pub struct Engine(Arc<Parts>);
 pub(crate) struct Parts {
     settings: Settings,
     registry: Registry,
+    providers: Providers,
     groups: Groups,
     running: Arc<Running>,
     upstreams: Upstreams,
@@ -291,6 +293,11 @@ impl Engine {
     /// The tools.
     pub fn registry(&self) -> &Registry {
         &self.0.registry
+    }
+
+    /// The providers of tools.
+    pub fn providers(&self) -> &Providers {
+        &self.0.providers
     }
 
     /// The groups of tools.

@@ -37,6 +37,7 @@ mod name;
 mod nested;
 mod output_tool;
 mod pointer;
+mod providers;
 mod record;
 mod registry;
 mod schedule;
@@ -60,6 +61,7 @@ pub use load::{FolderWatch, LoadReport, WatchOptions};
 pub use name::{BatchId, CallId, MAX_TOOL_NAME, TenantId, ToolName};
 pub use native::{FromCall, Inject, IntoOutput, Json};
 pub use nested::Tools;
+pub use providers::Providers;
 pub use record::{
     Begun, BriefSummary, CallRecord, Details, FailedAttempt, Histogram, IdempotencyKey, Intent,
     MemoryStore, OutputPart, PageRequest, RecordFilter, RecordPage, RecordStore, RecordedError,

@@ -17,7 +17,7 @@ pub use watch::{FolderWatch, WatchOptions};
 use crate::call::Call;
 use crate::content::Output;
 use crate::definition::{
-    Definition, LoadError, LoadedFile, Parsed, list_files, load_folder, parse,
+    Definition, Limits, LoadError, LoadedFile, ProviderSpec, list_files, load_folder, parse_all,
 };
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
@@ -66,8 +66,13 @@ impl Engine {
         self.load_text_of(Some(tenant), source, text)
     }
 
+    /// Takes away what a tenant has from this source.
+    pub fn unload_for(&self, tenant: &TenantId, source: &str) {
+        self.install(Some(tenant), Vec::new(), &[source.into()]);
+    }
+
     fn load_text_of(&self, owner: Option<&TenantId>, source: &str, text: &str) -> LoadReport {
-        let outcome = parse(source, text).map(|tools| Parsed { tools, ..Parsed::default() });
+        let outcome = parse_all(source, text, &Limits::default());
         self.install(owner, vec![LoadedFile { path: source.into(), outcome }], &[]).0
     }
 
@@ -85,9 +90,15 @@ impl Engine {
         for compiled in in_parallel(files, |file| self.compile(owner, file)) {
             report.errors.extend(compiled.errors);
             places.extend(compiled.places);
+            if let Some((source, providers)) = compiled.providers {
+                self.providers().replace_source(owner, &source, providers);
+            }
             sources.extend(compiled.source);
         }
-        sources.extend(removed.iter().map(|path| SourceTools::new(source_of(path))));
+        for source in removed.iter().map(|path| source_of(path)) {
+            self.providers().replace_source(owner, &source, Vec::new());
+            sources.push(SourceTools::new(source).owned_by(owner));
+        }
         report.tools = sources.iter().map(|own| own.tools.len()).sum();
         let mut refused = Vec::new();
         for Conflict { tool, error } in self.registry().install(owner, &sources) {
@@ -133,6 +144,7 @@ impl Engine {
             }
         }
         compiled.source = Some(own);
+        compiled.providers = Some((source, parsed.providers));
         compiled
     }
 
@@ -162,6 +174,7 @@ impl Engine {
 #[derive(Default)]
 struct Compiled {
     source: Option<SourceTools>,
+    providers: Option<(Source, Vec<ProviderSpec>)>,
     places: Vec<(ToolName, Place)>,
     errors: Vec<LoadError>,
 }

@@ -11,10 +11,12 @@ mod auth;
 mod batches;
 mod calls;
 mod context;
+mod credentials;
 mod events;
 mod extract;
 mod health;
 mod hub;
+mod keys;
 mod listen;
 mod metrics;
 mod openapi;
@@ -22,6 +24,7 @@ mod operate;
 mod operation;
 mod own_tools;
 mod problem;
+mod providers;
 mod stream;
 mod tools;
 mod view;
@@ -53,10 +56,13 @@ const COMPRESS_FROM: u64 = 1024;
 fn rows() -> Vec<Operation> {
     tagged("tools", tools::rows())
         .chain(tagged("tools", own_tools::rows()))
+        .chain(tagged("providers", providers::rows()))
+        .chain(tagged("credentials", credentials::rows()))
         .chain(tagged("calls", calls::rows()))
         .chain(tagged("batches", batches::rows()))
         .chain(tagged("operation", operate::rows()))
         .chain(tagged("events", events::rows()))
+        .chain(tagged("keys", keys::rows()))
         .chain(tagged("health", health::rows()))
         .collect()
 }
@@ -82,6 +88,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
 
 /// What has to be there before the first request.
 pub(crate) async fn prepare(app: &App) -> Result<(), Error> {
+    providers::load_all(app).await?;
     own_tools::load_all(app).await
 }
 
@@ -92,7 +99,8 @@ pub(crate) async fn heed(app: &App, change: &Change) {
     {
         app.engine.cancel_call(&change.tenant, id);
     }
-    if let Err(error) = own_tools::changed(app, change).await {
+    let providers = providers::changed(app, change).await;
+    if let Err(error) = providers.and(own_tools::changed(app, change).await) {
         tracing::warn!(%error, "a change of another server could not be read");
     }
     app.hub.changed(change).await;

@@ -19,6 +19,7 @@ use crate::hook::Hook;
 use crate::journal::Journal;
 use crate::lane::Lanes;
 use crate::output_tool;
+use crate::providers::Providers;
 use crate::record::{MemoryStore, RecordStore};
 use crate::registry::Registry;
 use crate::schedule::{Limits, UpstreamSettings, Upstreams};
@@ -186,6 +187,7 @@ impl EngineBuilder {
                 upstreams,
                 cache: Cache::new(self.settings.cache_entries),
                 registry,
+                providers: Providers::default(),
                 groups: self.groups,
                 hooks: self.hooks,
                 credentials: self.credentials,

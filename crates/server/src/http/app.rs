@@ -11,12 +11,14 @@ use windlass_store::Documents;
 use super::hub::Hub;
 use super::metrics::Metrics;
 use crate::identity::Keys;
+use crate::vault::Credentials;
 
 /// The server.
 pub(crate) struct App {
     pub(crate) engine: Engine,
     pub(crate) documents: Arc<dyn Documents>,
     pub(crate) keys: Keys,
+    pub(crate) credentials: Arc<Credentials>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) settings: HttpSettings,

@@ -66,7 +66,7 @@ async fn read(body: &DefinitionBody) -> Result<Sent, Problem> {
     }
 }
 
-fn refused(errors: &[LoadError]) -> Problem {
+pub(crate) fn refused(errors: &[LoadError]) -> Problem {
     errors.iter().fold(Problem::bad("the definition cannot be used"), |problem, error| {
         problem.at("/definition", format!("{}:{}: {}", error.line, error.column, error.message))
     })

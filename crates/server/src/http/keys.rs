@@ -1,0 +1,179 @@
+//! API keys: who may use the server, and for what.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use windlass::{ErrorKind, TenantId};
+
+use super::app::App;
+use super::context::Span;
+use super::extract::{Body, Name, Who};
+use super::operation::Operation;
+use super::problem::Problem;
+use super::view;
+use crate::identity::{Action, Identity, KeyRequest, NewKey, Role};
+
+pub(crate) fn rows() -> Vec<Operation> {
+    vec![
+        Operation::get("/v1/keys", "list_keys", list)
+            .may(Action::ManageKeys, "List the API keys of the tenant")
+            .answer::<KeysDoc>(200, "The keys, without their secrets"),
+        Operation::post("/v1/keys", "create_key", create)
+            .may(Action::ManageKeys, "Make an API key; it is shown only now")
+            .details("An admin of the tenant `default` may make keys of other tenants.")
+            .body::<KeyBody>()
+            .answer::<NewKeyDoc>(201, "The key"),
+        Operation::delete("/v1/keys/{key_id}", "revoke_key", revoke)
+            .may(Action::ManageKeys, "Revoke an API key; it stops working on all servers")
+            .answer::<KeyDoc>(200, "The key"),
+        Operation::post("/v1/keys/{key_id}/rotate", "rotate_key", rotate)
+            .may(Action::ManageKeys, "Give a key a new secret; the old one stops working")
+            .answer::<NewKeyDoc>(200, "The key"),
+    ]
+}
+
+/// API keys.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Keys")]
+struct KeysDoc {
+    keys: Vec<KeyDoc>,
+}
+
+/// An API key, without its secret.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Key")]
+struct KeyDoc {
+    id: String,
+    /// What it is for.
+    name: String,
+    /// `admin`, `operator`, `caller` or `viewer`.
+    role: String,
+    /// How it begins.
+    prefix: String,
+    /// What else is known of it.
+    #[serde(flatten)]
+    more: Map<String, Value>,
+}
+
+/// An API key that was just made.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "NewKey")]
+struct NewKeyDoc {
+    /// The secret. It is shown only now.
+    secret: String,
+    /// What it belongs to.
+    key: KeyDoc,
+}
+
+fn shown(new: &NewKey) -> Value {
+    json!({"secret": new.text.expose(), "key": new.key})
+}
+
+async fn list(State(app): State<Arc<App>>, Who(who): Who) -> Result<Response, Problem> {
+    Ok(view::ok(&json!({"keys": app.keys.list(&who.tenant).await?})))
+}
+
+/// A key to be made.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct KeyBody {
+    /// What it is for.
+    #[schemars(length(min = 1, max = 200))]
+    name: String,
+    /// What its bearer may do.
+    role: RoleName,
+    /// How long it works: `90d`, `12h`; for ever where nobody says.
+    #[serde(default)]
+    expires_in: Option<Span>,
+    /// Whose it is, if not the asker's own tenant.
+    #[serde(default)]
+    tenant_id: Option<String>,
+}
+
+/// What the bearer of a key may do.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum RoleName {
+    /// Looks at tools, calls and events.
+    Viewer,
+    /// Calls tools.
+    Caller,
+    /// Also keeps tools, providers and credentials in order, and approves calls.
+    Operator,
+    /// Also makes and revokes keys.
+    Admin,
+}
+
+impl From<RoleName> for Role {
+    fn from(name: RoleName) -> Self {
+        match name {
+            RoleName::Viewer => Self::Viewer,
+            RoleName::Caller => Self::Caller,
+            RoleName::Operator => Self::Operator,
+            RoleName::Admin => Self::Admin,
+        }
+    }
+}
+
+/// Whose key is to be made. The tenant that the installation begins with is
+/// whoever runs it.
+fn owner(who: &Identity, wanted: Option<String>) -> Result<TenantId, Problem> {
+    match wanted {
+        None => Ok(who.tenant.clone()),
+        Some(wanted) if wanted == who.tenant.as_str() => Ok(who.tenant.clone()),
+        Some(wanted) if wanted.is_empty() || wanted.len() > 200 || wanted.contains('\0') => {
+            Err(Problem::bad("a tenant is wrong").at("/tenant_id", "1 to 200 bytes"))
+        }
+        Some(wanted) if who.tenant == TenantId::default() => Ok(TenantId::new(wanted)),
+        Some(_) => {
+            let why = "only the tenant `default` makes keys of other tenants";
+            Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", why))
+        }
+    }
+}
+
+async fn create(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Body(body): Body<KeyBody>,
+) -> Result<Response, Problem> {
+    let tenant = owner(&who, body.tenant_id)?;
+    let expires_in = body.expires_in.map(|span| span.read("/expires_in")).transpose()?;
+    let expires_at = expires_in.and_then(|span| Timestamp::now().checked_add(span).ok());
+    let request = KeyRequest { name: body.name, role: body.role.into(), expires_at };
+    let new = app.keys.create(&tenant, request).await.map_err(|error| match error.kind() {
+        ErrorKind::InvalidArguments => Problem::bad(error.message().to_owned()),
+        _ => error.into(),
+    })?;
+    Ok(view::with_status(StatusCode::CREATED, &shown(&new)))
+}
+
+fn missing(error: windlass::Error) -> Problem {
+    match error.kind() {
+        ErrorKind::StorageUnavailable | ErrorKind::Internal => error.into(),
+        _ => Problem::not_found("key"),
+    }
+}
+
+async fn revoke(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Name(id): Name,
+) -> Result<Response, Problem> {
+    Ok(view::ok(&app.keys.revoke(&who.tenant, &id).await.map_err(missing)?))
+}
+
+async fn rotate(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Name(id): Name,
+) -> Result<Response, Problem> {
+    let new = app.keys.rotate(&who.tenant, &id).await.map_err(missing)?;
+    Ok(view::ok(&shown(&new)))
+}

@@ -1,0 +1,220 @@
+//! Providers: who offers tools, and what their credentials look like.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Value, json};
+use windlass::definition::{self, CredentialField, ProviderSpec};
+use windlass::{Error, Lang, TenantId, Text};
+use windlass_store::{Change, Document, Expect, Put};
+
+use super::app::App;
+use super::extract::{Body, Name, Who};
+use super::operation::Operation;
+use super::own_tools::refused;
+use super::problem::Problem;
+use super::tools::DefinitionBody;
+use super::view;
+use crate::identity::Action;
+
+/// Where definitions are kept.
+const SPACE: &str = "providers";
+
+pub(crate) fn rows() -> Vec<Operation> {
+    vec![
+        Operation::get("/v1/providers", "list_providers", list)
+            .may(Action::ReadTools, "List the providers of tools")
+            .answer::<ProvidersDoc>(200, "The providers, by name"),
+        Operation::get("/v1/providers/{name}", "get_provider", get)
+            .may(Action::ReadTools, "Get a provider with its tools and its credential form")
+            .answer::<ProviderDoc>(200, "The provider"),
+        Operation::post("/v1/providers", "create_provider", create)
+            .may(Action::WriteTools, "Add a provider of the tenant's own, with its tools")
+            .details("YAML or JSON: `identity`, `credentials_schema`, and its tools after it.")
+            .body::<DefinitionBody>()
+            .answer::<ProviderDoc>(201, "The provider"),
+        Operation::delete("/v1/providers/{name}", "delete_provider", delete)
+            .may(Action::WriteTools, "Delete a provider of the tenant's own, with its tools")
+            .answer_as(204, "It is gone", "", None),
+    ]
+}
+
+/// Providers.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Providers")]
+struct ProvidersDoc {
+    providers: Vec<ProviderDoc>,
+}
+
+/// A provider.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Provider")]
+struct ProviderDoc {
+    /// Its name.
+    name: String,
+    /// What it offers.
+    description: Option<String>,
+    /// The fields of its credential form.
+    credentials_schema: Vec<BTreeMap<String, Value>>,
+    /// Its tools.
+    tools: Vec<String>,
+    /// What else is known of it.
+    #[serde(flatten)]
+    more: serde_json::Map<String, Value>,
+}
+
+fn show(app: &App, tenant: &TenantId, provider: &ProviderSpec) -> Value {
+    let own = |text: &Option<Text>| text.as_ref().map(|text| text.get(app.lang).to_owned());
+    let tools: Vec<String> = (app.tools_of(tenant).iter())
+        .filter(|tool| tool.spec().provider.as_deref() == Some(&provider.name))
+        .map(|tool| tool.name().to_string())
+        .collect();
+    let fields: Vec<Value> =
+        provider.credentials.iter().map(|field| show_field(field, app.lang)).collect();
+    json!({
+        "name": provider.name,
+        "label": own(&provider.label),
+        "description": own(&provider.description),
+        "author": provider.author,
+        "icon": provider.icon,
+        "tags": provider.tags,
+        "credentials_schema": fields,
+        "tools": tools,
+    })
+}
+
+fn show_field(field: &CredentialField, lang: Lang) -> Value {
+    let own = |text: &Option<Text>| text.as_ref().map(|text| text.get(lang).to_owned());
+    json!({
+        "name": field.name,
+        "label": own(&field.label),
+        "type": field.kind,
+        "required": field.required,
+        "default": field.default,
+        "help": own(&field.help),
+        "url": field.url,
+        "placeholder": own(&field.placeholder),
+        "options": field.options,
+    })
+}
+
+async fn list(State(app): State<Arc<App>>, Who(who): Who) -> Response {
+    let providers = app.engine.providers().list_for(&who.tenant);
+    let shown: Vec<Value> =
+        providers.iter().map(|provider| show(&app, &who.tenant, provider)).collect();
+    view::ok(&json!({"providers": shown}))
+}
+
+async fn get(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Name(name): Name,
+) -> Result<Response, Problem> {
+    let provider = app.provider(&who.tenant, &name)?;
+    Ok(view::ok(&show(&app, &who.tenant, &provider)))
+}
+
+impl App {
+    /// A provider that a tenant sees.
+    pub(crate) fn provider(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+    ) -> Result<Arc<ProviderSpec>, Problem> {
+        let found = self.engine.providers().get_for(tenant, name);
+        found.ok_or_else(|| Problem::not_found("provider"))
+    }
+}
+
+async fn create(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Body(body): Body<DefinitionBody>,
+) -> Result<Response, Problem> {
+    let text = body.text();
+    let parsed = windlass::native::run_blocking({
+        let text = text.clone();
+        move || Ok(definition::parse_all("definition", &text, &definition::Limits::default()))
+    });
+    let parsed = parsed.await?.map_err(|errors| refused(&errors))?;
+    let [provider] = parsed.providers.as_slice() else {
+        let why = format!("there are {} providers in it", parsed.providers.len());
+        return Err(Problem::bad("one provider at a time").at("/definition", why));
+    };
+    let name = provider.name.clone();
+    let put = Put::new(SPACE, who.tenant.clone(), name.clone(), json!({"definition": text}));
+    if app.documents.put(put, Expect::Absent).await?.is_none() {
+        return Err(Problem::conflict(format!("the provider `{name}` is there already"))
+            .hint("delete it first"));
+    }
+    if let Err(problem) = load(&app, &who.tenant, &name, &text) {
+        app.documents.delete(SPACE, &who.tenant, &name, Expect::Anything).await?;
+        unload(&app, &who.tenant, &name);
+        return Err(problem);
+    }
+    let provider = app.provider(&who.tenant, &name)?;
+    Ok(view::with_status(StatusCode::CREATED, &show(&app, &who.tenant, &provider)))
+}
+
+async fn delete(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Name(name): Name,
+) -> Result<Response, Problem> {
+    if app.documents.delete(SPACE, &who.tenant, &name, Expect::Anything).await? {
+        unload(&app, &who.tenant, &name);
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    app.provider(&who.tenant, &name)?;
+    Err(Problem::conflict(format!("`{name}` comes from a file or from this program"))
+        .hint("only the tenant's own providers can be deleted here"))
+}
+
+fn source(name: &str) -> String {
+    format!("api/providers/{name}")
+}
+
+fn load(app: &App, tenant: &TenantId, name: &str, text: &str) -> Result<(), Problem> {
+    let report = app.engine.load_text_for(tenant, &source(name), text);
+    if report.errors.is_empty() { Ok(()) } else { Err(refused(&report.errors)) }
+}
+
+fn unload(app: &App, tenant: &TenantId, name: &str) {
+    app.engine.unload_for(tenant, &source(name));
+}
+
+/// Makes a provider what is kept of it.
+fn restore(app: &App, tenant: &TenantId, name: &str, kept: Option<&Document>) {
+    match kept.and_then(|kept| kept.body["definition"].as_str()) {
+        Some(text) => {
+            if load(app, tenant, name, text).is_err() {
+                tracing::error!(%tenant, provider = name, "a kept definition cannot be loaded");
+            }
+        }
+        None => unload(app, tenant, name),
+    }
+}
+
+/// Loads all providers that are kept, when a server starts.
+pub(crate) async fn load_all(app: &App) -> Result<(), Error> {
+    for document in app.documents.all(SPACE).await? {
+        restore(app, &document.tenant, &document.id, Some(&document));
+    }
+    Ok(())
+}
+
+/// Does what another server did.
+pub(crate) async fn changed(app: &App, change: &Change) -> Result<(), Error> {
+    if change.space == SPACE {
+        let kept = app.documents.get(SPACE, &change.tenant, &change.id).await?;
+        restore(app, &change.tenant, &change.id, kept.as_ref());
+    } else if change.space.is_empty() {
+        load_all(app).await?;
+    }
+    Ok(())
+}
