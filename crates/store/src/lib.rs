@@ -36,6 +36,12 @@
 //! # }
 //! ```
 //!
+//! [`Documents`] is what a server keeps besides records, in the same file or
+//! database: [`SqliteDocuments`] and, with the feature, `PostgresDocuments`.
+//! They have connections of their own, because whoever puts a document waits
+//! until it is kept for good, and servers that share them hear of each other's
+//! changes.
+//!
 //! What is not here: redaction and capping (the engine's journal hands over
 //! finished records), and who may run a call (the engine asks; the store says
 //! which call has a key).

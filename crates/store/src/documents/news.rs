@@ -11,8 +11,8 @@ use super::Change;
 /// How many changes a slow listener may be behind.
 const CHANGES: usize = 256;
 
-/// Who made a change, and need not be told of it by others.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Where a change comes from, so that whoever made it need not hear of it twice.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Origin(pub(crate) Uuid);
 
 impl Origin {

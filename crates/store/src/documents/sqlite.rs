@@ -63,7 +63,7 @@ impl SqliteDocuments {
     /// As [`SqliteStore::open`](crate::SqliteStore::open).
     pub fn open_with(path: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
         let path = path.as_ref();
-        let durable = Options { synchronous: Synchronous::Full, ..options.clone() };
+        let durable = Options { synchronous: Synchronous::Full, ..options };
         let documents = connect::writer(path, &durable)?;
         let events = connect::writer(path, &options)?;
         let fault = |cause| storage(path, "open the documents", cause);
@@ -184,5 +184,55 @@ impl Documents for SqliteDocuments {
 
     fn new_events(&self) -> tokio::sync::watch::Receiver<u64> {
         self.news.new_events()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `PRAGMA synchronous` says of `FULL` and `NORMAL`.
+    const FULL: i64 = 2;
+    const NORMAL: i64 = 1;
+
+    #[test]
+    fn documents_wait_for_the_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let documents = SqliteDocuments::open(folder.path().join("calls.db")).unwrap();
+        let level = |desk: &Desk| {
+            desk.write_here(|db| db.query_row("PRAGMA synchronous", [], |row| row.get::<_, i64>(0)))
+        };
+        assert_eq!(level(&documents.documents).unwrap(), FULL);
+        assert_eq!(level(&documents.events).unwrap(), NORMAL);
+    }
+
+    /// No question reads more of a table than it has to.
+    #[test]
+    fn questions_use_the_indexes() {
+        let folder = tempfile::tempdir().unwrap();
+        let documents = SqliteDocuments::open(folder.path().join("calls.db")).unwrap();
+        let plan = |sql: &str| {
+            let explain = format!("EXPLAIN QUERY PLAN {sql}");
+            let work = |db: &rusqlite::Connection| {
+                let mut statement = db.prepare(&explain)?;
+                let values = vec!["x"; statement.parameter_count()];
+                statement
+                    .query_map(rusqlite::params_from_iter(values), |row| row.get::<_, String>(3))?
+                    .collect()
+            };
+            let lines: Vec<String> = documents.documents.write_here(work).unwrap();
+            lines.join("; ")
+        };
+        let events = "SELECT body FROM events WHERE position > 5 AND tenant = 'a'";
+        for (sql, index) in [
+            ("SELECT body FROM documents WHERE space = 'a' AND alias = ?", "documents_by_alias"),
+            ("SELECT 1 FROM documents WHERE expires_us <= 5", "documents_by_end"),
+            (events, "events_by_tenant"),
+            (&format!("{events} AND conversation = ?"), "events_by_conversation"),
+            (&format!("{events} AND batch = ? ORDER BY position"), "events_by_batch"),
+        ] {
+            let plan = plan(sql);
+            assert!(plan.contains(index) && !plan.contains("TEMP B-TREE"), "{sql}: {plan}");
+        }
     }
 }

@@ -14,6 +14,7 @@ mod keep;
 mod listener;
 mod note;
 mod read;
+mod teller;
 mod writers;
 
 use std::sync::Arc;
@@ -30,10 +31,12 @@ use super::readers::Readers;
 use super::url::PostgresUrl;
 use super::{fault, schema, text};
 use crate::documents::{
-    Change, Document, Documents, EventFilter, Expect, KeptEvent, NewEvent, News, Origin, Put,
-    can_be_kept, check,
+    Change, Document, Documents, EventFilter, Expect, KeptEvent, NewEvent, News, Put, can_be_kept,
+    check,
 };
 use listener::Listener;
+use note::Own;
+use teller::Teller;
 use writers::Writers;
 
 /// Keeps documents and events in a PostgreSQL database, beside the records of a
@@ -45,7 +48,7 @@ use writers::Writers;
 /// again. The connection that listens needs a session of its own, as that of the
 /// store does. When a document expires is for the database's clock to say.
 pub struct PostgresDocuments {
-    origin: Origin,
+    own: Arc<Own>,
     writers: Arc<Writers>,
     readers: Readers,
     news: Arc<News>,
@@ -63,8 +66,9 @@ impl PostgresDocuments {
     pub async fn connect_to(url: &PostgresUrl, options: PostgresOptions) -> Result<Self, Error> {
         let target = Target::new(url, &options)?;
         let place = Arc::clone(&target.place);
-        let (origin, news) = (Origin::new(), Arc::new(News::after(0)));
-        let start = Listener::start(target.clone(), options.clone(), origin, Arc::clone(&news));
+        let (own, news) = (Arc::<Own>::default(), Arc::new(News::after(0)));
+        let start =
+            Listener::start(target.clone(), options.clone(), Arc::clone(&own), Arc::clone(&news));
         let (ready, started) = oneshot::channel();
         let (stop, stopped) = oneshot::channel();
         let thread = thread::Builder::new()
@@ -78,7 +82,7 @@ impl PostgresDocuments {
         let writers = Arc::new(Writers::new(target.clone(), runtime.clone(), &options));
         let readers = Readers::new(target, runtime, &options);
         let (stop, thread) = (Some(stop), Some(thread));
-        Ok(Self { origin, writers, readers, news, stop, thread, place })
+        Ok(Self { own, writers, readers, news, stop, thread, place })
     }
 }
 
@@ -158,13 +162,11 @@ impl Documents for PostgresDocuments {
     fn put(&self, put: Put, expect: Expect) -> BoxFuture<'_, Result<Option<u64>, Error>> {
         Box::pin(async move {
             check(&put)?;
-            let (origin, news) = (self.origin, Arc::clone(&self.news));
+            let (own, news) = (Arc::clone(&self.own), Arc::clone(&self.news));
             let work = async move |client: Arc<_>| {
-                let version = keep::put(&client, &put, expect, origin).await?;
-                if version.is_some() {
-                    news.changed(put.space, &put.tenant, &put.id);
-                }
-                Ok(version)
+                let teller = Teller::new(own, news, put.space, put.tenant.clone(), &put.id);
+                let end = keep::put(&client, &put, expect, teller.origin()).await;
+                teller.tell(end, Option::is_some)
             };
             self.writers.write("keep a document", work).await
         })
@@ -182,13 +184,11 @@ impl Documents for PostgresDocuments {
                 return Ok(false);
             }
             let (tenant, id) = (tenant.clone(), id.to_owned());
-            let (origin, news) = (self.origin, Arc::clone(&self.news));
+            let (own, news) = (Arc::clone(&self.own), Arc::clone(&self.news));
             let work = async move |client: Arc<_>| {
-                let gone = keep::delete(&client, space, &tenant, &id, expect, origin).await?;
-                if gone {
-                    news.changed(space, &tenant, &id);
-                }
-                Ok(gone)
+                let teller = Teller::new(own, news, space, tenant.clone(), &id);
+                let end = keep::delete(&client, space, &tenant, &id, expect, teller.origin()).await;
+                teller.tell(end, |gone| *gone)
             };
             self.writers.write("delete a document", work).await
         })

@@ -160,3 +160,43 @@ fn documents_outlive_the_runtime_that_made_them() {
     assert_eq!(version, Some(1));
     assert!(runtime().block_on(documents.get("keys", &tenant(), "a")).unwrap().is_some());
 }
+
+/// Whoever is given a position first is committed first.
+#[tokio::test]
+async fn positions_wait_for_those_before_them() {
+    let database = Database::new().await;
+    let documents = connect(&database).await;
+    let slow = database.raw().await;
+    slow.batch_execute(
+        "BEGIN; UPDATE windlass.totals SET value = value + 1 WHERE name = 'events';
+         INSERT INTO windlass.events (position, tenant, name, body)
+         SELECT value, 'slow', 'slow', 'null' FROM windlass.totals WHERE name = 'events'",
+    )
+    .await
+    .unwrap();
+    let mut append = documents.append_events(vec![event()]);
+    tokio::time::timeout(Duration::from_millis(300), &mut append).await.unwrap_err();
+    assert_eq!(documents.event_range().await.unwrap(), (0, 0));
+    slow.batch_execute("COMMIT").await.unwrap();
+    append.await.unwrap();
+    let kept = documents.events(0, EventFilter::default(), 9).await.unwrap();
+    let names: Vec<_> = kept.iter().map(|kept| (kept.position, &*kept.event.name)).collect();
+    assert_eq!(names, [(1, "slow"), (2, "started")]);
+}
+
+/// A change whose maker stopped waiting is made and heard of all the same.
+#[tokio::test]
+async fn a_change_outlives_its_caller() {
+    let database = Database::new().await;
+    let documents = connect(&database).await;
+    documents.put(put("a"), Expect::Absent).await.unwrap();
+    let raw = database.raw().await;
+    raw.batch_execute("BEGIN; LOCK windlass.documents IN EXCLUSIVE MODE").await.unwrap();
+    let mut changes = documents.changes();
+    let given = documents.put(put("a"), Expect::Version(1));
+    tokio::time::timeout(Duration::from_millis(300), given).await.unwrap_err();
+    raw.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(next(&mut changes).await.id, "a");
+    let found = documents.get("keys", &tenant(), "a").await.unwrap().unwrap();
+    assert_eq!(found.version, 2);
+}

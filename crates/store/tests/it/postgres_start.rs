@@ -1,7 +1,7 @@
 //! Opening a database: many at once, and those that are not ours.
 
 use windlass::{RecordStore, TenantId};
-use windlass_store::{PostgresOptions, PostgresStore};
+use windlass_store::{Documents, PostgresDocuments, PostgresOptions, PostgresStore};
 
 use crate::postgres::{Database, server};
 use crate::sample::call;
@@ -34,6 +34,25 @@ async fn eight_start_at_once_on_an_empty_database() {
     let migrations = database.raw().await;
     let row = migrations.query_one("SELECT count(*) FROM windlass.migrations", &[]).await.unwrap();
     assert_eq!(row.get::<_, i64>(0), 2);
+}
+
+#[tokio::test]
+async fn a_database_of_the_first_version_is_brought_up_to_date() {
+    let database = Database::new().await;
+    let raw = database.raw().await;
+    let tables = "CREATE SCHEMA windlass;
+        CREATE TABLE windlass.migrations
+            (version bigint PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now());
+        INSERT INTO windlass.migrations (version) VALUES (1);";
+    raw.batch_execute(tables).await.unwrap();
+    raw.batch_execute(include_str!("../../migrations/postgres/0001_calls.sql")).await.unwrap();
+    let store = database.store().await;
+    store.append(call(1));
+    store.flush().await.unwrap();
+    let url = database.url().parse().unwrap();
+    let documents = PostgresDocuments::connect_to(&url, PostgresOptions::default()).await.unwrap();
+    assert_eq!(documents.event_range().await.unwrap(), (0, 0));
+    assert_eq!(store.statistics(&TenantId::default()).await.unwrap().total.calls, 1);
 }
 
 #[tokio::test]

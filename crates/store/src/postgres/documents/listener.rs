@@ -11,8 +11,9 @@ use windlass::Error;
 use super::super::connect::Target;
 use super::super::options::PostgresOptions;
 use super::fault::{Fault, no_answer};
+use super::note::Own;
 use super::{events, keep, note, schema};
-use crate::documents::{News, Origin};
+use crate::documents::News;
 
 /// How often the connection is tried, and how soon after a failure again.
 const BEAT: Duration = Duration::from_secs(1);
@@ -22,7 +23,7 @@ const WHAT: &str = "listen for changes";
 pub(super) struct Listener {
     target: Target,
     options: PostgresOptions,
-    origin: Origin,
+    own: Arc<Own>,
     news: Arc<News>,
     /// None while the server is away.
     client: Option<Client>,
@@ -33,10 +34,10 @@ impl Listener {
     pub(super) async fn start(
         target: Target,
         options: PostgresOptions,
-        origin: Origin,
+        own: Arc<Own>,
         news: Arc<News>,
     ) -> Result<Self, Error> {
-        let mut this = Self { target, options, origin, news, client: None };
+        let mut this = Self { target, options, own, news, client: None };
         let end = this.listen().await;
         end.map_err(|fault| fault.at(&this.target.place, "open the documents"))?;
         Ok(this)
@@ -78,6 +79,7 @@ impl Listener {
         if self.client.as_ref().is_none_or(Client::is_closed) {
             self.listen().await?;
             // Whatever was said in between went unheard.
+            self.own.forget();
             self.news.missed();
         }
         let Some(client) = &self.client else { return Ok(()) };
@@ -90,9 +92,9 @@ impl Listener {
 
     /// Listens first and asks then, so that nothing goes by in between.
     async fn listen(&mut self) -> Result<(), Fault> {
-        let (news, origin) = (Arc::clone(&self.news), self.origin);
+        let (news, own) = (Arc::clone(&self.news), Arc::clone(&self.own));
         let hear = move |heard: tokio_postgres::Notification| {
-            note::hear(&news, origin, heard.channel(), heard.payload());
+            note::hear(&news, &own, heard.channel(), heard.payload());
         };
         let mut client = self.target.listener(hear).await?;
         schema::migrate(&mut client, &self.target.place).await?;

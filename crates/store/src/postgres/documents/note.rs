@@ -1,7 +1,9 @@
 //! What servers tell each other of changes, over NOTIFY.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use windlass::TenantId;
 
@@ -13,7 +15,10 @@ pub(super) const EVENTS: &str = "windlass_events";
 /// PostgreSQL takes less than 8,000 bytes.
 const MAX_BYTES: usize = 7900;
 
-/// A change, and who made it.
+/// How many changes of one's own are remembered.
+const MAX_OWN: usize = 10_000;
+
+/// A change, and where it comes from.
 #[derive(Serialize, Deserialize)]
 struct Note<'a> {
     origin: Origin,
@@ -36,13 +41,47 @@ pub(super) fn write(origin: Origin, space: &str, tenant: &TenantId, id: &str) ->
     if whole.len() <= MAX_BYTES { whole } else { text("", "", "") }
 }
 
+/// The changes of this process that are under way or were not heard yet: it
+/// tells of them itself, and sooner.
+#[derive(Default)]
+pub(super) struct Own(Mutex<HashSet<Origin>>);
+
+impl Own {
+    /// Before a change is made.
+    pub(super) fn begin(&self) -> Origin {
+        let origin = Origin::new();
+        let mut own = self.0.lock();
+        // Nobody listens, it seems. To hear of a change twice does no harm.
+        if own.len() >= MAX_OWN {
+            own.clear();
+        }
+        own.insert(origin);
+        origin
+    }
+
+    /// After a change that was not made, or may not have been: should it be heard
+    /// of after all, it is passed on. Returns whether it was heard of already.
+    pub(super) fn disown(&self, origin: Origin) -> bool {
+        !self.0.lock().remove(&origin)
+    }
+
+    /// What was said before will not be heard any more.
+    pub(super) fn forget(&self) {
+        self.0.lock().clear();
+    }
+
+    fn hears(&self, origin: Origin) -> bool {
+        self.0.lock().remove(&origin)
+    }
+}
+
 /// Passes on what was heard on a channel.
-pub(super) fn hear(news: &News, own: Origin, channel: &str, payload: &str) {
+pub(super) fn hear(news: &News, own: &Own, channel: &str, payload: &str) {
     if channel == EVENTS {
         news.events_until(payload.parse().unwrap_or_default());
     } else if channel == CHANGES {
         match serde_json::from_str::<Note<'_>>(payload) {
-            Ok(note) if note.origin == own => {}
+            Ok(note) if own.hears(note.origin) => {}
             Ok(note) if !note.space.is_empty() => {
                 news.changed(&note.space, &TenantId::new(&*note.tenant), &note.id);
             }
@@ -58,23 +97,29 @@ mod tests {
 
     #[test]
     fn changes_of_others_are_passed_on() {
-        let (own, other) = (Origin::new(), Origin::new());
+        let own = Own::default();
+        let (mine, other) = (own.begin(), Origin::new());
         let tenant = TenantId::new("a\"\0天");
         let news = News::after(0);
         let mut changes = news.changes();
-        hear(&news, own, CHANGES, &write(own, "keys", &tenant, "k"));
+        hear(&news, &own, CHANGES, &write(mine, "keys", &tenant, "k"));
         assert!(changes.try_recv().is_err());
-        hear(&news, own, CHANGES, &write(other, "keys", &tenant, "k\\"));
+        assert!(own.disown(mine), "heard of before the answer was lost");
+        let late = own.begin();
+        assert!(!own.disown(late));
+        hear(&news, &own, CHANGES, &write(late, "keys", &tenant, "late"));
+        assert_eq!(changes.try_recv().unwrap().id, "late");
+        hear(&news, &own, CHANGES, &write(other, "keys", &tenant, "k\\"));
         let change = changes.try_recv().unwrap();
         assert_eq!((&*change.space, &change.tenant, &*change.id), ("keys", &tenant, "k\\"));
         let long = TenantId::new("\u{1}".repeat(5000));
         let note = write(other, "keys", &long, "k");
         assert!(note.len() <= MAX_BYTES);
-        hear(&news, own, CHANGES, &note);
-        hear(&news, own, CHANGES, "nonsense");
+        hear(&news, &own, CHANGES, &note);
+        hear(&news, &own, CHANGES, "nonsense");
         assert_eq!(changes.try_recv().unwrap().space, "");
         assert_eq!(changes.try_recv().unwrap().space, "");
-        hear(&news, own, EVENTS, "17");
+        hear(&news, &own, EVENTS, "17");
         assert_eq!(*news.new_events().borrow(), 17);
     }
 }
