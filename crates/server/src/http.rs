@@ -14,6 +14,7 @@ mod context;
 mod credentials;
 mod events;
 mod extract;
+mod files;
 mod health;
 mod hub;
 mod keys;
@@ -43,6 +44,7 @@ use windlass_store::Change;
 
 pub(crate) use app::{App, HttpSettings};
 use health::Documentation;
+pub(crate) use files::Links;
 pub(crate) use hub::Hub;
 pub(crate) use listen::{Listener, Tls};
 pub(crate) use metrics::{Counted, Metrics};
@@ -62,6 +64,7 @@ fn rows() -> Vec<Operation> {
         .chain(tagged("batches", batches::rows()))
         .chain(tagged("operation", operate::rows()))
         .chain(tagged("events", events::rows()))
+        .chain(tagged("files", files::rows()))
         .chain(tagged("keys", keys::rows()))
         .chain(tagged("health", health::rows()))
         .collect()

@@ -16,6 +16,7 @@ mod wiring;
 
 mod arguments;
 mod context;
+mod credential_source;
 mod finish;
 mod follow;
 mod interrupt;

@@ -8,6 +8,7 @@ use tokio_util::task::TaskTracker;
 use windlass::{Engine, Lang};
 use windlass_store::Documents;
 
+use super::files::Links;
 use super::hub::Hub;
 use super::metrics::Metrics;
 use crate::identity::Keys;
@@ -19,6 +20,7 @@ pub(crate) struct App {
     pub(crate) documents: Arc<dyn Documents>,
     pub(crate) keys: Keys,
     pub(crate) credentials: Arc<Credentials>,
+    pub(crate) links: Links,
     pub(crate) hub: Arc<Hub>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) settings: HttpSettings,

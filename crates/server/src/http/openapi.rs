@@ -145,7 +145,7 @@ fn responses(row: &Operation, generator: &mut SchemaGenerator, problem: &Value) 
             None => json!({"schema": {"type": "string"}}),
         };
     }
-    if row.action.is_some() {
+    if row.has_problems {
         for (status, about) in PROBLEMS {
             responses.entry(status.to_string()).or_insert_with(
                 || json!({"description": about, "content": {problem::MEDIA: {"schema": problem}}}),

@@ -29,6 +29,7 @@ pub(crate) struct Operation {
     pub(crate) body: Option<(&'static str, Describe)>,
     pub(crate) headers: Vec<Header>,
     pub(crate) answers: Vec<Answer>,
+    pub(crate) has_problems: bool,
     route: MethodRouter<Arc<App>>,
 }
 
@@ -51,6 +52,10 @@ pub(crate) struct Answer {
 
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const EVENTS: &str = "text/event-stream";
+
+fn any_bytes(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({"type": "string", "format": "binary"})
+}
 
 fn describe<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
@@ -75,6 +80,7 @@ impl Operation {
             body: None,
             headers: Vec::new(),
             answers: Vec::new(),
+            has_problems: false,
             route: on(filter, handler),
         }
     }
@@ -114,7 +120,7 @@ impl Operation {
     /// Who may use it, and what it does.
     pub(crate) fn may(mut self, action: Action, summary: &'static str) -> Self {
         (self.action, self.summary) = (Some(action), summary);
-        self
+        self.problems()
     }
 
     /// Open to all.
@@ -135,6 +141,18 @@ impl Operation {
 
     pub(crate) fn body<T: JsonSchema>(mut self) -> Self {
         self.body = Some((JSON, describe::<T>));
+        self
+    }
+
+    /// The body is anything at all.
+    pub(crate) fn bytes(mut self) -> Self {
+        self.body = Some(("application/octet-stream", any_bytes));
+        self
+    }
+
+    /// It answers with problems although it is open to all.
+    pub(crate) fn problems(mut self) -> Self {
+        self.has_problems = true;
         self
     }
 

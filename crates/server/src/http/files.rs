@@ -1,0 +1,302 @@
+//! Files: results that were cut short, and what clients send; with links that
+//! need no key and expire.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use sha2::Sha256;
+use windlass::{CallId, Error, ErrorKind, TenantId};
+use windlass_store::{Documents, Expect, Put};
+
+use super::app::App;
+use super::context::Span;
+use super::extract::{Body, Name, Query, Who, unreadable};
+use super::operation::Operation;
+use super::problem::Problem;
+use super::view;
+use crate::identity::Action;
+use crate::random;
+
+/// What is known of a file.
+const SPACE: &str = "files";
+/// Where the key of links is kept, for all servers.
+const SERVER: &str = "server";
+const LINK_KEY: &str = "link_key";
+/// How long a link works if nobody says.
+const LINK_LIFE: Duration = Duration::from_secs(3600);
+const MAX_LINK_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
+/// The most that one answer holds.
+const MAX_PART: u64 = 64 * 1024 * 1024;
+/// Media types that a browser may show without running anything.
+const HARMLESS: [&str; 8] = [
+    "text/plain", "application/json", "image/png", "image/jpeg", "image/gif", "image/webp",
+    "audio/mpeg", "application/pdf",
+];
+
+pub(crate) fn rows() -> Vec<Operation> {
+    let part = "`bytes=0-99`: a part of the file";
+    vec![
+        Operation::post("/v1/files", "upload_file", upload)
+            .may(Action::CallTools, "Keep a file")
+            .details("The body is the file; its Content-Type is kept.")
+            .header("X-File-Name", "what the file is called")
+            .bytes()
+            .answer::<FileDoc>(201, "The file"),
+        Operation::get("/v1/files/{file_id}", "get_file", get)
+            .may(Action::ReadCalls, "Get a file, or the whole of a result that was cut short")
+            .details("The id of a result's file is the `handle` that the result gives.")
+            .header("Range", part)
+            .answer_as(200, "The file", "application/octet-stream", None)
+            .answer_as(206, "A part of it", "application/octet-stream", None)
+            .answer_as(416, "There is no such part", "application/octet-stream", None),
+        Operation::post("/v1/files/{file_id}/link", "link_file", link)
+            .may(Action::ReadCalls, "Make a link to a file that needs no key and expires")
+            .body::<LinkBody>()
+            .answer::<LinkDoc>(200, "The link"),
+        Operation::get("/v1/files/{file_id}/content", "get_linked_file", linked)
+            .open("Get a file by a link that was made for it")
+            .query::<LinkQuery>()
+            .answer_as(200, "The file", "application/octet-stream", None)
+            .answer_as(206, "A part of it", "application/octet-stream", None)
+            .answer_as(416, "There is no such part", "application/octet-stream", None)
+            .problems(),
+    ]
+}
+
+/// A file.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "File")]
+struct FileDoc {
+    id: String,
+    /// How many bytes it has.
+    size: u64,
+    /// Its media type.
+    media_type: String,
+    /// What else is known of it.
+    #[serde(flatten)]
+    more: Map<String, Value>,
+}
+
+async fn upload(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    request: Request,
+) -> Result<Response, Problem> {
+    let text = |name: &str| {
+        let value = request.headers().get(name).and_then(|value| value.to_str().ok());
+        value.filter(|value| value.len() <= 255).map(str::to_owned)
+    };
+    let media_type =
+        text("content-type").unwrap_or_else(|| "application/octet-stream".to_owned());
+    let name = text("x-file-name");
+    let bytes = Bytes::from_request(request, &app).await.map_err(unreadable)?;
+    let (id, size) = (CallId::at(Timestamp::now()), bytes.len());
+    app.engine.records().keep_output(&who.tenant, id, bytes.to_vec()).await?;
+    let about = json!({
+        "size": size, "media_type": media_type, "name": name, "created_at": Timestamp::now(),
+    });
+    let put = Put::new(SPACE, who.tenant, id.to_string(), about.clone());
+    app.documents.put(put, Expect::Anything).await?;
+    let mut file = about;
+    file["id"] = json!(id);
+    Ok(view::with_status(StatusCode::CREATED, &file))
+}
+
+async fn get(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    name: Name,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    send(&app, &who.tenant, &name, &headers).await
+}
+
+/// Sends a file, or the part that was asked for.
+async fn send(
+    app: &App,
+    tenant: &TenantId,
+    name: &Name,
+    headers: &HeaderMap,
+) -> Result<Response, Problem> {
+    let id: CallId = name.id("file")?;
+    let range = headers.get(header::RANGE).and_then(|range| Range::read(range.to_str().ok()?));
+    let (offset, limit) = range.as_ref().map_or((0, MAX_PART), Range::bounds);
+    let part = app.engine.records().read_output(tenant, id, offset, limit).await?;
+    let part = part.ok_or_else(|| Problem::not_found("file"))?;
+    if range.is_some() && offset >= part.total_bytes {
+        let all = format!("bytes */{}", part.total_bytes);
+        let range = [(header::CONTENT_RANGE, all)];
+        return Ok((StatusCode::RANGE_NOT_SATISFIABLE, range).into_response());
+    }
+    let about = app.documents.get(SPACE, tenant, &name.0).await?.map(|found| found.body);
+    let media = about.as_ref().and_then(|about| about["media_type"].as_str());
+    let media = media.unwrap_or("text/plain; charset=utf-8");
+    let end = offset + part.bytes.len() as u64;
+    let is_part = offset > 0 || end < part.total_bytes;
+    let mut response = part.bytes.into_response();
+    if is_part {
+        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+    }
+    let out = response.headers_mut();
+    let mut set = |name, value: &str| {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            out.insert(name, value);
+        }
+    };
+    set(header::CONTENT_TYPE, media);
+    set(header::ACCEPT_RANGES, "bytes");
+    if is_part {
+        let last = end.saturating_sub(1);
+        set(header::CONTENT_RANGE, &format!("bytes {offset}-{last}/{}", part.total_bytes));
+    }
+    // What was sent by others must not run as a page of ours.
+    set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    set(header::CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox");
+    let essence = media.split(';').next().unwrap_or_default().trim();
+    let how = if HARMLESS.contains(&essence) { "inline" } else { "attachment" };
+    set(header::CONTENT_DISPOSITION, how);
+    Ok(response)
+}
+
+/// A part of a file.
+struct Range {
+    first: u64,
+    last: Option<u64>,
+}
+
+impl Range {
+    /// One part from its beginning; anything else is not understood, which means
+    /// the whole.
+    fn read(text: &str) -> Option<Self> {
+        let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
+        let first = first.trim().parse().ok()?;
+        let last = match last.trim() {
+            "" => None,
+            last => Some(last.parse().ok().filter(|last| *last >= first)?),
+        };
+        Some(Self { first, last })
+    }
+
+    fn bounds(&self) -> (u64, u64) {
+        let length = self.last.map_or(MAX_PART, |last| (last - self.first).saturating_add(1));
+        (self.first, length.min(MAX_PART))
+    }
+}
+
+/// How long a link is to work.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct LinkBody {
+    /// An hour if nobody says; 30 days at the most.
+    #[serde(default)]
+    expires_in: Option<Span>,
+}
+
+/// A link.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Link")]
+struct LinkDoc {
+    /// The path, to be put after the address of the server.
+    url: String,
+    /// Until when it works.
+    expires_at: String,
+}
+
+async fn link(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    name: Name,
+    Body(body): Body<LinkBody>,
+) -> Result<Response, Problem> {
+    let id: CallId = name.id("file")?;
+    let found = app.engine.records().read_output(&who.tenant, id, 0, 1).await?;
+    found.ok_or_else(|| Problem::not_found("file"))?;
+    let life = body.expires_in.map(|span| span.read("/expires_in")).transpose()?;
+    let life = life.unwrap_or(LINK_LIFE).min(MAX_LINK_LIFE);
+    let expires = Timestamp::now().as_second().saturating_add_unsigned(life.as_secs());
+    let tenant = URL_SAFE_NO_PAD.encode(who.tenant.as_str());
+    let signature = app.links.sign(&who.tenant, &id.to_string(), expires);
+    let url = format!(
+        "/v1/files/{id}/content?tenant={tenant}&expires={expires}&signature={signature}"
+    );
+    let expires_at = Timestamp::from_second(expires).unwrap_or(Timestamp::MAX).to_string();
+    Ok(view::ok(&LinkDoc { url, expires_at }))
+}
+
+/// What a link holds.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct LinkQuery {
+    /// Whose file it is.
+    tenant: String,
+    /// Until when the link works, in seconds since 1970.
+    expires: i64,
+    /// Shows that we made it.
+    signature: String,
+}
+
+async fn linked(
+    State(app): State<Arc<App>>,
+    name: Name,
+    Query(query): Query<LinkQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    // A link that is wrong, over, or to nothing: nobody can tell which.
+    let unknown = || Problem::not_found("file");
+    let tenant = URL_SAFE_NO_PAD.decode(&query.tenant).ok().and_then(|it| String::from_utf8(it).ok());
+    let tenant = TenantId::new(tenant.ok_or_else(unknown)?);
+    let is_ours = app.links.is_ours(&tenant, &name.0, query.expires, &query.signature);
+    if !is_ours || Timestamp::now().as_second() >= query.expires {
+        return Err(unknown());
+    }
+    send(&app, &tenant, &name, &headers).await
+}
+
+/// Signs links.
+pub(crate) struct Links(Hmac<Sha256>);
+
+impl Links {
+    /// All servers of a database sign with the same key; the first makes it.
+    pub(crate) async fn new(documents: &dyn Documents) -> Result<Self, Error> {
+        let tenant = TenantId::default();
+        let made = URL_SAFE_NO_PAD.encode(*random::bytes::<32>()?);
+        let put = Put::new(SERVER, tenant.clone(), LINK_KEY, json!({"key": made}));
+        documents.put(put, Expect::Absent).await?;
+        let kept = documents.get(SERVER, &tenant, LINK_KEY).await?;
+        let key = kept.as_ref().and_then(|kept| kept.body["key"].as_str());
+        let bytes = key.and_then(|key| URL_SAFE_NO_PAD.decode(key).ok());
+        let bad = || Error::new(ErrorKind::Internal, "the key of file links cannot be read");
+        let mac = Hmac::new_from_slice(&bytes.ok_or_else(bad)?).map_err(|_| bad())?;
+        Ok(Self(mac))
+    }
+
+    fn mac(&self, tenant: &TenantId, id: &str, expires: i64) -> Hmac<Sha256> {
+        let mut mac = self.0.clone();
+        for part in [tenant.as_str(), id, &expires.to_string()] {
+            mac.update(&(part.len() as u64).to_be_bytes());
+            mac.update(part.as_bytes());
+        }
+        mac
+    }
+
+    fn sign(&self, tenant: &TenantId, id: &str, expires: i64) -> String {
+        URL_SAFE_NO_PAD.encode(self.mac(tenant, id, expires).finalize().into_bytes())
+    }
+
+    /// Compares in a time that tells nothing.
+    fn is_ours(&self, tenant: &TenantId, id: &str, expires: i64, signature: &str) -> bool {
+        let Ok(signature) = URL_SAFE_NO_PAD.decode(signature) else { return false };
+        self.mac(tenant, id, expires).verify_slice(&signature).is_ok()
+    }
+}
