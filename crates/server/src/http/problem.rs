@@ -134,7 +134,8 @@ impl IntoResponse for Problem {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         if status == StatusCode::UNAUTHORIZED {
-            let scheme = HeaderValue::from_static("Bearer realm=\"windlass\", Basic realm=\"windlass\"");
+            let scheme =
+                HeaderValue::from_static("Bearer realm=\"windlass\", Basic realm=\"windlass\"");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
         }
         response
