@@ -9,7 +9,9 @@ use clap::builder::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use windlass::Lang;
 
-use crate::commands::{batch, call, calls, check, completion, init, serve, stats, tools};
+use crate::commands::{
+    batch, call, calls, check, completion, credentials, init, keys, serve, stats, tools,
+};
 use crate::exit::Exit;
 
 const HEADER: Style = Style::new().bold().underline();
@@ -36,6 +38,8 @@ pub(crate) enum Command {
     Tools(tools::ToolsArgs),
     Calls(calls::CallsArgs),
     Stats(stats::StatsArgs),
+    Credentials(credentials::CredentialsArgs),
+    Keys(keys::KeysArgs),
     Check(check::CheckArgs),
     Init(init::InitArgs),
     Completion(completion::CompletionArgs),

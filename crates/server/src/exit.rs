@@ -35,7 +35,7 @@ exits! {
     Success = 0, "success";
     Failed = 1, "the tool ran and failed, a call of a batch did not succeed, or something else went wrong";
     Usage = 2, "bad usage: unknown option, invalid arguments, the key of another call, broken settings file";
-    NotFound = 3, "no tool or call has this name or id";
+    NotFound = 3, "no tool, call, provider, credential or key has this name or id";
     Timeout = 4, "the call did not end in time";
     Refused = 5, "the call was refused: inactive, not allowed, over a limit, or nothing here can run it";
     Definitions = 6, "`check` found errors in definitions";
@@ -91,6 +91,16 @@ impl Failure {
     /// The person at the keyboard can put it right.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, message)
+    }
+
+    /// What went wrong with something that a person named, such as a credential:
+    /// that it does not exist, or does already, is for that person to put right.
+    pub(crate) fn named(error: Error) -> Self {
+        match error.kind() {
+            ErrorKind::NotFound => Self::new(Exit::NotFound, error.message()),
+            ErrorKind::AlreadyRegistered => Self::usage(error.message()),
+            _ => error.into(),
+        }
     }
 
     /// Says what to do next.

@@ -40,7 +40,9 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use cli::{Cli, Command};
-use commands::{batch, call, calls, check, completion, init, serve, stats, tools};
+use commands::{
+    batch, call, calls, check, completion, credentials, init, keys, serve, stats, tools,
+};
 use exit::{Exit, Failure};
 use output::Screen;
 use settings::Settings;
@@ -77,6 +79,8 @@ fn run(global: &cli::Global, command: Command, screen: Screen) -> Result<Exit, F
         Command::Calls(args) => calls::run(args, &settings()?, screen),
         Command::Serve(args) => serve::run(&args, settings()?, screen),
         Command::Stats(args) => stats::run(&args, &settings()?, screen),
+        Command::Credentials(args) => credentials::run(args, &settings()?, screen),
+        Command::Keys(args) => keys::run(args, &settings()?, screen),
         Command::Check(args) => check::run(&args, &settings()?, screen),
         // These two also work where the settings are broken.
         Command::Init(args) => init::run(&args, screen),

@@ -16,6 +16,8 @@ use comfy_table::{
     Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Row, Table,
     presets,
 };
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use crate::exit::Failure;
@@ -265,6 +267,11 @@ pub(crate) fn spent(duration: Duration) -> String {
         _ if millis < 60_000.0 => format!("{:.1} s", millis / 1000.0),
         _ => format!("{:.0} min {:02.0} s", (millis / 60_000.0).floor(), (millis / 1000.0) % 60.0),
     }
+}
+
+/// A time as the clock on the wall shows it.
+pub(crate) fn local_time(at: Timestamp) -> String {
+    at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
 /// The known name that is most like this one, if one is.

@@ -21,4 +21,4 @@ pub(crate) use credential::{Credential, Validation};
 pub(crate) use credentials::{CredentialRequest, Credentials, Filter, Revealed, Wanted};
 pub(crate) use data_keys::{Rotation, Vault};
 pub(crate) use fields::{Given, is_masked};
-pub(crate) use master::{KeySource, Missing};
+pub(crate) use master::{KEY_FILE, KeySource, MASTER_KEY, Missing};

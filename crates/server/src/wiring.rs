@@ -1,8 +1,12 @@
 //! The one place that names every kind of tool and every store.
 
+use std::collections::BTreeMap;
+use std::env;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
+use windlass::definition::{self, ProviderSpec};
 use windlass::{Engine, EngineBuilder, Error, Executor, Kind, MemoryStore, RecordStore, ToolSpec};
 use windlass_executors::builtin;
 use windlass_store::{Documents, MemoryDocuments, SqliteDocuments, SqliteStore};
@@ -13,6 +17,7 @@ use crate::exit::Failure;
 use crate::http::{Counted, Metrics};
 use crate::output::Screen;
 use crate::settings::{Database, Settings};
+use crate::vault::{Credentials, KEY_FILE, KeySource, MASTER_KEY, Missing, Vault};
 
 /// Finds what runs a definition.
 type Bind = fn(&ToolSpec) -> Result<Arc<dyn Executor>, Error>;
@@ -71,6 +76,53 @@ pub(crate) async fn documents(database: &Database) -> Result<Arc<dyn Documents>,
             Arc::new(PostgresDocuments::connect_to(url, PostgresOptions::default()).await?)
         }
     })
+}
+
+/// The same for those who only look. A database that does not exist yet is not
+/// created to be read.
+pub(crate) async fn kept_documents(database: &Database) -> Result<Arc<dyn Documents>, Failure> {
+    match database {
+        Database::File(path) if !path.exists() => documents(&Database::Memory).await,
+        database => documents(database).await,
+    }
+}
+
+/// The credentials in these documents, and the keys that seal them.
+pub(crate) fn credentials(
+    settings: &Settings,
+    documents: &Arc<dyn Documents>,
+) -> Result<Credentials, Failure> {
+    let vault = Vault::new(Arc::clone(documents), key_source(settings))?;
+    Ok(Credentials::new(Arc::clone(documents), vault))
+}
+
+/// Where master keys come from: the environment, else a file. The one of a
+/// database that others may use from elsewhere is not made up here.
+fn key_source(settings: &Settings) -> KeySource {
+    if let Some(keys) = env::var(MASTER_KEY).ok().filter(|keys| !keys.is_empty()) {
+        return KeySource::Environment(keys.into());
+    }
+    match &settings.database {
+        Database::Memory => KeySource::Memory,
+        Database::File(path) => KeySource::File(path.with_file_name(KEY_FILE), Missing::Make),
+        #[cfg(feature = "postgres")]
+        Database::Postgres(_) => {
+            let root = settings.file.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+            KeySource::File(root.join(KEY_FILE), Missing::Refuse)
+        }
+    }
+}
+
+/// The providers that definitions describe, by name.
+pub(crate) fn providers(settings: &Settings) -> BTreeMap<String, ProviderSpec> {
+    let folders = settings.tools.iter().filter(|folder| folder.path.is_dir());
+    let files = folders.flat_map(|folder| definition::load_folder(&folder.path).files);
+    let found = files.filter_map(|file| file.outcome.ok()).flat_map(|parsed| parsed.providers);
+    let mut providers = BTreeMap::new();
+    for provider in found {
+        providers.entry(provider.name.clone()).or_insert(provider);
+    }
+    providers
 }
 
 /// The records. A database that does not exist yet is not created to be read.

@@ -6,7 +6,6 @@ mod when;
 
 use clap::Args;
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use windlass::{
     CallId, CallRecord, PageRequest, RecordFilter, RecordPage, RecordStore, Status, Summary,
     TenantId,
@@ -14,7 +13,9 @@ use windlass::{
 
 use crate::cli;
 use crate::exit::{Exit, Failure};
-use crate::output::{BOLD, Grid, Screen, beginning, cell, one_line, spent, status, strong};
+use crate::output::{
+    BOLD, Grid, Screen, beginning, cell, local_time, one_line, spent, status, strong,
+};
 use crate::settings::Settings;
 use crate::wiring;
 
@@ -208,9 +209,4 @@ fn show_summary(summary: &Summary, brief: bool, screen: Screen) -> Result<(), Fa
     }
     screen.table(&table)?;
     Ok(())
-}
-
-/// A time as the clock on the wall shows it.
-fn local_time(at: Timestamp) -> String {
-    at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }

@@ -231,17 +231,19 @@ impl Credentials {
     }
 
     /// Opens the credential that applies to a call: the one it names, else the
-    /// user's own, else the tenant's.
+    /// user's own, else the tenant's; none where there is none of these, but an
+    /// error where the call names one.
     pub(crate) async fn reveal(
         &self,
         tenant: &TenantId,
         provider: &ProviderSpec,
         wanted: Wanted<'_>,
-    ) -> Result<Revealed, Error> {
-        let (id, stored) = self.choose(tenant, &provider.name, wanted).await?;
+    ) -> Result<Option<Revealed>, Error> {
+        let chosen = self.choose(tenant, &provider.name, wanted).await?;
+        let Some((id, stored)) = chosen else { return Ok(None) };
         let fields = self.open(tenant, &id, &stored).await?;
         self.uses.note(tenant, &id);
-        Ok(Revealed { id, values: fields.reveal(&provider.credentials) })
+        Ok(Some(Revealed { id, values: fields.reveal(&provider.credentials) }))
     }
 
     /// Gives a tenant a new data key, and seals all its credentials by it.
@@ -264,7 +266,7 @@ impl Credentials {
         tenant: &TenantId,
         provider: &str,
         wanted: Wanted<'_>,
-    ) -> Result<(String, Stored), Error> {
+    ) -> Result<Option<(String, Stored)>, Error> {
         let own = wanted.user.map(|user| Scope { tenant, provider, user: Some(user) });
         let shared = Scope { tenant, provider, user: None };
         for scope in own.into_iter().chain([shared]) {
@@ -275,11 +277,11 @@ impl Credentials {
                 (std::cmp::Reverse(stored.default_since), stored.created_at)
             });
             if let Some(first) = all.into_iter().next() {
-                return Ok(first);
+                return Ok(Some(first));
             }
         }
-        let which = wanted.name.map_or(String::new(), |name| format!(" called `{name}`"));
-        let message = format!("there is no credential{which} for the provider `{provider}`");
+        let Some(name) = wanted.name else { return Ok(None) };
+        let message = format!("the provider `{provider}` has no credential called `{name}`");
         Err(Error::new(ErrorKind::CredentialInvalid, message))
     }
 

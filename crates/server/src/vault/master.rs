@@ -11,7 +11,9 @@ use super::key_file;
 use super::seal::Key;
 
 /// The variable of the environment that holds master keys.
-pub(crate) const VARIABLE: &str = "WINDLASS_MASTER_KEY";
+pub(crate) const MASTER_KEY: &str = "WINDLASS_MASTER_KEY";
+/// The name of the file that holds them otherwise.
+pub(crate) const KEY_FILE: &str = "windlass.key";
 
 /// Where master keys come from.
 pub(crate) enum KeySource {
@@ -50,7 +52,7 @@ impl Masters {
             KeySource::Memory => (None, Some(Arc::new(vec![Key::random()?]))),
             KeySource::Environment(text) => {
                 let keys = key_file::parse(&text).map_err(|why| {
-                    invalid(format!("{VARIABLE} {why}; `openssl rand -base64 32` makes a key"))
+                    invalid(format!("{MASTER_KEY} {why}; `openssl rand -base64 32` makes a key"))
                 })?;
                 (None, Some(Arc::new(keys)))
             }
@@ -121,7 +123,7 @@ impl Masters {
     pub(super) fn prune(&self, used: &[String]) -> Result<usize, Error> {
         let Some((path, _)) = &self.file else {
             return Err(invalid(format!(
-                "the master keys are in {VARIABLE}; take the old ones out of it there"
+                "the master keys are in {MASTER_KEY}; take the old ones out of it there"
             )));
         };
         let mut gone = 0;
@@ -142,7 +144,7 @@ impl Masters {
     pub(super) fn place(&self) -> String {
         match &self.file {
             Some((path, _)) => path.display().to_string(),
-            None => VARIABLE.to_owned(),
+            None => MASTER_KEY.to_owned(),
         }
     }
 
@@ -152,11 +154,11 @@ impl Masters {
         match &self.file {
             Some((_, Missing::Make)) => invalid(format!(
                 "the master key file {place} is missing, but there are credentials that were \
-                 sealed by it; put it back, or set {VARIABLE}"
+                 sealed by it; put it back, or set {MASTER_KEY}"
             )),
             _ => invalid(format!(
                 "there is no master key to seal credentials with; all servers of a database \
-                 need the same one: set {VARIABLE} to the output of `openssl rand -base64 32`, \
+                 need the same one: set {MASTER_KEY} to the output of `openssl rand -base64 32`, \
                  or write that into {place} (mode 600) on each of them"
             )),
         }

@@ -98,7 +98,7 @@ fn facts(record: &CallRecord) -> Vec<(&'static str, String)> {
     let caller = &record.caller;
     let mut facts = vec![
         ("id", record.id.to_string()),
-        ("time", super::local_time(record.created_at)),
+        ("time", crate::output::local_time(record.created_at)),
         ("duration", super::duration(record)),
     ];
     let details = record.details.as_deref();

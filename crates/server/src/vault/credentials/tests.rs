@@ -55,7 +55,7 @@ impl Server {
         let wanted = Wanted { name, user };
         let revealed = self.credentials.reveal(tenant, &provider("weather"), wanted).await;
         match revealed {
-            Ok(revealed) => Some(revealed.values[0].1.expose().to_owned()),
+            Ok(revealed) => revealed.map(|revealed| revealed.values[0].1.expose().to_owned()),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::CredentialInvalid, "{error:?}");
                 None
@@ -111,6 +111,7 @@ async fn what_is_missing_is_filled_from_the_definition() {
     let stored = server.store(&acme, "a", None, CANARY).await;
     let revealed =
         server.credentials.reveal(&acme, &provider("weather"), Wanted::default()).await.unwrap();
+    let revealed = revealed.unwrap();
     assert_eq!(revealed.id, stored.id);
     let names: Vec<&str> = revealed.values.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!((names, revealed.values[1].1.expose()), (vec!["api_key", "account"], "main"));

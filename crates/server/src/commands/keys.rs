@@ -1,0 +1,200 @@
+//! `windlass keys`: who may use a server.
+
+use clap::{Args, Subcommand};
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{Span, Timestamp, Zoned};
+use serde_json::json;
+use windlass::TenantId;
+
+use crate::cli;
+use crate::exit::{Exit, Failure};
+use crate::identity::{ApiKey, KeyRequest, Keys, NewKey, Role};
+use crate::output::{Grid, Screen, cell, local_time, strong};
+use crate::settings::Settings;
+use crate::wiring;
+
+/// Make, list and revoke the API keys of a server
+#[derive(Debug, Args)]
+#[command(after_help = after_help())]
+pub(crate) struct KeysArgs {
+    #[command(subcommand)]
+    action: KeysAction,
+    /// Whose keys
+    #[arg(long, global = true, value_name = "ID", default_value = "default")]
+    tenant: String,
+}
+
+#[derive(Debug, Subcommand)]
+enum KeysAction {
+    /// Make a key; its text is printed this once
+    Create {
+        /// What it is for
+        name: String,
+        /// What it allows
+        #[arg(long, value_enum, default_value_t = Role::Caller)]
+        role: Role,
+        /// When it stops working: 90d, 2027-01-31, 2027-01-31T08:00:00Z
+        #[arg(long, value_name = "WHEN", value_parser = parse_end)]
+        expires: Option<Timestamp>,
+    },
+    /// List the keys, without their texts
+    List,
+    /// Give a key another text; the old one stops working at once
+    Rotate {
+        /// The key's id
+        id: String,
+    },
+    /// Make a key stop working, on all servers
+    Revoke {
+        /// The key's id
+        id: String,
+    },
+}
+
+fn after_help() -> String {
+    let examples = cli::examples(&[
+        ("A key for an agent", "windlass keys create agent-7"),
+        ("For a script", "KEY=$(windlass keys create ci --expires 90d --quiet)"),
+        ("For a person who runs the server", "windlass keys create ada --role admin"),
+        ("Which keys there are, and when they were used", "windlass keys list"),
+        ("A key leaked", "windlass keys revoke key_3kTz90aBx2Qf"),
+    ]);
+    let roles = cli::section(
+        "Roles",
+        "  viewer    sees tools, calls and events\n  \
+         caller    also calls tools\n  \
+         operator  also keeps tools, providers and credentials, and approves calls\n  \
+         admin     also makes and revokes keys",
+    );
+    format!("{examples}\n\n{roles}")
+}
+
+/// Runs the command.
+pub(crate) fn run(args: KeysArgs, settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
+    let tenant = TenantId::new(args.tenant);
+    wiring::block_on(async {
+        let documents = match args.action {
+            KeysAction::Create { .. } => wiring::documents(&settings.database).await?,
+            _ => wiring::kept_documents(&settings.database).await?,
+        };
+        let keys = Keys::new(documents);
+        match args.action {
+            KeysAction::Create { name, role, expires } => {
+                let request = KeyRequest { name, role, expires_at: expires };
+                show_new(&keys.create(&tenant, request).await.map_err(Failure::named)?, screen)?;
+            }
+            KeysAction::List => list(&keys.list(&tenant).await?, settings, screen)?,
+            KeysAction::Rotate { id } => {
+                show_new(&keys.rotate(&tenant, &id).await.map_err(unknown)?, screen)?;
+            }
+            KeysAction::Revoke { id } => {
+                revoked(&keys.revoke(&tenant, &id).await.map_err(unknown)?, screen)?;
+            }
+        }
+        Ok(Exit::Success)
+    })
+}
+
+fn unknown(error: windlass::Error) -> Failure {
+    let failure = Failure::named(error);
+    match failure.exit {
+        Exit::NotFound => failure.hint("`windlass keys list` shows the ids"),
+        _ => failure,
+    }
+}
+
+/// Nothing but the text goes to stdout, so that a script can take it.
+fn show_new(new: &NewKey, screen: Screen) -> Result<(), Failure> {
+    let NewKey { key, text } = new;
+    if screen.json {
+        screen.document(&json!({"key": key, "text": text.expose()}))?;
+        return Ok(());
+    }
+    screen.line(text.expose())?;
+    screen.note(format_args!("this is the key {} ({}); it is not shown again", key.id, key.role));
+    Ok(())
+}
+
+fn revoked(key: &ApiKey, screen: Screen) -> Result<(), Failure> {
+    if screen.json {
+        screen.document(key)?;
+    } else {
+        screen.line(format_args!("revoked {} ({})", key.id, key.name))?;
+    }
+    Ok(())
+}
+
+fn list(keys: &[ApiKey], settings: &Settings, screen: Screen) -> Result<(), Failure> {
+    if screen.json {
+        screen.document(&keys)?;
+        return Ok(());
+    }
+    if keys.is_empty() {
+        let database = settings.database.describe();
+        screen.note(format_args!("there are no keys (database: {database})"));
+        return Ok(());
+    }
+    let mut table =
+        Grid::new(&["!ID", "NAME", "!ROLE", "!KEY", "!STATE", "!CREATED", "!LAST USED"]).one_line();
+    for key in keys {
+        table.row([
+            strong(&key.id),
+            cell(&key.name),
+            cell(key.role.name()),
+            cell(format!("{}_…", key.prefix)),
+            cell(state(key)),
+            cell(local_time(key.created_at)),
+            cell(key.last_used_at.map_or_else(|| "-".to_owned(), local_time)),
+        ]);
+    }
+    screen.table(&table)?;
+    Ok(())
+}
+
+fn state(key: &ApiKey) -> String {
+    match (key.revoked_at, key.expires_at) {
+        (Some(_), _) => "revoked".to_owned(),
+        (None, Some(end)) if !key.works(Timestamp::now()) => format!("expired {}", local_time(end)),
+        (None, Some(end)) => format!("until {}", local_time(end)),
+        (None, None) => "works".to_owned(),
+    }
+}
+
+/// Reads how long from now, a day, or a moment.
+fn parse_end(text: &str) -> Result<Timestamp, String> {
+    let text = text.trim();
+    if let Ok(at) = text.parse::<Timestamp>() {
+        return Ok(at);
+    }
+    if let Ok(at) = text.parse::<DateTime>() {
+        let at = at.to_zoned(TimeZone::system()).map_err(|error| error.to_string())?;
+        return Ok(at.timestamp());
+    }
+    match text.parse::<Span>() {
+        Ok(span) if span.is_positive() => {
+            let at = Zoned::now().checked_add(span).map_err(|error| error.to_string())?;
+            Ok(at.timestamp())
+        }
+        _ => Err("write how long (12h, 90d, 1y) or until when (2027-01-31)".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_are_read() {
+        let now = Timestamp::now();
+        for (text, days) in [("24h", 1), ("90d", 90), ("1 week", 7)] {
+            let left = parse_end(text).unwrap().duration_since(now).as_hours();
+            assert!((left - 24 * days).abs() <= 1, "{text}: {left}");
+        }
+        assert_eq!(parse_end("2027-01-31T08:00:00Z").unwrap().to_string(), "2027-01-31T08:00:00Z");
+        assert!(parse_end("2027-01-31").is_ok());
+        for wrong in ["", "soon", "-3d", "0s", "2027-13-01"] {
+            assert!(parse_end(wrong).is_err(), "{wrong}");
+        }
+    }
+}
