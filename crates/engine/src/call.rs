@@ -46,6 +46,8 @@ pub(crate) struct Rare {
     pub(crate) retry: Option<RetryPolicy>,
     pub(crate) key: Option<Arc<str>>,
     pub(crate) credential: Option<Arc<str>>,
+    /// The fingerprint of the call that a person has approved.
+    pub(crate) approved: Option<Arc<str>>,
     /// When it ends at the latest, whatever its timeout.
     pub(crate) latest: Option<tokio::time::Instant>,
     /// Cancelled with the call that this one is part of.
@@ -144,6 +146,10 @@ impl CallRequest {
 
     pub(crate) fn chosen_credential(&self) -> Option<&str> {
         self.rare.as_ref()?.credential.as_deref()
+    }
+
+    pub(crate) fn approved(&self) -> Option<&str> {
+        self.rare.as_ref()?.approved.as_deref()
     }
 
     pub(crate) fn latest(&self) -> Option<tokio::time::Instant> {

@@ -1,5 +1,6 @@
 //! [`Engine`]: the whole pipeline on one screen.
 
+mod approve;
 mod batch;
 mod begin;
 mod builder;
@@ -7,7 +8,7 @@ mod finish;
 mod settings;
 mod until;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::atomic::AtomicBool;
@@ -15,6 +16,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
@@ -26,6 +28,7 @@ pub use settings::Settings;
 use until::Stop;
 pub(crate) use until::Until;
 
+use crate::approval::Approvals;
 use crate::cache::Cache;
 use crate::call::{Arguments, Call, CallRequest, CallResult, Held, Shared};
 use crate::content::Output;
@@ -57,6 +60,9 @@ pub(crate) struct Parts {
     cache: Cache,
     hooks: Vec<Arc<dyn Hook>>,
     credentials: Option<Arc<dyn CredentialSource>>,
+    approvals: Option<Arc<dyn Approvals>>,
+    /// Calls that waited for a person and are about to end.
+    resuming: Arc<Mutex<HashSet<CallId>>>,
     shared: Shared,
     lanes: Lanes<Arc<Shared>>,
     kinds: HashMap<Kind, Bind>,
@@ -83,7 +89,8 @@ impl Engine {
         EngineBuilder::default()
     }
 
-    /// Runs a call. It always ends in exactly one result and one record.
+    /// Runs a call. It always ends in exactly one result and one record; a call
+    /// that waits for a person ends later, see [`Engine::resume`].
     ///
     /// If the future is dropped, work that changes nothing stops and is
     /// recorded as cancelled; work that has begun to change something is
@@ -133,6 +140,9 @@ impl Engine {
                 Err(panic) => Err(stage::panicked(&*panic)),
             }
         };
+        if open.is_closed() {
+            return open.answer(outcome, Duration::ZERO);
+        }
         let result = match open.intended {
             true => open.close_durably(outcome).await,
             false => open.close(outcome),
@@ -163,7 +173,12 @@ impl Engine {
             let has = |name: &str| secrets.iter().any(|(own, _)| own == name);
             stage::require_secrets(&tool, request.chosen_credential(), has)?;
         }
-        stage::validate(&tool, open.arguments(), strict)?;
+        stage::validate(&tool, open.arguments(), strict).map_err(|error| {
+            match request.approved() {
+                Some(_) => approve::changed(&request.tool, error.message()),
+                None => error,
+            }
+        })?;
         let timeout = request.timeout.or(tool.spec().timeout).unwrap_or(self.default_timeout());
         let until = Until::new(timeout, request, open, &parts.running);
         let mut call = Call {
@@ -178,6 +193,9 @@ impl Engine {
             held: Held::default(),
             veil: OnceLock::new(),
         };
+        if self.is_decided(request, &call) {
+            Box::pin(self.get_leave(request, open, &call, &until)).await?;
+        }
         if let Some(source) = source {
             Box::pin(credential::add_secrets(source, &mut call, request, &until)).await?;
         }
@@ -256,6 +274,13 @@ impl Engine {
             parts.cache.put(&call, &output);
         }
         Ok(output)
+    }
+
+    /// Whether anybody has a say in whether a call may run.
+    fn is_decided(&self, request: &CallRequest, call: &Call) -> bool {
+        self.0.approvals.is_some()
+            || call.tool.spec().approval.is_some()
+            || request.approved().is_some()
     }
 
     /// Who is asked for the credentials of a tool, if anybody is.

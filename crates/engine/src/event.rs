@@ -15,6 +15,7 @@ use tokio::sync::broadcast::{self, error::RecvError};
 
 pub use queue_view::QueueEvent;
 
+use crate::approval::Verdict;
 use crate::content::Content;
 use crate::context::Caller;
 use crate::error::{ErrorKind, Violation};
@@ -125,6 +126,23 @@ pub enum EventBody {
         /// What is wrong with them.
         errors: Vec<Violation>,
     },
+    /// A call waits for a person.
+    ApprovalRequested {
+        /// The call.
+        #[serde(flatten)]
+        call: CallInfo,
+        /// Why a person is asked.
+        reason: String,
+    },
+    /// A person has said what becomes of a call that waited.
+    ApprovalDecided {
+        /// The call.
+        #[serde(flatten)]
+        call: CallInfo,
+        /// What was said.
+        #[serde(flatten)]
+        verdict: Verdict,
+    },
     /// A call begins to run.
     ExecutionStarted {
         /// The call.
@@ -196,6 +214,8 @@ impl EventBody {
             Self::ToolQueued { .. } => "tool_queued",
             Self::QueueDrained { .. } => "queue_drained",
             Self::ValidationError { .. } => "validation_error",
+            Self::ApprovalRequested { .. } => "approval_requested",
+            Self::ApprovalDecided { .. } => "approval_decided",
             Self::ExecutionStarted { .. } => "execution_started",
             Self::ExecutionRetried { .. } => "execution_retried",
             Self::ExecutionProgress { .. } => "execution_progress",
@@ -210,6 +230,8 @@ impl EventBody {
         match self {
             Self::ToolQueued { call, .. }
             | Self::ValidationError { call, .. }
+            | Self::ApprovalRequested { call, .. }
+            | Self::ApprovalDecided { call, .. }
             | Self::ExecutionStarted { call }
             | Self::ExecutionRetried { call, .. }
             | Self::ExecutionProgress { call, .. }

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::approval::{SuspendedCall, Verdict};
 use crate::call::{CallRequest, CallResult, Shared};
 use crate::content::Output;
 use crate::context::Caller;
@@ -220,6 +221,58 @@ impl OpenCall {
         self.arguments = Kept::Shared(Arc::clone(arguments));
     }
 
+    /// When the call came.
+    pub(crate) fn created_at(&self) -> Timestamp {
+        self.created_at
+    }
+
+    /// The call goes on in other hands; this one neither records nor reports
+    /// any more.
+    pub(crate) fn take_over(&mut self) -> Self {
+        let own = Self {
+            shared: Arc::clone(&self.shared),
+            id: self.id,
+            call_ref: self.call_ref.clone(),
+            tool_name: Arc::clone(&self.tool_name),
+            caller: Arc::clone(&self.caller),
+            masks: self.masks.take(),
+            arguments: std::mem::take(&mut self.arguments),
+            created_at: self.created_at,
+            began: self.began,
+            queue_wait: self.queue_wait,
+            attempts: self.attempts,
+            details: self.details.take(),
+            batch: self.batch,
+            deadline: self.deadline,
+            effect: self.effect.clone(),
+            intended: self.intended,
+            unreported: self.unreported.take(),
+            closed: self.closed,
+        };
+        self.closed = true;
+        own
+    }
+
+    /// The call waits for a person: somebody else closes it, later.
+    pub(crate) fn suspended(&mut self, reason: String) {
+        self.closed = true;
+        self.shared.journal.bus.emit(|| EventBody::ApprovalRequested { call: self.info(), reason });
+    }
+
+    /// The call is one that waited for a person.
+    pub(crate) fn resumed(&mut self, suspended: &SuspendedCall, verdict: Verdict) {
+        self.id = suspended.id;
+        self.created_at = suspended.created_at;
+        self.batch = suspended.batch_id;
+        self.details().approval = Some(verdict.clone());
+        self.shared.journal.bus.emit(|| EventBody::ApprovalDecided { call: self.info(), verdict });
+    }
+
+    /// Whether somebody else closes the call, or has.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
     /// The call's result is that of an earlier call.
     pub(crate) fn same_as(&mut self, earlier: CallId) {
         self.details().same_as = Some(earlier);
@@ -260,16 +313,25 @@ impl OpenCall {
             0 => Duration::ZERO,
             _ => self.began.elapsed().saturating_sub(self.queue_wait),
         };
-        let same_as = self.details.as_ref().and_then(|details| details.same_as);
         let record = self.record(&outcome, run_time);
         self.shared.journal.store.append(record);
+        self.answer(outcome, run_time)
+    }
+
+    /// What the caller hears. Where the call goes on without the caller, that
+    /// is all there is.
+    pub(crate) fn answer(
+        &self,
+        outcome: Result<Arc<Output>, Error>,
+        run_time: Duration,
+    ) -> CallResult {
         CallResult {
             id: self.id,
             call_ref: self.call_ref.clone(),
             tool_name: Arc::clone(&self.tool_name),
             outcome,
             attempts: self.attempts,
-            same_as,
+            same_as: self.details.as_ref().and_then(|details| details.same_as),
             queue_wait: self.queue_wait,
             run_time,
             created_at: self.created_at,
