@@ -6,6 +6,7 @@ mod begin;
 mod builder;
 mod finish;
 mod settings;
+mod shown;
 mod until;
 
 use std::collections::{HashMap, HashSet};
@@ -36,7 +37,7 @@ use crate::context::Context;
 use crate::credential::{self, CredentialSource};
 use crate::error::{Error, ErrorKind};
 use crate::event::{Event, EventBus, Subscription};
-use crate::groups::{Groups, Session};
+use crate::groups::Groups;
 use crate::hook::Hook;
 use crate::journal::OpenCall;
 use crate::lane::Lanes;
@@ -45,7 +46,7 @@ use crate::record::RecordStore;
 use crate::registry::{Found, Registry};
 use crate::schedule::{Attempt, LimitMetrics, LimitSettings, RetryPolicy, Running, Upstreams};
 use crate::stage::{self, Attempts};
-use crate::tool::{Exposure, Kind, Tool};
+use crate::tool::{Kind, Tool};
 
 /// Runs tool calls. Cheap to clone; all clones are one engine.
 #[derive(Clone)]
@@ -374,32 +375,6 @@ impl Engine {
     /// How full the engine is.
     pub fn limit_metrics(&self) -> LimitMetrics {
         self.0.shared.limits.metrics()
-    }
-
-    /// The tools that a model sees in a session: those of active groups that
-    /// are exposed directly, by name. A session has the tools of its tenant;
-    /// without one, these are the tools that everybody has.
-    pub fn active_tools(&self, session: Option<&Session>) -> Vec<Arc<Tool>> {
-        let tools = match session {
-            Some(session) => self.0.registry.list_for(session.tenant()),
-            None => self.0.registry.list(),
-        };
-        self.only_active(tools, session)
-    }
-
-    /// The same for a tenant outside of every conversation.
-    pub fn active_tools_for(&self, tenant: &TenantId) -> Vec<Arc<Tool>> {
-        self.only_active(self.0.registry.list_for(tenant), None)
-    }
-
-    fn only_active(&self, mut tools: Vec<Arc<Tool>>, session: Option<&Session>) -> Vec<Arc<Tool>> {
-        tools.retain(|tool| {
-            let spec = tool.spec();
-            let active =
-                spec.group.as_ref().is_none_or(|group| self.0.groups.is_active(group, session));
-            active && spec.exposure == Exposure::Direct
-        });
-        tools
     }
 
     /// Events from now on.

@@ -12,10 +12,12 @@ use super::begin::outcome;
 use super::{Engine, Until, may_change};
 use crate::approval::{Decision, SuspendedCall, Verdict, fingerprint_of};
 use crate::call::{Call, CallRequest, CallResult};
+use crate::content::Output;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind};
 use crate::journal::OpenCall;
 use crate::name::CallId;
+use crate::record::CallRecord;
 use crate::stage;
 
 /// How long a call that was resumed waits until its record is kept.
@@ -63,7 +65,7 @@ impl Engine {
         let store = &*self.0.shared.journal.store;
         match store.get(&suspended.caller.tenant, suspended.id).await {
             Ok(None) => {}
-            Ok(Some(record)) => return ended_before(&suspended, outcome(record)),
+            Ok(Some(record)) => return recorded(&suspended, record),
             Err(error) => return ended_before(&suspended, Err(error)),
         }
         let mut request = suspended.request(context);
@@ -199,11 +201,15 @@ fn not_kept() -> Error {
     Error::new(ErrorKind::Timeout, why)
 }
 
+/// The answer about a call that has ended.
+fn recorded(suspended: &SuspendedCall, record: CallRecord) -> CallResult {
+    let (attempts, run_time) = (record.attempts, record.run_time);
+    let same_as = record.details.as_ref().and_then(|details| details.same_as);
+    CallResult { attempts, run_time, same_as, ..ended_before(suspended, outcome(record)) }
+}
+
 /// The answer about a call that ended another time, or does not end now.
-fn ended_before(
-    suspended: &SuspendedCall,
-    outcome: Result<Arc<crate::content::Output>, Error>,
-) -> CallResult {
+fn ended_before(suspended: &SuspendedCall, outcome: Result<Arc<Output>, Error>) -> CallResult {
     CallResult {
         id: suspended.id,
         call_ref: suspended.call_ref.clone(),

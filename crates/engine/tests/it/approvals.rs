@@ -270,7 +270,8 @@ async fn what_was_not_approved_does_not_run() {
 async fn a_tool_that_changed_meanwhile_is_an_error() {
     let (desk, paid) = (Desk::for_payments(), Arc::default());
     let engine = engine(&desk, &paid);
-    let changes: [(fn(&mut Value), &str); 2] = [
+    type Change = fn(&mut Value);
+    let changes: [(Change, &str); 2] = [
         (|input| input["properties"]["currency"] = json!({"default": "EUR"}), "ask for the call"),
         (|input| input["required"] = json!(["amount", "iban"]), "/iban"),
     ];
