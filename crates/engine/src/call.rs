@@ -1,15 +1,17 @@
 //! A call on its way through the engine: [`CallRequest`] as it comes in,
 //! [`Call`] once it has been checked, [`CallResult`] as it goes out.
 
+mod result;
+
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::content::Output;
+pub use result::CallResult;
+
 use crate::context::{Agent, Caller, Context, Objects};
 use crate::engine::Parts;
 use crate::error::{Error, ErrorKind};
@@ -20,7 +22,6 @@ use crate::nested::Tools;
 use crate::registry::Found;
 use crate::schedule::{Demand, Limits, Permit, RetryPolicy, Slot, TicketCell};
 use crate::secret::{Secret, Veil};
-use crate::text::Lang;
 use crate::tool::Tool;
 
 /// Beyond it, ageing would take longer than calls have time.
@@ -48,6 +49,8 @@ pub(crate) struct Rare {
     pub(crate) retry: Option<RetryPolicy>,
     pub(crate) key: Option<Arc<str>>,
     pub(crate) credential: Option<Arc<str>>,
+    /// The fingerprint of the call that a person has approved.
+    pub(crate) approved: Option<Arc<str>>,
     /// When it ends at the latest, whatever its timeout.
     pub(crate) latest: Option<tokio::time::Instant>,
     /// Cancelled with the call that this one is part of.
@@ -158,6 +161,10 @@ impl CallRequest {
 
     pub(crate) fn chosen_credential(&self) -> Option<&str> {
         self.rare.as_ref()?.credential.as_deref()
+    }
+
+    pub(crate) fn approved(&self) -> Option<&str> {
+        self.rare.as_ref()?.approved.as_deref()
     }
 
     pub(crate) fn latest(&self) -> Option<tokio::time::Instant> {
@@ -414,88 +421,5 @@ fn whole_numbers(value: &Value) -> Value {
             map.iter().map(|(key, item)| (key.clone(), whole_numbers(item))).collect()
         }
         _ => value.clone(),
-    }
-}
-
-/// The one result of a call.
-#[derive(Clone, Debug)]
-pub struct CallResult {
-    /// The engine's id of the call; its record has the same.
-    pub id: CallId,
-    /// The id that the model gave the call.
-    pub call_ref: Option<Arc<str>>,
-    /// The tool's name, as asked for.
-    pub tool_name: Arc<str>,
-    /// What came of it.
-    pub outcome: Result<Arc<Output>, Error>,
-    /// How often it was tried.
-    pub attempts: u32,
-    /// The earlier call whose result this is.
-    pub same_as: Option<CallId>,
-    /// How long it waited for a slot.
-    pub queue_wait: Duration,
-    /// How long it ran.
-    pub run_time: Duration,
-    /// When the call came.
-    pub created_at: Timestamp,
-}
-
-impl CallResult {
-    /// Whether the tool gave a result.
-    pub fn is_success(&self) -> bool {
-        self.outcome.is_ok()
-    }
-
-    /// The output of a successful call.
-    pub fn output(&self) -> Option<&Output> {
-        self.outcome.as_deref().ok()
-    }
-
-    /// The error of a failed call.
-    pub fn error(&self) -> Option<&Error> {
-        self.outcome.as_ref().err()
-    }
-
-    /// What the model reads: the output as text, or the error's feedback.
-    pub fn to_text(&self, lang: Lang) -> String {
-        match &self.outcome {
-            Ok(output) => output.to_text(),
-            Err(error) => error.feedback(lang),
-        }
-    }
-
-    /// The JSON form (S0.24, with our additions).
-    pub fn to_json(&self, lang: Lang) -> Value {
-        let error = self.error();
-        let mut json = json!({
-            "call_id": self.id,
-            "is_success": self.is_success(),
-            "tool_name": self.tool_name,
-            "output": self.output().map(|output| {
-                output.value().cloned().unwrap_or_else(|| Value::String(output.to_text()))
-            }),
-            "content": self.output().map(|output| &output.content),
-            "error": error.map(Error::message),
-            "error_type": error.map(|error| error.kind().info().error_type),
-            "error_kind": error.map(Error::kind),
-            "error_code": error.map(|error| error.kind().info().code),
-            "feedback": error.map(|error| error.feedback(lang)),
-            "validation_errors": error.map(Error::violations).unwrap_or_default(),
-            "attempts": self.attempts,
-            "execution_time": self.run_time.as_secs_f64(),
-            "queue_time": self.queue_wait.as_secs_f64(),
-            "executed_at": self.created_at,
-            "metadata": self.output().map(|output| &output.metadata),
-        });
-        if let Some(call_ref) = &self.call_ref {
-            json["call_ref"] = json!(call_ref);
-        }
-        if let Some(same_as) = self.same_as {
-            json["same_as"] = json!(same_as);
-        }
-        if let Some(truncated) = self.output().and_then(|output| output.truncated.as_ref()) {
-            json["truncated"] = json!(truncated);
-        }
-        json
     }
 }

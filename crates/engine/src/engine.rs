@@ -1,13 +1,15 @@
 //! [`Engine`]: the whole pipeline on one screen.
 
+mod approve;
 mod batch;
 mod begin;
 mod builder;
 mod finish;
 mod settings;
+mod shown;
 mod until;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::atomic::AtomicBool;
@@ -15,6 +17,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
@@ -26,6 +29,7 @@ pub use settings::Settings;
 use until::Stop;
 pub(crate) use until::Until;
 
+use crate::approval::Approvals;
 use crate::cache::Cache;
 use crate::call::{Arguments, Call, CallRequest, CallResult, Held, Shared};
 use crate::content::Output;
@@ -33,7 +37,7 @@ use crate::context::Context;
 use crate::credential::{self, CredentialSource};
 use crate::error::{Error, ErrorKind};
 use crate::event::{Event, EventBus, Subscription};
-use crate::groups::{Groups, Session};
+use crate::groups::Groups;
 use crate::hook::Hook;
 use crate::journal::OpenCall;
 use crate::lane::Lanes;
@@ -43,7 +47,7 @@ use crate::record::RecordStore;
 use crate::registry::{Found, Registry};
 use crate::schedule::{Attempt, LimitMetrics, LimitSettings, RetryPolicy, Running, Upstreams};
 use crate::stage::{self, Attempts};
-use crate::tool::{Exposure, Kind, Tool};
+use crate::tool::{Kind, Tool};
 
 /// Runs tool calls. Cheap to clone; all clones are one engine.
 #[derive(Clone)]
@@ -59,6 +63,9 @@ pub(crate) struct Parts {
     cache: Cache,
     hooks: Vec<Arc<dyn Hook>>,
     credentials: Option<Arc<dyn CredentialSource>>,
+    approvals: Option<Arc<dyn Approvals>>,
+    /// Calls that waited for a person and are about to end.
+    resuming: Arc<Mutex<HashSet<CallId>>>,
     shared: Shared,
     lanes: Lanes<Arc<Shared>>,
     kinds: HashMap<Kind, Bind>,
@@ -85,7 +92,8 @@ impl Engine {
         EngineBuilder::default()
     }
 
-    /// Runs a call. It always ends in exactly one result and one record.
+    /// Runs a call. It always ends in exactly one result and one record; a call
+    /// that waits for a person ends later, see [`Engine::resume`].
     ///
     /// If the future is dropped, work that changes nothing stops and is
     /// recorded as cancelled; work that has begun to change something is
@@ -135,6 +143,9 @@ impl Engine {
                 Err(panic) => Err(stage::panicked(&*panic)),
             }
         };
+        if open.is_closed() {
+            return open.answer(outcome, Duration::ZERO);
+        }
         let result = match open.intended {
             true => open.close_durably(outcome).await,
             false => open.close(outcome),
@@ -165,7 +176,12 @@ impl Engine {
             let has = |name: &str| secrets.iter().any(|(own, _)| own == name);
             stage::require_secrets(&tool, request.chosen_credential(), has)?;
         }
-        stage::validate(&tool, open.arguments(), strict)?;
+        stage::validate(&tool, open.arguments(), strict).map_err(|error| {
+            match request.approved() {
+                Some(_) => approve::changed(&request.tool, error.message()),
+                None => error,
+            }
+        })?;
         let timeout = request.timeout.or(tool.spec().timeout).unwrap_or(self.default_timeout());
         let until = Until::new(timeout, request, open, &parts.running);
         let mut call = Call {
@@ -180,6 +196,9 @@ impl Engine {
             held: Held::default(),
             veil: OnceLock::new(),
         };
+        if self.is_decided(request, &call) {
+            Box::pin(self.get_leave(request, open, &call, &until)).await?;
+        }
         if let Some(source) = source {
             Box::pin(credential::add_secrets(source, &mut call, request, &until)).await?;
         }
@@ -258,6 +277,13 @@ impl Engine {
             parts.cache.put(&call, &output);
         }
         Ok(output)
+    }
+
+    /// Whether anybody has a say in whether a call may run.
+    fn is_decided(&self, request: &CallRequest, call: &Call) -> bool {
+        self.0.approvals.is_some()
+            || call.tool.spec().approval.is_some()
+            || request.approved().is_some()
     }
 
     /// Who is asked for the credentials of a tool, if anybody is.
@@ -361,32 +387,6 @@ impl Engine {
     /// How full the engine is.
     pub fn limit_metrics(&self) -> LimitMetrics {
         self.0.shared.limits.metrics()
-    }
-
-    /// The tools that a model sees in a session: those of active groups that
-    /// are exposed directly, by name. A session has the tools of its tenant;
-    /// without one, these are the tools that everybody has.
-    pub fn active_tools(&self, session: Option<&Session>) -> Vec<Arc<Tool>> {
-        let tools = match session {
-            Some(session) => self.0.registry.list_for(session.tenant()),
-            None => self.0.registry.list(),
-        };
-        self.only_active(tools, session)
-    }
-
-    /// The same for a tenant outside of every conversation.
-    pub fn active_tools_for(&self, tenant: &TenantId) -> Vec<Arc<Tool>> {
-        self.only_active(self.0.registry.list_for(tenant), None)
-    }
-
-    fn only_active(&self, mut tools: Vec<Arc<Tool>>, session: Option<&Session>) -> Vec<Arc<Tool>> {
-        tools.retain(|tool| {
-            let spec = tool.spec();
-            let active =
-                spec.group.as_ref().is_none_or(|group| self.0.groups.is_active(group, session));
-            active && spec.exposure == Exposure::Direct
-        });
-        tools
     }
 
     /// Events from now on.

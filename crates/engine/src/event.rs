@@ -3,18 +3,19 @@
 //! The bus is bounded. A subscriber that falls behind is told how much it
 //! missed; nobody waits for it. While nobody listens, no event is built.
 
+mod bus;
 mod queue_view;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use jiff::Timestamp;
-use parking_lot::Mutex;
 use serde::Serialize;
-use tokio::sync::broadcast::{self, error::RecvError};
 
+pub(crate) use bus::EventBus;
+pub use bus::Subscription;
 pub use queue_view::QueueEvent;
 
+use crate::approval::Verdict;
 use crate::content::Content;
 use crate::context::Caller;
 use crate::error::{ErrorKind, Violation};
@@ -125,6 +126,23 @@ pub enum EventBody {
         /// What is wrong with them.
         errors: Vec<Violation>,
     },
+    /// A call waits for a person.
+    ApprovalRequested {
+        /// The call.
+        #[serde(flatten)]
+        call: CallInfo,
+        /// Why a person is asked.
+        reason: String,
+    },
+    /// A person has said what becomes of a call that waited.
+    ApprovalDecided {
+        /// The call.
+        #[serde(flatten)]
+        call: CallInfo,
+        /// What was said.
+        #[serde(flatten)]
+        verdict: Verdict,
+    },
     /// A call begins to run.
     ExecutionStarted {
         /// The call.
@@ -196,6 +214,8 @@ impl EventBody {
             Self::ToolQueued { .. } => "tool_queued",
             Self::QueueDrained { .. } => "queue_drained",
             Self::ValidationError { .. } => "validation_error",
+            Self::ApprovalRequested { .. } => "approval_requested",
+            Self::ApprovalDecided { .. } => "approval_decided",
             Self::ExecutionStarted { .. } => "execution_started",
             Self::ExecutionRetried { .. } => "execution_retried",
             Self::ExecutionProgress { .. } => "execution_progress",
@@ -210,6 +230,8 @@ impl EventBody {
         match self {
             Self::ToolQueued { call, .. }
             | Self::ValidationError { call, .. }
+            | Self::ApprovalRequested { call, .. }
+            | Self::ApprovalDecided { call, .. }
             | Self::ExecutionStarted { call }
             | Self::ExecutionRetried { call, .. }
             | Self::ExecutionProgress { call, .. }
@@ -246,114 +268,6 @@ pub struct CallInfo {
     /// Who called.
     #[serde(flatten)]
     pub caller: Arc<Caller>,
-}
-
-/// Where events go out.
-pub(crate) struct EventBus {
-    channel: broadcast::Sender<Event>,
-    /// Shared with the subscriptions, which must not keep the channel open.
-    listeners: Arc<AtomicUsize>,
-    /// Held while an event gets its number and is sent, so that numbers reach
-    /// every subscriber in order.
-    sequence: Mutex<u64>,
-}
-
-impl EventBus {
-    pub(crate) fn new(capacity: usize) -> Arc<Self> {
-        Arc::new(Self {
-            channel: broadcast::Sender::new(capacity.max(1)),
-            listeners: Arc::default(),
-            sequence: Mutex::new(0),
-        })
-    }
-
-    /// Whether anybody listens.
-    pub(crate) fn is_heard(&self) -> bool {
-        self.listeners.load(Ordering::Acquire) > 0
-    }
-
-    /// Sends an event, which is only built if somebody listens.
-    pub(crate) fn emit(&self, build: impl FnOnce() -> EventBody) {
-        if !self.is_heard() {
-            return;
-        }
-        let body = build();
-        let mut sequence = self.sequence.lock();
-        *sequence += 1;
-        // An error means that the last listener has just left.
-        let _ = self.channel.send(Event { sequence: *sequence, at: Timestamp::now(), body });
-    }
-
-    pub(crate) fn subscribe(&self) -> Subscription {
-        let receiver = self.channel.subscribe();
-        self.listeners.fetch_add(1, Ordering::AcqRel);
-        Subscription {
-            receiver,
-            listeners: Arc::clone(&self.listeners),
-            last: *self.sequence.lock(),
-        }
-    }
-
-    /// Calls back on a thread of its own: a slow or panicking callback harms
-    /// nobody else.
-    pub(crate) fn call_back(
-        &self,
-        mut callback: impl FnMut(&Event) + Send + 'static,
-    ) -> std::io::Result<()> {
-        let mut subscription = self.subscribe();
-        std::thread::Builder::new().name("windlass-events".into()).spawn(move || {
-            while let Some(event) = subscription.blocking_next() {
-                let ran =
-                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| callback(&event)));
-                if ran.is_err() {
-                    tracing::warn!(event = event.body.name(), "an event callback panicked");
-                }
-            }
-        })?;
-        Ok(())
-    }
-}
-
-/// A subscriber's end. Dropping it unsubscribes.
-pub struct Subscription {
-    receiver: broadcast::Receiver<Event>,
-    listeners: Arc<AtomicUsize>,
-    last: u64,
-}
-
-impl Subscription {
-    /// The next event; none when the engine is gone. After falling behind, the
-    /// next event is [`EventBody::Missed`].
-    pub async fn next(&mut self) -> Option<Event> {
-        let received = self.receiver.recv().await;
-        self.accept(received)
-    }
-
-    /// The next event, waiting on this thread.
-    fn blocking_next(&mut self) -> Option<Event> {
-        let received = self.receiver.blocking_recv();
-        self.accept(received)
-    }
-
-    fn accept(&mut self, received: Result<Event, RecvError>) -> Option<Event> {
-        let event = match received {
-            Ok(event) => event,
-            Err(RecvError::Lagged(count)) => Event {
-                sequence: self.last + count,
-                at: Timestamp::now(),
-                body: EventBody::Missed { count },
-            },
-            Err(RecvError::Closed) => return None,
-        };
-        self.last = event.sequence;
-        Some(event)
-    }
-}
-
-impl Drop for Subscription {
-    fn drop(&mut self) {
-        self.listeners.fetch_sub(1, Ordering::AcqRel);
-    }
 }
 
 /// Reports the progress of one call. Cheap to clone and to call: while nobody
@@ -394,25 +308,5 @@ impl From<&str> for Content {
 impl From<String> for Content {
     fn from(text: String) -> Self {
         Self::text(text)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_is_built_while_nobody_listens() {
-        let bus = EventBus::new(8);
-        bus.emit(|| unreachable!("nobody listens"));
-        let subscription = bus.subscribe();
-        let mut built = 0;
-        bus.emit(|| {
-            built += 1;
-            EventBody::Missed { count: 0 }
-        });
-        assert_eq!(built, 1);
-        drop(subscription);
-        bus.emit(|| unreachable!("nobody listens any more"));
     }
 }

@@ -18,6 +18,7 @@ pub mod duration;
 pub mod hook;
 pub mod native;
 
+mod approval;
 mod cache;
 mod call;
 mod clock;
@@ -47,6 +48,10 @@ mod sub_agent;
 mod text;
 mod tool;
 
+pub use approval::{
+    ApprovalRule, ApprovalRules, Approvals, ArgumentRule, ArgumentTest, BehaviourTest, Decision,
+    SuspendedAgent, SuspendedCall, Verdict,
+};
 pub use call::{Call, CallRequest, CallResult};
 pub use content::{Body, Content, Data, Facts, Output, Truncated};
 pub use context::{Agent, Caller, CallerType, Context, Objects};
@@ -77,8 +82,8 @@ pub use sub_agent::{CallDetail, ExecutionSummary, SubAgent};
 pub use text::{Lang, Text};
 pub use tokio_util::sync::CancellationToken;
 pub use tool::{
-    Behaviour, Category, Entry, Exposure, FilledBy, InputKind, Kind, Parameter, Preset, Source,
-    Tool, ToolBuilder, ToolSpec, empty_object_schema,
+    Approval, Behaviour, Category, Entry, Exposure, FilledBy, InputKind, Kind, Parameter, Preset,
+    Source, Tool, ToolBuilder, ToolSpec, empty_object_schema,
 };
 pub use windlass_macros::tool;
 

@@ -22,6 +22,7 @@ pub use histogram::Histogram;
 pub use intent::{Begun, IdempotencyKey, Intent};
 pub use memory::MemoryStore;
 
+use crate::approval::Verdict;
 use crate::content::Output;
 use crate::context::Caller;
 use crate::error::{Error, ErrorKind};
@@ -84,6 +85,9 @@ pub struct Details {
     /// whose result was cached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub same_as: Option<CallId>,
+    /// What a person said, for a call that waited for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Verdict>,
 }
 
 /// An attempt after which the call was tried again.

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 pub(crate) use schema::{MISSING, Schema};
 pub use spec::{
-    Behaviour, Category, Entry, Exposure, FilledBy, InputKind, Kind, Parameter, ToolSpec,
+    Approval, Behaviour, Category, Entry, Exposure, FilledBy, InputKind, Kind, Parameter, ToolSpec,
     empty_object_schema,
 };
 
@@ -220,6 +220,12 @@ impl ToolBuilder {
     #[must_use]
     pub fn behaviour(self, behaviour: Behaviour) -> Self {
         self.with(|spec| spec.behaviour = behaviour)
+    }
+
+    /// Sets whether calls may run, need a person's word, or must not.
+    #[must_use]
+    pub fn approval(self, approval: Approval) -> Self {
+        self.with(|spec| spec.approval = Some(approval))
     }
 
     /// Sets how often a call is tried, also where it is not known to be safe

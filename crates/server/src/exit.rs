@@ -53,6 +53,7 @@ impl Exit {
             ErrorKind::ToolInactive
             | ErrorKind::ExecutorNotFound
             | ErrorKind::Denied
+            | ErrorKind::ApprovalRequired
             | ErrorKind::QueueFull
             | ErrorKind::RateLimited
             | ErrorKind::BatchLimit

@@ -11,7 +11,7 @@ use super::reader::{self, Fields, Report};
 use super::reliability;
 use super::schema::{self, Dialect};
 use crate::name::ToolName;
-use crate::tool::{Behaviour, Category, Exposure, Kind, ToolSpec};
+use crate::tool::{Approval, Behaviour, Category, Exposure, Kind, ToolSpec};
 
 /// What runs a tool, as definitions name it. S0.3's `custom` is a function of
 /// the embedding program; its `external` is an HTTP API where the entry has an
@@ -168,6 +168,11 @@ fn read_common(fields: &mut Fields<'_>, spec: &mut ToolSpec, report: &mut Report
     }
     if let Some(node) = fields.get("behaviour") {
         read_behaviour(node, &mut spec.behaviour, report);
+    }
+    if let Some(node) = fields.get("approval") {
+        const CHOICES: [(&str, Approval); 3] =
+            [("allow", Approval::Allow), ("deny", Approval::Deny), ("ask", Approval::Ask)];
+        spec.approval = reader::choice(node, "approval", &CHOICES, report);
     }
     if let Some(node) = fields.get("writes") {
         spec.writes = reader::texts(node, "writes", report).unwrap_or_default();

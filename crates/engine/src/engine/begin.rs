@@ -96,7 +96,7 @@ fn may_be_done_again(first: &CallRecord, call: &Call) -> bool {
 }
 
 /// What a call came to, as its record says.
-fn outcome(record: CallRecord) -> Result<Arc<Output>, Error> {
+pub(super) fn outcome(record: CallRecord) -> Result<Arc<Output>, Error> {
     match (record.result, record.error) {
         (Some(output), _) => Ok(output),
         (None, Some(error)) => Err(Error::from(&error)),

@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use tokio_util::task::TaskTracker;
 
 use super::{Engine, Parts, Settings};
+use crate::approval::Approvals;
 use crate::cache::Cache;
 use crate::call::Shared;
 use crate::clock::Clock;
@@ -39,6 +40,7 @@ pub struct EngineBuilder {
     store: Option<Arc<dyn RecordStore>>,
     hooks: Vec<Arc<dyn Hook>>,
     credentials: Option<Arc<dyn CredentialSource>>,
+    approvals: Option<Arc<dyn Approvals>>,
     objects: Objects,
     groups: Groups,
     group_tool: bool,
@@ -119,6 +121,15 @@ impl EngineBuilder {
         self
     }
 
+    /// Asks here whether a call may run, and hands over the calls that wait for
+    /// a person. Without it, the tools' own word counts, and there is nobody to
+    /// ask.
+    #[must_use]
+    pub fn approvals(mut self, approvals: impl Approvals) -> Self {
+        self.approvals = Some(Arc::new(approvals));
+        self
+    }
+
     /// Keeps records here; in memory otherwise.
     #[must_use]
     pub fn store(mut self, store: impl RecordStore) -> Self {
@@ -191,6 +202,8 @@ impl EngineBuilder {
                 groups: self.groups,
                 hooks: self.hooks,
                 credentials: self.credentials,
+                approvals: self.approvals,
+                resuming: Arc::default(),
                 lanes: Lanes::new(|| Arc::new(shared.clone())),
                 shared,
                 kinds: self.kinds,

@@ -103,7 +103,7 @@ impl<'a> Until<'a> {
         Ok(())
     }
 
-    fn is_cancelled(&self) -> bool {
+    pub(super) fn is_cancelled(&self) -> bool {
         let is_cancelled = CancellationToken::is_cancelled;
         self.request.cancel.as_ref().is_some_and(is_cancelled)
             || self.request.parent().is_some_and(is_cancelled)

@@ -101,6 +101,10 @@ kinds! {
         403, None, false,
         "The caller may not use this tool, or a hook or a person refused the call.",
         "This call was refused: {detail}. Do not try it again; go on without it.", "该调用被拒绝: {detail}。请勿重试,请使用其他方式。";
+    ApprovalRequired = "approval_required", "execution_error", "AuthenticationError", "TOOL_INVOKE_ERROR",
+        202, None, false,
+        "The call waits for a person's approval. It has not ended; its record comes when it does.",
+        "A person has been asked to approve this call: {detail}. It runs as soon as it is approved. Do not repeat it; go on with something else, or tell the user what you are waiting for.", "该调用需要人工批准,已提交审批: {detail}。批准后将自动执行,请勿重复调用,可先处理其他事项。";
     CredentialInvalid = "credential_invalid", "execution_error", "AuthenticationError", "CREDENTIAL_VALIDATION_ERROR",
         401, None, false,
         "A credential that the tool needs is missing or was refused.",

@@ -1,5 +1,7 @@
 //! One call from its acceptance to its one result.
 
+mod waiting;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -260,16 +262,25 @@ impl OpenCall {
             0 => Duration::ZERO,
             _ => self.began.elapsed().saturating_sub(self.queue_wait),
         };
-        let same_as = self.details.as_ref().and_then(|details| details.same_as);
         let record = self.record(&outcome, run_time);
         self.shared.journal.store.append(record);
+        self.answer(outcome, run_time)
+    }
+
+    /// What the caller hears. Where the call goes on without the caller, that
+    /// is all there is.
+    pub(crate) fn answer(
+        &self,
+        outcome: Result<Arc<Output>, Error>,
+        run_time: Duration,
+    ) -> CallResult {
         CallResult {
             id: self.id,
             call_ref: self.call_ref.clone(),
             tool_name: Arc::clone(&self.tool_name),
             outcome,
             attempts: self.attempts,
-            same_as,
+            same_as: self.details.as_ref().and_then(|details| details.same_as),
             queue_wait: self.queue_wait,
             run_time,
             created_at: self.created_at,

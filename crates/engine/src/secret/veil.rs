@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind};
 const MIN_CHARS: usize = 6;
 /// How many bytes are looked at for one output or error, each once for every
 /// secret.
-const MAX_BYTES: usize = 256 * 1024 * 1024;
+const MAX_BYTES: usize = 128 * 1024 * 1024;
 
 /// The secrets of one call, as they may show up.
 pub(crate) struct Veil {

@@ -61,6 +61,10 @@ pub struct ToolSpec {
     /// What calling it means for the world.
     #[serde(default)]
     pub behaviour: Behaviour,
+    /// Whether its calls may run, need a person's word, or must not; unset: as
+    /// the engine's rules say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Approval>,
     /// When it may run beside other calls although it may not always: every
     /// parameter here has one of these values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -123,6 +127,7 @@ impl ToolSpec {
             output: None,
             parameters: BTreeMap::new(),
             behaviour: Behaviour::default(),
+            approval: None,
             safe_when: BTreeMap::new(),
             writes: Vec::new(),
             max_concurrent: None,
@@ -326,6 +331,19 @@ impl Behaviour {
         idempotent: true,
         destructive: false,
     };
+}
+
+/// Whether calls of a tool may run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Approval {
+    /// They may.
+    #[default]
+    Allow,
+    /// They must not.
+    Deny,
+    /// A person is asked for each.
+    Ask,
 }
 
 /// Whether a model sees a tool.

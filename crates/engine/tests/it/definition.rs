@@ -214,8 +214,8 @@ colour: red
     t.yaml:5:11: unknown type `strng`; did you mean `string`?
     t.yaml:8:26: the smallest allowed, 9, is above the largest, 1
     t.yaml:9:5: duplicate parameter `b`, first in line 6
-    t.yaml:11:1: unknown key `nonsense` in a tool; use one of name, description, parameters, implementation_config, metadata, entry, kind, version, provider, author, icon, group, label, category, tags, output, behaviour, writes, safe_when, exposure, timeout, estimated_duration, max_concurrent, retry, upstream, cache, max_output_bytes, is_team_authorization, id, status, presets
-    t.yaml:14:1: unknown key `colour` in a tool; use one of name, description, parameters, implementation_config, metadata, entry, kind, version, provider, author, icon, group, label, category, tags, output, behaviour, writes, safe_when, exposure, timeout, estimated_duration, max_concurrent, retry, upstream, cache, max_output_bytes, is_team_authorization, id, status, presets
+    t.yaml:11:1: unknown key `nonsense` in a tool; use one of name, description, parameters, implementation_config, metadata, entry, kind, version, provider, author, icon, group, label, category, tags, output, behaviour, approval, writes, safe_when, exposure, timeout, estimated_duration, max_concurrent, retry, upstream, cache, max_output_bytes, is_team_authorization, id, status, presets
+    t.yaml:14:1: unknown key `colour` in a tool; use one of name, description, parameters, implementation_config, metadata, entry, kind, version, provider, author, icon, group, label, category, tags, output, behaviour, approval, writes, safe_when, exposure, timeout, estimated_duration, max_concurrent, retry, upstream, cache, max_output_bytes, is_team_authorization, id, status, presets
     ");
 }
 

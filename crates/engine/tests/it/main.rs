@@ -8,6 +8,7 @@
 )]
 
 mod admission;
+mod approvals;
 mod batch;
 mod cache;
 mod cancel;

@@ -42,7 +42,7 @@ fn engine() -> Engine {
     engine
 }
 
-fn names(tools: Vec<Arc<windlass::Tool>>) -> Vec<String> {
+fn names(tools: &[Arc<windlass::Tool>]) -> Vec<String> {
     tools.iter().map(|tool| tool.name().to_string()).collect()
 }
 
@@ -54,10 +54,10 @@ async fn each_tenant_has_its_own_tool_of_a_name() {
     assert_eq!(ask(&engine, "c", "look").await, "shared");
     assert_eq!(ask(&engine, "a", "other").await, "other");
     let registry = engine.registry();
-    assert_eq!(names(registry.list_for(&tenant("a"))), ["a.secret_plan", "look", "other"]);
-    assert_eq!(names(registry.list_for(&tenant("b"))), ["look", "other"]);
-    assert_eq!(names(registry.list()), ["look", "other"]);
-    assert_eq!(names(registry.owned_by(&tenant("b"))), ["look"]);
+    assert_eq!(names(&registry.list_for(&tenant("a"))), ["a.secret_plan", "look", "other"]);
+    assert_eq!(names(&registry.list_for(&tenant("b"))), ["look", "other"]);
+    assert_eq!(names(&registry.list()), ["look", "other"]);
+    assert_eq!(names(&registry.owned_by(&tenant("b"))), ["look"]);
     assert_eq!(registry.len(), 2);
     assert_eq!(registry.get_for(&tenant("a"), "look").unwrap().owner(), Some(&tenant("a")));
     assert_eq!(registry.get("look").unwrap().owner(), None);
@@ -68,9 +68,9 @@ async fn each_tenant_has_its_own_tool_of_a_name() {
     assert!(registry.get(&wire).is_none());
     // What a model is told.
     let session = Session::new(tenant("a"), "c");
-    assert_eq!(names(engine.active_tools(Some(&session))), ["a.secret_plan", "look", "other"]);
-    assert_eq!(names(engine.active_tools_for(&tenant("b"))), ["look", "other"]);
-    assert_eq!(names(engine.active_tools(None)), ["look", "other"]);
+    assert_eq!(names(&engine.active_tools(Some(&session))), ["a.secret_plan", "look", "other"]);
+    assert_eq!(names(&engine.active_tools_for(&tenant("b"))), ["look", "other"]);
+    assert_eq!(names(&engine.active_tools(None)), ["look", "other"]);
 }
 
 /// A result without what differs between any two calls.

@@ -1,0 +1,244 @@
+//! Whether a call may run, and how one that waited for a person goes on.
+
+use std::collections::HashSet;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use parking_lot::Mutex;
+
+use super::begin::outcome;
+use super::{Engine, Until, may_change};
+use crate::approval::{Decision, SuspendedCall, Verdict, fingerprint_of};
+use crate::call::{Call, CallRequest, CallResult};
+use crate::content::Output;
+use crate::context::Context;
+use crate::error::{Error, ErrorKind};
+use crate::journal::OpenCall;
+use crate::name::CallId;
+use crate::record::CallRecord;
+use crate::stage;
+
+/// How long a call that was resumed waits until its record is kept.
+const LAST_FLUSH: Duration = Duration::from_secs(5);
+
+impl Engine {
+    /// Runs a call that waited for a person, or ends it as refused: under the
+    /// same id, in the same batch and for the same caller. It gets its one
+    /// record now. Whoever drops the future does not stop it.
+    ///
+    /// A call that has ended already is not run again; its recorded outcome
+    /// comes back. Several processes that share suspended calls have to agree
+    /// on who resumes one.
+    pub async fn resume(&self, suspended: SuspendedCall, verdict: Verdict) -> CallResult {
+        self.resume_with(suspended, verdict, |context| context).await
+    }
+
+    /// The same for a call whose tool needs what was not kept: `complete` puts
+    /// objects and secrets back into its context. The caller stays who it was.
+    pub async fn resume_with(
+        &self,
+        suspended: SuspendedCall,
+        verdict: Verdict,
+        complete: impl FnOnce(Context) -> Context,
+    ) -> CallResult {
+        let kept = suspended.context();
+        let mut context = complete(kept.clone());
+        (context.caller, context.depth) = (kept.caller, kept.depth);
+        let lost = ended_before(&suspended, Err(Error::new(ErrorKind::Internal, "its task ended")));
+        let engine = self.clone();
+        let work = async move { engine.resume_once(suspended, verdict, context).await };
+        self.0.tasks.spawn(work).await.unwrap_or(lost)
+    }
+
+    async fn resume_once(
+        &self,
+        suspended: SuspendedCall,
+        verdict: Verdict,
+        context: Context,
+    ) -> CallResult {
+        let Some(_claim) = Claim::new(&self.0.resuming, suspended.id) else {
+            let why = format!("call {} is being resumed", suspended.id);
+            return ended_before(&suspended, Err(Error::new(ErrorKind::Denied, why)));
+        };
+        let store = &*self.0.shared.journal.store;
+        match store.get(&suspended.caller.tenant, suspended.id).await {
+            Ok(None) => {}
+            Ok(Some(record)) => return recorded(&suspended, record),
+            Err(error) => return ended_before(&suspended, Err(error)),
+        }
+        let mut request = suspended.request(context);
+        let mut open = self.open(&mut request);
+        open.resumed(&suspended, verdict.clone());
+        let result = match may_run(&suspended, &verdict) {
+            Err(refused) => open.close(Err(refused)),
+            Ok(()) => match self.resolve(&request) {
+                tool if may_change(&tool) => self.run_durably(request, open, tool).await,
+                tool => self.run_to_end(&request, &mut open, tool).await,
+            },
+        };
+        // Whoever resumes it once more finds its record.
+        if tokio::time::timeout(LAST_FLUSH, store.flush()).await.is_err() {
+            tracing::warn!(call = %result.id, "the record of a resumed call is not kept yet");
+        }
+        result
+    }
+
+    /// Ends well where a call may run now. Kept out of the way of the calls
+    /// about which nobody decides.
+    pub(super) async fn get_leave(
+        &self,
+        request: &CallRequest,
+        open: &mut OpenCall,
+        call: &Call,
+        until: &Until<'_>,
+    ) -> Result<(), Error> {
+        if let Some(approved) = request.approved() {
+            return is_still(call, approved);
+        }
+        match self.decide(call) {
+            Decision::Allow => Ok(()),
+            Decision::Deny(why) => Err(Error::new(ErrorKind::Denied, why)),
+            Decision::Ask(_) if until.is_cancelled() => {
+                Err(Error::new(ErrorKind::Cancelled, "the call was cancelled"))
+            }
+            Decision::Ask(reason) => Err(self.suspend(request, open, call, reason).await),
+        }
+    }
+
+    /// What the embedder says; where there is none, what the tool says.
+    fn decide(&self, call: &Call) -> Decision {
+        let tool = call.tool();
+        match (&self.0.approvals, tool.spec().approval) {
+            (Some(approvals), _) => approvals.decide(call),
+            (None, Some(own)) => own.because(format!("the tool `{}` asks for it", tool.name())),
+            (None, None) => Decision::Allow,
+        }
+    }
+
+    /// Hands a call over to whoever keeps it. Returns what the caller hears.
+    ///
+    /// The handing over is a task of its own: if it were dropped half-way with
+    /// its caller, the call could be recorded as cancelled and run all the same.
+    async fn suspend(
+        &self,
+        request: &CallRequest,
+        open: &mut OpenCall,
+        call: &Call,
+        reason: String,
+    ) -> Error {
+        let Some(approvals) = self.0.approvals.clone() else {
+            let why = format!(
+                "`{}` needs a person's approval, and nobody can be asked",
+                call.tool.name()
+            );
+            return Error::new(ErrorKind::Denied, why);
+        };
+        let error = Error::new(ErrorKind::ApprovalRequired, reason.as_str());
+        let suspended =
+            SuspendedCall::new(request, call, open.batch, open.created_at(), reason.clone());
+        let mut own = open.take_over();
+        let deadline = tokio::time::Instant::from_std(call.deadline);
+        let keep = async move {
+            let asked = AssertUnwindSafe(async { approvals.suspend(suspended).await });
+            let kept = match tokio::time::timeout_at(deadline, asked.catch_unwind()).await {
+                Ok(Ok(kept)) => kept,
+                Ok(Err(panic)) => Err(stage::panicked(&*panic)),
+                Err(_) => Err(not_kept()),
+            };
+            if kept.is_ok() {
+                own.suspended(reason);
+            }
+            (own, kept)
+        };
+        match self.0.tasks.spawn(keep).await {
+            Ok((own, kept)) => {
+                *open = own;
+                kept.err().unwrap_or(error)
+            }
+            // The runtime ends, and has closed the call with the task.
+            Err(_) => Error::new(ErrorKind::Cancelled, "the program ends"),
+        }
+    }
+}
+
+/// Whether a person's word lets this very call run.
+fn may_run(suspended: &SuspendedCall, verdict: &Verdict) -> Result<(), Error> {
+    if !suspended.is_genuine() {
+        let why = "the arguments are not those that a person was asked about";
+        return Err(Error::new(ErrorKind::Denied, why));
+    }
+    if verdict.approved {
+        return Ok(());
+    }
+    let comment = verdict.comment.as_deref().map(str::trim).filter(|it| !it.is_empty());
+    let why = match comment {
+        Some(comment) => format!("a person refused it: {comment}"),
+        None => "a person refused it".to_owned(),
+    };
+    Err(Error::new(ErrorKind::Denied, why))
+}
+
+/// Refuses a call that is no longer the one that was approved: its tool fills
+/// in other values now.
+fn is_still(call: &Call, approved: &str) -> Result<(), Error> {
+    if fingerprint_of(call) == approved {
+        return Ok(());
+    }
+    let why = "its arguments would not be those that were approved; ask for the call again";
+    Err(changed(call.tool.name().as_str(), why))
+}
+
+/// The error of an approved call whose tool takes other arguments now.
+pub(super) fn changed(tool: &str, why: &str) -> Error {
+    let why = format!("the tool `{tool}` has changed since the call was approved: {why}");
+    Error::new(ErrorKind::InvalidArguments, why)
+}
+
+fn not_kept() -> Error {
+    let why = "the call could not be kept for approval in time; it may have been kept after all";
+    Error::new(ErrorKind::Timeout, why)
+}
+
+/// The answer about a call that has ended.
+fn recorded(suspended: &SuspendedCall, record: CallRecord) -> CallResult {
+    let (attempts, run_time) = (record.attempts, record.run_time);
+    let same_as = record.details.as_ref().and_then(|details| details.same_as);
+    CallResult { attempts, run_time, same_as, ..ended_before(suspended, outcome(record)) }
+}
+
+/// The answer about a call that ended another time, or does not end now.
+fn ended_before(suspended: &SuspendedCall, outcome: Result<Arc<Output>, Error>) -> CallResult {
+    CallResult {
+        id: suspended.id,
+        call_ref: suspended.call_ref.clone(),
+        tool_name: Arc::clone(&suspended.tool_name),
+        outcome,
+        attempts: 0,
+        same_as: None,
+        queue_wait: Duration::ZERO,
+        run_time: Duration::ZERO,
+        created_at: suspended.created_at,
+    }
+}
+
+/// The right to resume a call, for one at a time.
+struct Claim {
+    resuming: Arc<Mutex<HashSet<CallId>>>,
+    id: CallId,
+}
+
+impl Claim {
+    fn new(resuming: &Arc<Mutex<HashSet<CallId>>>, id: CallId) -> Option<Self> {
+        let resuming = Arc::clone(resuming);
+        let is_first = resuming.lock().insert(id);
+        is_first.then_some(Self { resuming, id })
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.resuming.lock().remove(&self.id);
+    }
+}

@@ -1,0 +1,64 @@
+//! A call that waits for a person has no end yet: it leaves one hand without a
+//! record, and gets its one record in another.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::OpenCall;
+use crate::approval::{SuspendedCall, Verdict};
+use crate::event::EventBody;
+
+impl OpenCall {
+    /// When the call came.
+    pub(crate) fn created_at(&self) -> Timestamp {
+        self.created_at
+    }
+
+    /// The call goes on in other hands; this one neither records nor reports
+    /// any more.
+    pub(crate) fn take_over(&mut self) -> Self {
+        let own = Self {
+            shared: Arc::clone(&self.shared),
+            id: self.id,
+            call_ref: self.call_ref.clone(),
+            tool_name: Arc::clone(&self.tool_name),
+            caller: Arc::clone(&self.caller),
+            masks: self.masks.take(),
+            arguments: std::mem::take(&mut self.arguments),
+            created_at: self.created_at,
+            began: self.began,
+            queue_wait: self.queue_wait,
+            attempts: self.attempts,
+            details: self.details.take(),
+            batch: self.batch,
+            deadline: self.deadline,
+            effect: self.effect.clone(),
+            intended: self.intended,
+            unreported: self.unreported.take(),
+            closed: self.closed,
+        };
+        self.closed = true;
+        own
+    }
+
+    /// The call waits for a person: somebody else closes it, later.
+    pub(crate) fn suspended(&mut self, reason: String) {
+        self.closed = true;
+        self.shared.journal.bus.emit(|| EventBody::ApprovalRequested { call: self.info(), reason });
+    }
+
+    /// The call is one that waited for a person.
+    pub(crate) fn resumed(&mut self, suspended: &SuspendedCall, verdict: Verdict) {
+        self.id = suspended.id;
+        self.created_at = suspended.created_at;
+        self.batch = suspended.batch_id;
+        self.details().approval = Some(verdict.clone());
+        self.shared.journal.bus.emit(|| EventBody::ApprovalDecided { call: self.info(), verdict });
+    }
+
+    /// Whether somebody else closes the call, or has.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+}
