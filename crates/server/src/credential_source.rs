@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use windlass::{BoxFuture, Caller, CredentialSource, Engine, Error, ErrorKind, Secret, ToolSpec};
+use windlass::{BoxFuture, Caller, CredentialSource, Engine, Error, Secret, ToolSpec};
 
 use crate::vault::{Credentials, Wanted};
 
@@ -26,22 +26,18 @@ impl VaultSource {
         caller: &Caller,
         name: Option<&str>,
     ) -> Result<Vec<(String, Secret)>, Error> {
-        let provider = tool.provider.as_deref().and_then(|provider| {
-            self.engine.get()?.providers().get_for(&caller.tenant, provider)
-        });
+        let provider = tool
+            .provider
+            .as_deref()
+            .and_then(|provider| self.engine.get()?.providers().get_for(&caller.tenant, provider));
         // A provider that wants nothing needs no credential.
         let Some(provider) = provider.filter(|provider| !provider.credentials.is_empty()) else {
             return Ok(Vec::new());
         };
         let wanted = Wanted { name, user: caller.user.as_deref() };
-        match self.credentials.reveal(&caller.tenant, &provider, wanted).await {
-            Ok(revealed) => Ok(revealed.values),
-            // None at all is for the tool to judge: it may do without.
-            Err(error) if error.kind() == ErrorKind::CredentialInvalid && name.is_none() => {
-                Ok(Vec::new())
-            }
-            Err(error) => Err(error),
-        }
+        // None at all is for the tool to judge: it may do without.
+        let revealed = self.credentials.reveal(&caller.tenant, &provider, wanted).await?;
+        Ok(revealed.map_or_else(Vec::new, |revealed| revealed.values))
     }
 }
 

@@ -43,8 +43,8 @@ use windlass::{CallId, Error};
 use windlass_store::Change;
 
 pub(crate) use app::{App, HttpSettings};
-use health::Documentation;
 pub(crate) use files::Links;
+use health::Documentation;
 pub(crate) use hub::Hub;
 pub(crate) use listen::{Listener, Tls};
 pub(crate) use metrics::{Counted, Metrics};

@@ -13,6 +13,7 @@ use windlass_store::{Documents, MemoryDocuments, SqliteDocuments, SqliteStore};
 #[cfg(feature = "postgres")]
 use windlass_store::{PostgresDocuments, PostgresOptions, PostgresStore, PostgresUrl};
 
+use crate::credential_source::VaultSource;
 use crate::exit::Failure;
 use crate::http::{Counted, Metrics};
 use crate::output::Screen;
@@ -47,6 +48,7 @@ pub(crate) async fn serving(
     settings: &Settings,
     screen: Screen,
     metrics: &Arc<Metrics>,
+    credentials: VaultSource,
 ) -> Result<Engine, Failure> {
     let metrics = || Arc::clone(metrics);
     let builder = match &settings.database {
@@ -63,7 +65,7 @@ pub(crate) async fn serving(
             Engine::builder().store(Counted { store, metrics: metrics() })
         }
     };
-    load(builder, settings, &screen)
+    load(builder.credentials(credentials), settings, &screen)
 }
 
 /// What a server keeps besides records.

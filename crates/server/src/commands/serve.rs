@@ -11,8 +11,9 @@ use tokio_util::task::TaskTracker;
 use windlass::{Engine, FolderWatch};
 
 use crate::cli;
+use crate::credential_source::VaultSource;
 use crate::exit::{Exit, Failure};
-use crate::http::{self, App, Hub, Listener, Metrics, Tls};
+use crate::http::{self, App, Hub, Links, Listener, Metrics, Tls};
 use crate::identity::{Keys, NewKey};
 use crate::interrupt::Interrupts;
 use crate::logging;
@@ -72,7 +73,10 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
     let mut interrupts = Interrupts::listen()?;
     let documents = wiring::documents(&settings.database).await?;
     let metrics = Arc::<Metrics>::default();
-    let engine = wiring::serving(&settings, screen, &metrics).await?;
+    let credentials = Arc::new(wiring::credentials(&settings, &documents)?);
+    let (source, asked) = VaultSource::new(Arc::clone(&credentials));
+    let engine = wiring::serving(&settings, screen, &metrics, source).await?;
+    let _ = asked.set(engine.clone());
     let watches = watch(&engine, &settings, screen);
     let keys = Keys::new(Arc::clone(&documents));
     let first = keys.create_first().await?;
@@ -80,8 +84,10 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
     let app = Arc::new(App {
         hub: Hub::new(Arc::clone(&documents)),
         engine,
+        links: Links::new(&*documents).await?,
         documents,
         keys,
+        credentials,
         metrics,
         settings: settings.server.http.clone(),
         lang: settings.lang,

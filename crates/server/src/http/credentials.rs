@@ -43,17 +43,17 @@ pub(crate) fn rows() -> Vec<Operation> {
         Operation::delete("/v1/credentials/{credential_id}", "delete_credential", delete)
             .may(Action::WriteCredentials, "Delete a credential")
             .answer_as(204, "It is gone", "", None),
-        Operation::post("/v1/credentials/{credential_id}/validate", "validate_credential", try_kept)
-            .may(Action::WriteCredentials, "Find out whether the provider takes a credential")
-            .answer::<ValidationDoc>(200, "Whether it does, and how that was found out"),
         Operation::post(
-            "/v1/providers/{name}/credentials/validate",
-            "validate_values",
-            try_values,
+            "/v1/credentials/{credential_id}/validate",
+            "validate_credential",
+            try_kept,
         )
-        .may(Action::WriteCredentials, "Try values without storing them")
-        .body::<ValuesBody>()
-        .answer::<ValidationDoc>(200, "Whether they are taken, and how that was found out"),
+        .may(Action::WriteCredentials, "Find out whether the provider takes a credential")
+        .answer::<ValidationDoc>(200, "Whether it does, and how that was found out"),
+        Operation::post("/v1/providers/{name}/credentials/validate", "validate_values", try_values)
+            .may(Action::WriteCredentials, "Try values without storing them")
+            .body::<ValuesBody>()
+            .answer::<ValidationDoc>(200, "Whether they are taken, and how that was found out"),
     ]
 }
 
@@ -95,8 +95,7 @@ async fn list(
     Who(who): Who,
     Query(query): Query<ListQuery>,
 ) -> Result<Response, Problem> {
-    let filter =
-        Filter { provider: query.provider.as_deref(), user: query.user_id.as_deref() };
+    let filter = Filter { provider: query.provider.as_deref(), user: query.user_id.as_deref() };
     let credentials = app.credentials.list(&who.tenant, filter).await?;
     Ok(view::ok(&json!({"credentials": credentials})))
 }
@@ -144,11 +143,8 @@ async fn store(
     Body(body): Body<StoreBody>,
 ) -> Result<Response, Problem> {
     let provider = app.provider(&who.tenant, &provider)?;
-    let request = CredentialRequest {
-        name: body.name,
-        user: body.user_id,
-        values: given(body.values)?,
-    };
+    let request =
+        CredentialRequest { name: body.name, user: body.user_id, values: given(body.values)? };
     let stored = app.credentials.store(&who.tenant, &provider, request).await.map_err(named)?;
     Ok(view::with_status(StatusCode::CREATED, &stored))
 }
@@ -288,23 +284,21 @@ async fn try_values(
     let provider = app.provider(&who.tenant, &provider)?;
     let tried = Trial { app: &app, tenant: &who.tenant, provider: &provider };
     if let Some(reason) = tried.flaw(&body.values) {
-        let outcome = ValidationDoc {
-            valid: false,
-            method: "format",
-            tool: None,
-            reason: Some(reason),
-        };
+        let outcome =
+            ValidationDoc { valid: false, method: "format", tool: None, reason: Some(reason) };
         return Ok(view::ok(&outcome));
     }
     let values = given(body.values)?;
     let request = |tool: &Tool| {
-        let context = values.iter().fold(Context::new(tried.caller()), |context, (name, value)| {
-            match value {
-                Given::Text(secret) => context.secret(name, secret.clone()),
-                Given::Flag(flag) => context.secret(name, flag.to_string()),
-                Given::Nothing => context,
-            }
-        });
+        let context =
+            values.iter().fold(
+                Context::new(tried.caller()),
+                |context, (name, value)| match value {
+                    Given::Text(secret) => context.secret(name, secret.clone()),
+                    Given::Flag(flag) => context.secret(name, flag.to_string()),
+                    Given::Nothing | Given::Other(_) => context,
+                },
+            );
         CallRequest::new(tool.name().as_str(), json!({})).context(context)
     };
     Ok(view::ok(&tried.run(request).await))
@@ -329,16 +323,19 @@ impl Trial<'_> {
 
     /// What is wrong with the form of values.
     fn flaw(&self, values: &BTreeMap<String, Value>) -> Option<String> {
-        let known = |name: &String| self.provider.credentials.iter().any(|field| field.name == *name);
+        let known =
+            |name: &String| self.provider.credentials.iter().any(|field| field.name == *name);
         if let Some(unknown) = values.keys().find(|name| !known(name)) {
             return Some(format!("the provider has no field `{unknown}`"));
         }
         let is_there = |name: &str| {
             values.get(name).is_some_and(|value| !value.is_null() && *value != json!(""))
         };
-        let missing = self.provider.credentials.iter().find(|field| {
-            field.required && field.default.is_none() && !is_there(&field.name)
-        });
+        let missing = self
+            .provider
+            .credentials
+            .iter()
+            .find(|field| field.required && field.default.is_none() && !is_there(&field.name));
         missing.map(|field| format!("the field `{}` is missing", field.name))
     }
 
