@@ -7,6 +7,7 @@
 //! ```
 
 mod app;
+mod approvals;
 mod auth;
 mod batches;
 mod calls;
@@ -62,6 +63,7 @@ fn rows() -> Vec<Operation> {
         .chain(tagged("credentials", credentials::rows()))
         .chain(tagged("calls", calls::rows()))
         .chain(tagged("batches", batches::rows()))
+        .chain(tagged("approvals", approvals::rows()))
         .chain(tagged("operation", operate::rows()))
         .chain(tagged("events", events::rows()))
         .chain(tagged("files", files::rows()))
@@ -92,7 +94,9 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
 /// What has to be there before the first request.
 pub(crate) async fn prepare(app: &App) -> Result<(), Error> {
     providers::load_all(app).await?;
-    own_tools::load_all(app).await
+    own_tools::load_all(app).await?;
+    app.desk.read_rules().await?;
+    app.desk.finish_left(&app.engine).await
 }
 
 /// Does what other servers did, and what they ask for.
@@ -103,7 +107,9 @@ pub(crate) async fn heed(app: &App, change: &Change) {
         app.engine.cancel_call(&change.tenant, id);
     }
     let providers = providers::changed(app, change).await;
-    if let Err(error) = providers.and(own_tools::changed(app, change).await) {
+    let tools = own_tools::changed(app, change).await;
+    let rules = app.desk.changed(change).await;
+    if let Err(error) = providers.and(tools).and(rules) {
         tracing::warn!(%error, "a change of another server could not be read");
     }
     app.hub.changed(change).await;

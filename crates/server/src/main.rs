@@ -14,6 +14,7 @@ mod exit;
 mod settings;
 mod wiring;
 
+mod approvals;
 mod arguments;
 mod context;
 mod credential_source;

@@ -13,7 +13,6 @@ use windlass_store::{Documents, MemoryDocuments, SqliteDocuments, SqliteStore};
 #[cfg(feature = "postgres")]
 use windlass_store::{PostgresDocuments, PostgresOptions, PostgresStore, PostgresUrl};
 
-use crate::credential_source::VaultSource;
 use crate::exit::Failure;
 use crate::http::{Counted, Metrics};
 use crate::output::Screen;
@@ -45,27 +44,19 @@ pub(crate) fn catalogue(settings: &Settings, screen: &Screen) -> Result<Engine, 
 
 /// The same for a server: what ends is counted.
 pub(crate) async fn serving(
+    builder: EngineBuilder,
     settings: &Settings,
     screen: Screen,
     metrics: &Arc<Metrics>,
-    credentials: VaultSource,
 ) -> Result<Engine, Failure> {
-    let metrics = || Arc::clone(metrics);
+    let metrics = Arc::clone(metrics);
     let builder = match &settings.database {
-        Database::Memory => {
-            Engine::builder().store(Counted { store: MemoryStore::new(), metrics: metrics() })
-        }
-        Database::File(path) => {
-            let store = SqliteStore::open(path)?;
-            Engine::builder().store(Counted { store, metrics: metrics() })
-        }
+        Database::Memory => builder.store(Counted { store: MemoryStore::new(), metrics }),
+        Database::File(path) => builder.store(Counted { store: SqliteStore::open(path)?, metrics }),
         #[cfg(feature = "postgres")]
-        Database::Postgres(url) => {
-            let store = postgres(url).await?;
-            Engine::builder().store(Counted { store, metrics: metrics() })
-        }
+        Database::Postgres(url) => builder.store(Counted { store: postgres(url).await?, metrics }),
     };
-    load(builder.credentials(credentials), settings, &screen)
+    load(builder, settings, &screen)
 }
 
 /// What a server keeps besides records.

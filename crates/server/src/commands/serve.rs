@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass::{Engine, FolderWatch};
 
+use crate::approvals::{Desk, SharedDesk};
 use crate::cli;
 use crate::credential_source::VaultSource;
 use crate::exit::{Exit, Failure};
@@ -75,7 +76,9 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
     let metrics = Arc::<Metrics>::default();
     let credentials = Arc::new(wiring::credentials(&settings, &documents)?);
     let (source, asked) = VaultSource::new(Arc::clone(&credentials));
-    let engine = wiring::serving(&settings, screen, &metrics, source).await?;
+    let desk = Desk::new(Arc::clone(&documents));
+    let builder = Engine::builder().credentials(source).approvals(SharedDesk(Arc::clone(&desk)));
+    let engine = wiring::serving(builder, &settings, screen, &metrics).await?;
     let _ = asked.set(engine.clone());
     let watches = watch(&engine, &settings, screen);
     let keys = Keys::new(Arc::clone(&documents));
@@ -84,6 +87,7 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
     let app = Arc::new(App {
         hub: Hub::new(Arc::clone(&documents)),
         engine,
+        desk,
         links: Links::new(&*documents).await?,
         documents,
         keys,

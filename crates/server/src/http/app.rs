@@ -11,6 +11,7 @@ use windlass_store::Documents;
 use super::files::Links;
 use super::hub::Hub;
 use super::metrics::Metrics;
+use crate::approvals::Desk;
 use crate::identity::Keys;
 use crate::vault::Credentials;
 
@@ -20,6 +21,7 @@ pub(crate) struct App {
     pub(crate) documents: Arc<dyn Documents>,
     pub(crate) keys: Keys,
     pub(crate) credentials: Arc<Credentials>,
+    pub(crate) desk: Arc<Desk>,
     pub(crate) links: Links,
     pub(crate) hub: Arc<Hub>,
     pub(crate) metrics: Arc<Metrics>,

@@ -51,7 +51,7 @@ pub(crate) fn rows() -> Vec<Operation> {
             .body::<CallBody>()
             .answer::<ResultDoc>(200, "The result of the call")
             .answer_as(200, "The result of the call", EVENTS, None)
-            .answer::<Accepted>(202, "The call runs in the background"),
+            .answer::<Started>(202, "The call runs in the background, or waits for a person"),
         Operation::get("/v1/calls", "list_calls", list)
             .may(Action::ReadCalls, "List the records of calls, newest first")
             .query::<ListQuery>()
@@ -77,6 +77,16 @@ pub(crate) struct Accepted {
     pub(crate) call_id: String,
     /// `running`.
     pub(crate) status: &'static str,
+}
+
+/// A call that runs in the background, or the result that says whom it waits for.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Started {
+    /// It runs in the background.
+    Accepted(Accepted),
+    /// It waits for a person.
+    Waits(ResultDoc),
 }
 
 /// What was cancelled.
@@ -196,7 +206,7 @@ pub(crate) struct RecordsDoc {
 pub(crate) struct RecordDoc {
     /// The call's id.
     id: String,
-    /// `running`, or how it ended.
+    /// `running`, `waiting` for a person, or how it ended.
     status: String,
     /// What else is known of it.
     #[serde(flatten)]
@@ -269,6 +279,10 @@ async fn get(
         if let Some(record) = app.engine.records().get(&who.tenant, id).await? {
             return Ok(view::ok(&record));
         }
+        if let Some(waiting) = app.desk.get(&who.tenant, id).await? {
+            let why = waiting.call.reason;
+            return Ok(view::ok(&json!({"id": id, "status": "waiting", "reason": why})));
+        }
         let runs = app.engine.is_under_way(&who.tenant, id)
             || app.documents.get(PENDING, &who.tenant, &name.0).await?.is_some();
         if !runs {
@@ -294,9 +308,12 @@ async fn cancel(
         return Ok(view::ok(&Cancelled { cancelled: 1 }));
     }
     if app.documents.get(PENDING, &who.tenant, &name.0).await?.is_some() {
-        let mut put = Put::new(CANCELS, who.tenant, id.to_string(), json!({}));
+        let mut put = Put::new(CANCELS, who.tenant.clone(), id.to_string(), json!({}));
         put.expires_at = Timestamp::now().checked_add(CANCEL_LIFE).ok();
         app.documents.put(put, Expect::Anything).await?;
+        return Ok(view::ok(&Cancelled { cancelled: 1 }));
+    }
+    if app.withdraw(&who, &who.tenant, id).await? {
         return Ok(view::ok(&Cancelled { cancelled: 1 }));
     }
     match app.engine.records().get(&who.tenant, id).await? {

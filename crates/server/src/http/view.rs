@@ -120,6 +120,14 @@ pub(crate) fn answer(result: &CallResult, lang: Lang) -> Response {
             .result(json!(ResultView(result, lang)))
             .retry_after(error.retry_after().or(Some(std::time::Duration::from_secs(1))))
             .into_response(),
+        // A person has been asked; the result comes later.
+        Some(error) if error.kind() == ErrorKind::ApprovalRequired => {
+            let mut response = with_status(StatusCode::ACCEPTED, &ResultView(result, lang));
+            if let Ok(place) = HeaderValue::from_str(&format!("/v1/approvals/{}", result.id)) {
+                response.headers_mut().insert(header::LOCATION, place);
+            }
+            response
+        }
         _ => ok(&ResultView(result, lang)),
     }
 }

@@ -1,0 +1,210 @@
+//! Calls that wait for a person: look at them, decide, and the rules.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use windlass::{ApprovalRules, CallId, TenantId, Verdict};
+
+use super::app::App;
+use super::extract::{Body, Name, Query, Who};
+use super::operation::Operation;
+use super::problem::Problem;
+use super::view::{self, ResultDoc};
+use crate::approvals::Waiting;
+use crate::identity::{Action, Identity};
+
+pub(crate) fn rows() -> Vec<Operation> {
+    let details = "The call runs under its own id, with exactly the arguments that were shown; \
+                   nothing else of its batch runs again. A refusal is a result that the model \
+                   can read. The first verdict counts.";
+    vec![
+        Operation::get("/v1/approvals", "list_approvals", list)
+            .may(Action::ReadCalls, "List the calls that wait for a person")
+            .query::<ListQuery>()
+            .answer::<ApprovalsDoc>(200, "The calls, oldest first"),
+        Operation::get("/v1/approvals/rules", "get_approval_rules", rules)
+            .may(Action::ReadCalls, "The rules by which calls are allowed, denied or asked about")
+            .answer::<Map<String, Value>>(200, "The rules"),
+        Operation::put("/v1/approvals/rules", "set_approval_rules", set_rules)
+            .may(Action::Approve, "Set the rules")
+            .details(
+                "`{\"rules\": [{\"tool\": \"delete_*\", \"then\": \"ask\"}], \"default\": \
+                 \"allow\"}`. The first rule that fits decides; a rule may name `tool`, \
+                 `provider`, `behaviour` and `arguments` (`{\"pointer\": \"/to\", \"matches\": \
+                 \"@example\\\\.com$\"}`).",
+            )
+            .body::<Map<String, Value>>()
+            .answer::<Map<String, Value>>(200, "The rules"),
+        Operation::get("/v1/approvals/{call_id}", "get_approval", get)
+            .may(Action::ReadCalls, "Get a call that waits for a person")
+            .answer::<ApprovalDoc>(200, "The call"),
+        Operation::post("/v1/approvals/{call_id}", "decide_approval", decide)
+            .may(Action::Approve, "Approve or refuse a call that waits")
+            .details(details)
+            .body::<VerdictBody>()
+            .answer::<ResultDoc>(200, "The result of the call"),
+        Operation::post("/v1/calls/{call_id}/resume", "resume_call", decide)
+            .may(Action::Approve, "Resume a suspended call: the same as deciding its approval")
+            .details(details)
+            .body::<VerdictBody>()
+            .answer::<ResultDoc>(200, "The result of the call"),
+    ]
+}
+
+/// Which page.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListQuery {
+    /// The `next` of the page before.
+    cursor: Option<String>,
+}
+
+/// Calls that wait for a person.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Approvals")]
+struct ApprovalsDoc {
+    approvals: Vec<ApprovalDoc>,
+    /// Where the next page begins; none on the last.
+    next: Option<String>,
+}
+
+/// A call that waits for a person.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Approval")]
+struct ApprovalDoc {
+    call_id: String,
+    tool_name: String,
+    /// Exactly what it would run with.
+    arguments: Value,
+    /// What stands for the tool, the arguments and the person.
+    fingerprint: String,
+    /// Why a person is asked.
+    reason: String,
+    /// `waiting`, or `decided` while it runs.
+    status: String,
+    /// What else is known of it.
+    #[serde(flatten)]
+    more: Map<String, Value>,
+}
+
+fn show(waiting: &Waiting) -> Value {
+    let call = &waiting.call;
+    json!({
+        "call_id": call.id,
+        "call_ref": call.call_ref,
+        "batch_id": call.batch_id,
+        "tool_name": call.tool_name,
+        "arguments": call.arguments,
+        "fingerprint": call.fingerprint,
+        "reason": call.reason,
+        "caller": call.caller,
+        "created_at": call.created_at,
+        "status": if waiting.verdict.is_some() { "decided" } else { "waiting" },
+        "verdict": waiting.verdict,
+    })
+}
+
+async fn list(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Query(query): Query<ListQuery>,
+) -> Result<Response, Problem> {
+    let (waiting, next) = app.desk.list(&who.tenant, query.cursor.as_deref()).await?;
+    let approvals: Vec<Value> = waiting.iter().map(show).collect();
+    Ok(view::ok(&json!({"approvals": approvals, "next": next})))
+}
+
+async fn get(State(app): State<Arc<App>>, Who(who): Who, name: Name) -> Result<Response, Problem> {
+    let found = app.desk.get(&who.tenant, name.id("approval")?).await?;
+    let found = found.ok_or_else(|| Problem::not_found("approval"))?;
+    Ok(view::ok(&show(&found)))
+}
+
+/// What a person says.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct VerdictBody {
+    /// Whether the call may run.
+    approved: bool,
+    /// Why; the model reads it where the call is refused.
+    #[serde(default)]
+    comment: Option<String>,
+    /// Who decides; the name of the key where nobody is named.
+    #[serde(default)]
+    by: Option<String>,
+    /// The fingerprint of what the person saw: where it is not that of the call,
+    /// nothing is decided.
+    #[serde(default)]
+    fingerprint: Option<String>,
+}
+
+async fn decide(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    name: Name,
+    Body(body): Body<VerdictBody>,
+) -> Result<Response, Problem> {
+    app.refuse_while_draining()?;
+    let id: CallId = name.id("approval")?;
+    let found = app.desk.get(&who.tenant, id).await?;
+    let found = found.ok_or_else(|| Problem::not_found("approval"))?;
+    if body.fingerprint.is_some_and(|seen| seen != found.call.fingerprint) {
+        return Err(Problem::conflict("this is not the call that was shown"));
+    }
+    let verdict = verdict(&who, body.approved, body.by, body.comment);
+    let decided = app.desk.decide(&who.tenant, id, verdict).await?;
+    let decided = decided.ok_or_else(|| Problem::conflict("somebody has decided already"))?;
+    let (desk, engine) = (Arc::clone(&app.desk), app.engine.clone());
+    // It goes on if whoever decided hangs up.
+    let work = app.tasks.spawn(async move { desk.finish(&engine, decided).await });
+    match work.await {
+        Ok(Some(result)) => Ok(view::answer(&result, app.lang)),
+        _ => Err(Problem::not_found("approval")),
+    }
+}
+
+fn verdict(who: &Identity, approved: bool, by: Option<String>, comment: Option<String>) -> Verdict {
+    let by = by.unwrap_or_else(|| who.name.clone());
+    let verdict = if approved { Verdict::approve(by) } else { Verdict::refuse(by) };
+    match comment {
+        Some(comment) => verdict.comment(comment),
+        None => verdict,
+    }
+}
+
+impl App {
+    /// Ends a call that waits for a person, because nobody wants it any more.
+    pub(crate) async fn withdraw(
+        &self,
+        who: &Identity,
+        tenant: &TenantId,
+        id: CallId,
+    ) -> Result<bool, Problem> {
+        let comment = "the call was cancelled".to_owned();
+        let verdict = verdict(who, false, None, Some(comment));
+        let Some(decided) = self.desk.decide(tenant, id, verdict).await? else {
+            return Ok(false);
+        };
+        self.desk.finish(&self.engine, decided).await;
+        Ok(true)
+    }
+}
+
+async fn rules(State(app): State<Arc<App>>, Who(who): Who) -> Response {
+    view::ok(&*app.desk.rules(&who.tenant))
+}
+
+async fn set_rules(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Body(body): Body<Value>,
+) -> Result<Response, Problem> {
+    let rules: ApprovalRules = serde_json::from_value(body)
+        .map_err(|error| Problem::bad("the rules cannot be used").at("", error.to_string()))?;
+    app.desk.set_rules(&who.tenant, &rules).await?;
+    Ok(view::ok(&rules))
+}
