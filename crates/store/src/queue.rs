@@ -1,79 +1,59 @@
-//! What the store and its writer share: what waits to be written, and how far
-//! the writer has come.
+//! What a store and its writer share: the work that waits, and how far the
+//! writer has come.
 //!
-//! Appending takes one short lock. The writer swaps the whole batch for an
+//! Appending takes one short lock. The writer swaps the whole list for an
 //! empty one, so the lock is never held while anything is written.
+//!
+//! What is counted and bounded is the same for every store. Writers differ in
+//! how they wait: on a thread of their own (`thread`), or in a task (`task`).
+
+mod progress;
+#[cfg(feature = "postgres")]
+mod task;
+mod thread;
+mod work;
 
 use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
-use tokio::sync::oneshot;
-use windlass::{Begun, CallId, CallRecord, Error, Intent, TenantId};
+use parking_lot::Mutex;
+use windlass::{CallRecord, Error};
+
+pub(crate) use progress::Progress;
+#[cfg(feature = "postgres")]
+pub(crate) use task::TaskQueue;
+pub(crate) use thread::ThreadQueue;
+pub(crate) use work::{Begin, KeepOutput, Work, answer};
 
 use crate::fault::unavailable;
-use crate::options::Options;
 
-/// Records, intents and outputs on their way to the writer.
-pub(crate) struct Queue {
+/// Work on its way to the writer, whom `W` wakes.
+pub(crate) struct Queue<W: Wake> {
     inbox: Mutex<Inbox>,
-    /// Wakes the writer.
-    wake: Condvar,
+    wake: W,
     /// Records that were appended and are not committed yet.
     pending: AtomicUsize,
     limit: usize,
     commit_interval: Duration,
-    close_timeout: Duration,
 }
 
+/// Wakes a writer that waits, now or as soon as it does.
+pub(crate) trait Wake: Default {
+    fn wake(&self);
+}
+
+#[derive(Default)]
 struct Inbox {
-    waiting: Batch,
+    work: Work,
     /// How many records were ever appended.
     appended: u64,
     /// Somebody waits: do not gather any longer.
     hurry: bool,
-    /// Set when the store closes: until when to try to write what is left.
-    close_by: Option<Instant>,
+    /// Since when the store closes.
+    closing: Option<Instant>,
     /// There is no writer any more.
     ended: bool,
-}
-
-/// What is written together.
-pub(crate) struct Batch {
-    pub(crate) begins: Vec<Begin>,
-    pub(crate) records: Vec<CallRecord>,
-    pub(crate) outputs: Vec<KeepOutput>,
-}
-
-/// An intent to keep, and who waits for it.
-pub(crate) struct Begin {
-    pub(crate) intent: Intent,
-    pub(crate) done: oneshot::Sender<Result<Begun, Error>>,
-}
-
-/// An output to keep, and who waits for it.
-pub(crate) struct KeepOutput {
-    pub(crate) tenant: TenantId,
-    pub(crate) id: CallId,
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) done: oneshot::Sender<Result<(), Error>>,
-}
-
-/// Why an intent is refused where so many wait.
-pub(crate) fn too_many_begins(limit: usize) -> Error {
-    unavailable(format!("{limit} calls wait for the record store already; try again later"))
-}
-
-/// How far the writer has come.
-#[derive(Default)]
-pub(crate) struct Progress {
-    /// How many of the appended records are committed.
-    pub(crate) committed: u64,
-    /// How many attempts have failed.
-    pub(crate) failures: u64,
-    /// Why the last one failed.
-    pub(crate) error: Option<Error>,
 }
 
 /// What the writer does next.
@@ -83,21 +63,22 @@ pub(crate) enum Next {
     End,
 }
 
-impl Queue {
-    pub(crate) fn new(options: &Options) -> Self {
+/// Ends a queue when the writer goes away, also when it panics, so that nobody
+/// waits for ever.
+pub(crate) struct EndOnDrop<'a, W: Wake>(&'a Queue<W>);
+
+impl<W: Wake> Queue<W> {
+    /// A queue that is full with so many records, and whose writer gathers for
+    /// so long.
+    pub(crate) fn new(limit: usize, commit_interval: Duration) -> Self {
+        let limit = limit.max(1);
+        let inbox = Inbox { work: Work::with_room(limit), ..Inbox::default() };
         Self {
-            inbox: Mutex::new(Inbox {
-                waiting: Batch::new(options),
-                appended: 0,
-                hurry: false,
-                close_by: None,
-                ended: false,
-            }),
-            wake: Condvar::new(),
+            inbox: Mutex::new(inbox),
+            wake: W::default(),
             pending: AtomicUsize::new(0),
-            limit: options.queue.max(1),
-            commit_interval: options.commit_interval,
-            close_timeout: options.close_timeout,
+            limit,
+            commit_interval,
         }
     }
 
@@ -119,40 +100,35 @@ impl Queue {
             // Nothing takes it any more, as a flush will say.
             return;
         }
-        inbox.waiting.records.push(record);
-        let waiting = inbox.waiting.records.len();
+        inbox.work.records.push(record);
+        let waiting = inbox.work.records.len();
         self.pending.fetch_add(1, Ordering::Relaxed);
         drop(inbox);
         if waiting == 1 || waiting == self.enough() {
-            self.wake.notify_one();
+            self.wake.wake();
         }
     }
 
-    /// Takes an intent, to be written at once; refuses it where too many wait.
+    /// Takes an intent, to be written at once: what gathers while the writer
+    /// is busy is the group that it commits next. Refuses it where too many
+    /// wait.
     pub(crate) fn begin(&self, begin: Begin) -> Result<(), Error> {
         let mut inbox = self.inbox.lock();
-        if inbox.waiting.begins.len() >= self.limit {
-            return Err(too_many_begins(self.limit));
+        let (waiting, limit) = (inbox.work.begins.len(), self.limit);
+        if waiting >= limit {
+            let why = format!("{limit} calls wait for the record store already; try again later");
+            return Err(unavailable(why));
         }
-        // Where there is no writer, dropping it tells who waits.
-        if !inbox.ended {
-            inbox.waiting.begins.push(begin);
-            inbox.hurry = true;
-        }
+        inbox.hasten(|work| work.begins.push(begin));
         drop(inbox);
-        self.wake.notify_one();
+        self.wake.wake();
         Ok(())
     }
 
     /// Takes an output, to be written at once.
     pub(crate) fn keep(&self, output: KeepOutput) {
-        let mut inbox = self.inbox.lock();
-        if !inbox.ended {
-            inbox.waiting.outputs.push(output);
-            inbox.hurry = true;
-        }
-        drop(inbox);
-        self.wake.notify_one();
+        self.inbox.lock().hasten(|work| work.outputs.push(output));
+        self.wake.wake();
     }
 
     /// Lets the writer write now. Returns how many records must be committed
@@ -164,24 +140,19 @@ impl Queue {
         inbox.hurry |= !idle;
         drop(inbox);
         if !idle {
-            self.wake.notify_one();
+            self.wake.wake();
         }
         appended
     }
 
     /// Lets the writer write what is left and end.
     pub(crate) fn close(&self) {
-        self.inbox.lock().close_by = Some(Instant::now() + self.close_timeout);
-        self.wake.notify_one();
+        self.inbox.lock().closing = Some(Instant::now());
+        self.wake.wake();
     }
 
     pub(crate) fn keeps_up(&self) -> bool {
         self.pending.load(Ordering::Relaxed) < self.limit
-    }
-
-    /// The writer's side: whether the store closes and has tried long enough.
-    pub(crate) fn gives_up(&self) -> bool {
-        self.inbox.lock().close_by.is_some_and(|end| Instant::now() >= end)
     }
 
     /// The writer's side: says that records are committed.
@@ -189,61 +160,22 @@ impl Queue {
         self.pending.fetch_sub(records, Ordering::Relaxed);
     }
 
-    /// The writer's side: waits until there is something to write, gathers for
-    /// the commit interval, and swaps it into the given empty batch. Whatever
-    /// waits already has come at `earliest` or later.
-    pub(crate) fn next(&self, batch: &mut Batch, earliest: Instant) -> Next {
-        let mut inbox = self.inbox.lock();
-        let mut first = earliest;
-        while inbox.waiting.is_empty() {
-            inbox.hurry = false;
-            if inbox.close_by.is_some() {
-                return Next::End;
-            }
-            self.wake.wait(&mut inbox);
-            first = Instant::now();
-        }
-        self.gather(&mut inbox, first + self.commit_interval);
-        inbox.hurry = false;
-        mem::swap(&mut inbox.waiting, batch);
-        Next::Write
-    }
-
-    fn gather(&self, inbox: &mut MutexGuard<'_, Inbox>, until: Instant) {
-        let enough = self.enough();
-        while !inbox.hurry && inbox.close_by.is_none() && inbox.waiting.records.len() < enough {
-            if self.wake.wait_until(inbox, until).timed_out() {
-                break;
-            }
-        }
-    }
-
-    /// The writer's side: waits after a failure, but not when somebody is in a
-    /// hurry. Takes the intents that came in the meantime, to be tried with the
-    /// records that wait, and returns the outputs, which do not wait for better
-    /// times.
-    pub(crate) fn pause(&self, time: Duration, begins: &mut Vec<Begin>) -> Vec<KeepOutput> {
-        let mut until = Instant::now() + time;
-        let mut inbox = self.inbox.lock();
-        while !inbox.hurry {
-            until = inbox.close_by.map_or(until, |end| end.min(until));
-            if self.wake.wait_until(&mut inbox, until).timed_out() {
-                break;
-            }
-        }
-        inbox.hurry = false;
-        begins.append(&mut inbox.waiting.begins);
-        mem::take(&mut inbox.waiting.outputs)
-    }
-
     /// The writer's side: nothing will be written any more. Whoever waits hears
     /// of it. Returns how many records are lost.
     pub(crate) fn end(&self) -> usize {
         let mut inbox = self.inbox.lock();
         inbox.ended = true;
-        inbox.waiting.begins.clear();
-        inbox.waiting.outputs.clear();
-        mem::take(&mut inbox.waiting.records).len()
+        mem::take(&mut inbox.work).records.len()
+    }
+
+    /// The writer's side: ends the queue with the writer.
+    pub(crate) fn end_on_drop(&self) -> EndOnDrop<'_, W> {
+        EndOnDrop(self)
+    }
+
+    /// Whether to commit without gathering any more.
+    fn is_due(&self, inbox: &Inbox) -> bool {
+        inbox.is_pressed() || inbox.work.records.len() >= self.enough()
     }
 
     /// How many records are worth a commit of their own.
@@ -252,18 +184,75 @@ impl Queue {
     }
 }
 
-impl Batch {
-    /// An empty one, with room for what gathers before the writer comes, so
-    /// that no append pays for growing the list.
-    pub(crate) fn new(options: &Options) -> Self {
-        Self {
-            begins: Vec::new(),
-            records: Vec::with_capacity(options.queue.min(16_384)),
-            outputs: Vec::new(),
+impl<W: Wake> Drop for EndOnDrop<'_, W> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+impl Inbox {
+    /// Takes work for which somebody waits. Where there is no writer, dropping
+    /// it tells them.
+    fn hasten(&mut self, put: impl FnOnce(&mut Work)) {
+        if !self.ended {
+            put(&mut self.work);
+            self.hurry = true;
         }
     }
 
-    fn is_empty(&self) -> bool {
-        self.begins.is_empty() && self.records.is_empty() && self.outputs.is_empty()
+    /// What the writer does; nothing as long as it has to wait.
+    fn next(&mut self) -> Option<Next> {
+        if !self.work.is_empty() {
+            return Some(Next::Write);
+        }
+        self.hurry = false;
+        self.closing.map(|_| Next::End)
+    }
+
+    fn is_pressed(&self) -> bool {
+        self.hurry || self.closing.is_some()
+    }
+
+    /// Swaps all that waits for the given empty lists.
+    fn hand_over(&mut self, work: &mut Work) {
+        self.hurry = false;
+        mem::swap(&mut self.work, work);
+    }
+
+    /// Hands over what waits, but not for better times.
+    fn hand_over_impatient(&mut self) -> Work {
+        self.hurry = false;
+        Work {
+            begins: mem::take(&mut self.work.begins),
+            outputs: mem::take(&mut self.work.outputs),
+            records: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::{Notify, oneshot};
+    use windlass::{CallId, TenantId};
+
+    use super::*;
+
+    async fn ended<W: Wake>() {
+        let queue = Queue::<W>::new(1, Duration::ZERO);
+        let (tenant, id) = (TenantId::default(), CallId::at(jiff::Timestamp::now()));
+        let keep = |done| KeepOutput { tenant: tenant.clone(), id, bytes: Vec::new(), done };
+        let (early, waits) = oneshot::channel();
+        queue.keep(keep(early));
+        drop(queue.end_on_drop());
+        assert!(waits.await.is_err());
+        let (late, waits) = oneshot::channel();
+        queue.keep(keep(late));
+        assert!(waits.await.is_err());
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_a_writer_that_has_ended() {
+        ended::<parking_lot::Condvar>().await;
+        ended::<Notify>().await;
     }
 }

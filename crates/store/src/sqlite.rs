@@ -15,7 +15,7 @@ use crate::fault::unavailable;
 use crate::interrupted::Interrupted;
 use crate::options::Options;
 use crate::owner::Owner;
-use crate::queue::{Begin, KeepOutput, Progress, Queue};
+use crate::queue::{Begin, KeepOutput, Progress, ThreadQueue};
 use crate::readers::Readers;
 use crate::writer::Writer;
 use crate::{connect, outputs, read};
@@ -32,7 +32,7 @@ use crate::{connect, outputs, read};
 /// process has ended are closed as interrupted by whoever opens the store next.
 pub struct SqliteStore {
     path: PathBuf,
-    queue: Arc<Queue>,
+    queue: Arc<ThreadQueue>,
     progress: watch::Receiver<Progress>,
     readers: Readers,
     interrupted: Arc<Interrupted>,
@@ -61,7 +61,7 @@ impl SqliteStore {
     pub fn open_with(path: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
         let path = path.as_ref().to_owned();
         let connection = connect::writer(&path, &options)?;
-        let queue = Arc::new(Queue::new(&options));
+        let queue = Arc::new(ThreadQueue::new(options.queue, options.commit_interval));
         let (sender, progress) = watch::channel(Progress::default());
         let max_output_bytes = options.max_output_bytes.min(options.keep_outputs_bytes);
         let readers = Readers::new(path.clone(), options.clone());
@@ -137,28 +137,13 @@ impl RecordStore for SqliteStore {
     }
 
     fn caught_up(&self) -> BoxFuture<'_, ()> {
-        let mut progress = self.progress.clone();
-        Box::pin(async move {
-            // The writer counts down before it reports progress, so no report
-            // that matters comes before the condition is looked at. Where the
-            // writer has ended, there is nothing to wait for.
-            let _ = progress.wait_for(|_| self.queue.keeps_up()).await;
-        })
+        Box::pin(self.queue.caught_up(self.progress.clone()))
     }
 
     fn flush(&self) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
-            let mut progress = self.progress.clone();
-            let failures = progress.borrow().failures;
-            let wanted = self.queue.hurry();
-            let end = progress
-                .wait_for(|now| now.committed >= wanted || now.failures > failures)
-                .await
-                .map_err(|_| self.writer_ended())?;
-            if end.committed >= wanted {
-                return Ok(());
-            }
-            Err(end.error.clone().unwrap_or_else(|| self.writer_ended()))
+            let end = self.queue.flushed(self.progress.clone()).await;
+            end.unwrap_or_else(|| Err(self.writer_ended()))
         })
     }
 

@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use windlass::{CallRecord, Error};
+use windlass::CallRecord;
 
 use crate::book::{Book, Entered};
 use crate::fault::{storage, unavailable};
 use crate::interrupted::Interrupted;
 use crate::options::Options;
-use crate::queue::{Batch, Begin, KeepOutput, Next, Progress, Queue};
+use crate::queue::{Begin, KeepOutput, Next, Progress, ThreadQueue, Work, answer};
 
 /// Rows in one transaction: more would keep records out of sight for longer.
 const TRANSACTION_ROWS: usize = 8192;
@@ -35,7 +35,7 @@ pub(crate) struct Writer {
     book: Book,
     path: PathBuf,
     options: Options,
-    queue: Arc<Queue>,
+    queue: Arc<ThreadQueue>,
     progress: watch::Sender<Progress>,
     interrupted: Arc<Interrupted>,
     outage: Option<Outage>,
@@ -54,7 +54,7 @@ impl Writer {
         book: Book,
         path: PathBuf,
         options: Options,
-        queue: Arc<Queue>,
+        queue: Arc<ThreadQueue>,
         progress: watch::Sender<Progress>,
         interrupted: Arc<Interrupted>,
     ) -> Self {
@@ -75,7 +75,7 @@ impl Writer {
     /// it is tried again after each commit that succeeds: an intent or a
     /// record that can be written says that the orphans can be, too.
     pub(crate) fn close_orphans(&mut self) {
-        let give_up = patience(&self.queue, self.options.busy_timeout);
+        let give_up = self.give_up_after(self.options.busy_timeout);
         let interrupted = &self.interrupted;
         let end = self.book.close_orphans(&give_up, |records| interrupted.add(records));
         self.orphans_left = end.is_err();
@@ -87,13 +87,14 @@ impl Writer {
 
     /// Writes until the queue is closed and empty.
     pub(crate) fn run(mut self) {
-        let mut batch = Batch::new(&self.options);
-        let mut taken = Instant::now();
         let queue = Arc::clone(&self.queue);
-        while queue.next(&mut batch, taken) == Next::Write {
+        let _end = queue.end_on_drop();
+        let mut work = Work::with_room(self.options.queue);
+        let mut taken = Instant::now();
+        while queue.next(&mut work, taken) == Next::Write {
             taken = Instant::now();
-            self.write_outputs(&mut batch.outputs);
-            let lost = self.write(mem::take(&mut batch.begins), &batch.records);
+            self.write_outputs(&mut work.outputs);
+            let lost = self.write(mem::take(&mut work.begins), &work.records);
             if lost > 0 {
                 tracing::error!(
                     lost = lost + queue.end(),
@@ -102,7 +103,7 @@ impl Writer {
                 );
                 return;
             }
-            batch.records.clear();
+            work.records.clear();
         }
     }
 
@@ -115,7 +116,7 @@ impl Writer {
                 return 0;
             }
             let (part, rest) = records.split_at(records.len().min(TRANSACTION_ROWS));
-            let give_up = patience(&self.queue, self.patience());
+            let give_up = self.give_up_after(self.patience());
             match self.book.enter(&begins, part, &give_up) {
                 Ok(entered) => {
                     self.succeeded(part.len(), mem::take(&mut begins), entered);
@@ -126,7 +127,7 @@ impl Writer {
                     if records.is_empty() {
                         return 0;
                     }
-                    if self.queue.gives_up() {
+                    if self.queue.closes_for(self.options.close_timeout) {
                         return records.len();
                     }
                     self.pause(&mut begins);
@@ -146,7 +147,7 @@ impl Writer {
             let error =
                 unavailable(format!("cannot lock a file beside {}: {cause}", self.path.display()))
                     .with_source(cause);
-            refuse(mem::take(begins), &error);
+            Work::of(mem::take(begins)).refuse(&error);
         }
     }
 
@@ -158,10 +159,8 @@ impl Writer {
                 "the record store can be written again"
             );
         }
-        if records > 0 {
-            self.queue.committed(records);
-            self.progress.send_modify(|progress| progress.committed += records as u64);
-        }
+        self.queue.committed(records);
+        self.progress.send_modify(|progress| progress.succeeded(records));
         self.interrupted.add(entered.interrupted);
         for (begin, begun) in begins.into_iter().zip(entered.begun) {
             // Who asked may have gone away; the call's record comes all the same.
@@ -179,11 +178,8 @@ impl Writer {
             tracing::error!(%error, "call records are kept in memory until they can be written");
             Outage { since: Instant::now(), pause: SHORTEST_PAUSE }
         });
-        self.progress.send_modify(|progress| {
-            progress.failures += 1;
-            progress.error = Some(error.clone());
-        });
-        refuse(begins, &error);
+        self.progress.send_modify(|progress| progress.failed(error.clone()));
+        Work::of(begins).refuse(&error);
     }
 
     /// Waits before the next attempt, longer each time.
@@ -191,10 +187,19 @@ impl Writer {
         let Some(outage) = &mut self.outage else { return };
         let pause = outage.pause;
         outage.pause = (pause * 2).min(LONGEST_PAUSE);
-        let outputs = self.queue.pause(pause, begins);
-        if let Some(error) = self.progress.borrow().error.clone() {
-            answer(outputs, &Err(error));
+        let mut waiting = self.queue.pause(pause, self.options.close_timeout);
+        begins.append(&mut waiting.begins);
+        let why = self.progress.borrow().outage.clone();
+        if let Some(error) = why {
+            waiting.refuse(&error);
         }
+    }
+
+    /// When to give up waiting for a lock.
+    fn give_up_after(&self, time: Duration) -> impl Fn() -> bool + use<> {
+        let (queue, close_timeout) = (Arc::clone(&self.queue), self.options.close_timeout);
+        let began = Instant::now();
+        move || began.elapsed() >= time || queue.closes_for(close_timeout)
     }
 
     fn patience(&self) -> Duration {
@@ -208,38 +213,11 @@ impl Writer {
         if outputs.is_empty() {
             return;
         }
-        let give_up = patience(&self.queue, self.patience());
+        let give_up = self.give_up_after(self.patience());
         let end = self
             .book
             .keep_outputs(outputs, self.options.keep_outputs_bytes, &give_up)
             .map_err(|cause| storage(&self.path, "keep an output", cause));
         answer(outputs.drain(..), &end);
-    }
-}
-
-impl Drop for Writer {
-    /// Also when it panics, so that nobody waits for ever.
-    fn drop(&mut self) {
-        self.queue.end();
-    }
-}
-
-/// When to give up waiting for a lock.
-fn patience(queue: &Arc<Queue>, time: Duration) -> impl Fn() -> bool + use<> {
-    let queue = Arc::clone(queue);
-    let began = Instant::now();
-    move || began.elapsed() >= time || queue.gives_up()
-}
-
-fn refuse(begins: Vec<Begin>, error: &Error) {
-    for begin in begins {
-        let _ = begin.done.send(Err(error.clone()));
-    }
-}
-
-fn answer(outputs: impl IntoIterator<Item = KeepOutput>, end: &Result<(), Error>) {
-    for output in outputs {
-        // Who asked may have gone away.
-        let _ = output.done.send(end.clone());
     }
 }

@@ -13,6 +13,8 @@ use windlass::{
     LimitSettings, Strategy, TenantId, ToolBuilder,
 };
 
+use crate::support::kind;
+
 #[derive(Deserialize, JsonSchema)]
 struct Sleep {
     ms: u64,
@@ -83,6 +85,26 @@ async fn reject_lets_nobody_wait() {
     assert_eq!((metrics.total_acquired, metrics.total_rejected), (2, 1));
     assert_eq!((metrics.current_concurrent, metrics.queue_length), (0, 0));
     assert!((metrics.avg_execution_time - 0.1).abs() < 0.01, "{metrics:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_is_bounded_in_number_and_by_the_deadline() {
+    let engine = engine(&Began::default(), |limits| {
+        limits.max_concurrent = 1;
+        limits.queue_size = 1;
+    });
+    let call = |ms: u64, timeout: u64| {
+        engine.call(call("web", ms, "").timeout(Duration::from_millis(timeout)))
+    };
+    let (first, waits, refused) =
+        tokio::join!(call(1_000, 5_000), call(10, 500), async { call(10, 500).await });
+    assert!(first.is_success());
+    assert_eq!(kind(&waits), ErrorKind::Timeout);
+    assert_eq!(waits.run_time, Duration::ZERO, "an expired waiter never runs");
+    assert_eq!(kind(&refused), ErrorKind::QueueFull);
+    let (first, second) = tokio::join!(call(1_000, 5_000), call(10, 5_000));
+    assert!(first.is_success() && second.is_success());
+    assert!(second.queue_wait >= Duration::from_secs(1), "{:?}", second.queue_wait);
 }
 
 #[tokio::test(start_paused = true)]
@@ -188,6 +210,45 @@ async fn tenants_and_agents_may_be_capped() {
     let three = begin(&engine, (0..3).map(|_| call("web", 1000, "").context(agent("a")))).await;
     assert!(kinds(three).await.iter().all(Option::is_none));
     assert_eq!(start.elapsed().as_secs(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn agents_of_two_tenants_do_not_share_a_cap() {
+    let engine = engine(&Began::default(), |limits| limits.per_agent = Some(1));
+    let of = |tenant: &str| {
+        let caller = Caller {
+            tenant: TenantId::new(tenant),
+            caller_id: Some("assistant".into()),
+            caller_type: CallerType::ConversationAgent,
+            ..Caller::default()
+        };
+        engine.call(call("web", 10_000, "").context(Context::new(caller)))
+    };
+    let (one, two) = tokio::join!(of("a"), of("b"));
+    assert!(one.is_success() && two.is_success());
+    assert_eq!(two.queue_wait, Duration::ZERO);
+}
+
+/// Twice as much comes as can run, for longer than anybody waits.
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_high_priority_does_not_starve_another_tenant() {
+    let engine = engine(&Began::default(), |limits| {
+        limits.max_concurrent = 1;
+        limits.strategy = Strategy::Priority;
+    });
+    let flood = tokio::spawn({
+        let engine = engine.clone();
+        async move {
+            for _ in 0..200 {
+                begin(&engine, (0..2).map(|_| call("web", 1000, "").priority(1000))).await;
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
+    });
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    let low = engine.call(call("web", 1000, "").context(of_tenant("other"))).await;
+    flood.abort();
+    assert!(low.is_success(), "{:?}", low.error());
 }
 
 #[tokio::test(start_paused = true)]

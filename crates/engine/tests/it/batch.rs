@@ -168,6 +168,20 @@ async fn a_batch_beyond_the_limit_gets_errors_not_silence() {
     assert!(results[50].to_text(Lang::En).contains("at most 50"));
 }
 
+/// Planning so many would take minutes.
+#[tokio::test]
+async fn a_batch_far_beyond_the_limit_is_not_planned() {
+    let engine = Engine::builder()
+        .tool(sleeper("save_thing", &Log::default()))
+        .settings(|settings| settings.max_batch = 1)
+        .build()
+        .unwrap();
+    let start = std::time::Instant::now();
+    let results = engine.call_batch((0..20_000).map(|_| call("save_thing", 0))).await;
+    assert_eq!(results.len(), 20_000);
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+}
+
 #[tokio::test(start_paused = true)]
 async fn waiting_for_others_does_not_eat_a_calls_own_time() {
     let engine = engine(&Log::default());

@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use windlass::hook::{self, Before};
 use windlass::{
-    Behaviour, CallRequest, Caller, Context, Engine, ErrorKind, Lang, Status, TenantId, ToolBuilder,
+    Behaviour, BoxFuture, Call, CallRequest, Caller, Context, Engine, Error, ErrorKind, Executor,
+    Lang, Output, Status, TenantId, ToolBuilder,
 };
 
 use crate::support::records;
@@ -106,4 +108,47 @@ async fn the_cache_is_bounded_and_only_for_tools_that_change_nothing() {
     let error = engine.registry().register(refused).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidDefinition);
     assert!(error.message().contains("read_only"), "{error}");
+}
+
+/// Answers with the name of the object that the call carries.
+struct Carried;
+
+struct Named(&'static str);
+
+impl Executor for Carried {
+    fn execute<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
+        let name = call.object::<Named>().map_or("none", |named| named.0);
+        Box::pin(std::future::ready(Ok(Output::text(name))))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_carries_another_object_is_another_call() {
+    let tool = ToolBuilder::native("look", json!({"type": "object"}), Arc::new(Carried))
+        .behaviour(Behaviour::READ_ONLY)
+        .cache(Duration::from_secs(60));
+    let engine = Engine::builder().tool(tool).build().unwrap();
+    for name in ["session a", "session b"] {
+        let context = Context::default().object(Named(name));
+        let result = engine.call(call(json!({})).context(context)).await;
+        assert_eq!(result.to_text(Lang::En), name);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_has_its_say_before_the_cache() {
+    let (tool, _) = counter("look");
+    let engine = Engine::builder()
+        .tool(tool.cache(Duration::from_secs(60)))
+        .hook(hook::before(|call| match call.caller().conversation.as_deref() {
+            Some("b") => Before::Stop(Error::new(ErrorKind::Denied, "no")),
+            _ => Before::Run,
+        }))
+        .build()
+        .unwrap();
+    for (conversation, answered) in [("a", true), ("b", false)] {
+        let context = Context::for_conversation("agent", conversation);
+        let result = engine.call(call(json!({})).context(context)).await;
+        assert_eq!(result.is_success(), answered, "{conversation}");
+    }
 }

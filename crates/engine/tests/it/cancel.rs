@@ -1,14 +1,19 @@
 //! Cancelling by call, batch and conversation, and callers that go away.
 
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
+use windlass::hook::Before;
 use windlass::{
-    Batch, Behaviour, CallRequest, CallResult, Caller, Context, Engine, ErrorKind, EventBody,
-    JsonSchema, LimitMetrics, Status, TenantId, ToolBuilder,
+    Batch, Behaviour, BoxFuture, Call, CallRequest, CallResult, Caller, Context, Engine,
+    EngineBuilder, ErrorKind, EventBody, Hook, JsonSchema, LimitMetrics, Status, TenantId,
+    ToolBuilder,
 };
 
 use crate::support::{kind, only_record, records};
@@ -18,8 +23,12 @@ struct Sleep {
     ms: u64,
 }
 
-/// `get_nap` only looks, `save_nap` changes something when it is done.
 fn engine(saved: &Arc<AtomicUsize>) -> Engine {
+    builder(saved).build().unwrap()
+}
+
+/// `get_nap` only looks, `save_nap` changes something when it is done.
+fn builder(saved: &Arc<AtomicUsize>) -> EngineBuilder {
     let saved = Arc::clone(saved);
     let nap = |sleep: Sleep| tokio::time::sleep(Duration::from_millis(sleep.ms));
     Engine::builder()
@@ -31,8 +40,6 @@ fn engine(saved: &Arc<AtomicUsize>) -> Engine {
                 saved.fetch_add(1, Ordering::SeqCst);
             }
         }))
-        .build()
-        .unwrap()
 }
 
 fn call(tool: &str, ms: u64) -> CallRequest {
@@ -161,6 +168,100 @@ async fn work_that_only_waited_for_a_slot_does_not_outlive_its_caller() {
     let ends: Vec<Status> = records(&engine).await.iter().map(|record| record.status).collect();
     assert_eq!(ends, [Status::Cancelled, Status::Succeeded]);
     nothing_left(&engine);
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_of_a_dropped_batch_can_still_be_cancelled() {
+    let engine = engine(&Arc::default());
+    let conversation = Context::for_conversation("agent", "a");
+    let batch = Batch::new([call("save_nap", 10_000).context(conversation)]);
+    let id = batch.id();
+    assert!(tokio::time::timeout(Duration::from_secs(1), engine.call_batch(batch)).await.is_err());
+    assert!(records(&engine).await.is_empty(), "it still runs");
+    assert_eq!(engine.calls_under_way(), 1);
+    assert_eq!(engine.cancel_batch(&TenantId::default(), id), 1);
+    assert_eq!(engine.cancel_conversation(&TenantId::default(), "a"), 1);
+}
+
+/// A hook that takes its time to decide.
+struct Approval;
+
+impl Hook for Approval {
+    fn before<'a>(&'a self, _: &'a Call) -> BoxFuture<'a, Before> {
+        Box::pin(async {
+            after(10).await;
+            Before::Run
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_waits_for_a_hook_does_not_outlive_its_caller() {
+    let saved = Arc::default();
+    let engine = builder(&saved).hook(Approval).build().unwrap();
+    let dropped = tokio::time::timeout(Duration::from_secs(1), engine.call(call("save_nap", 0)));
+    assert!(dropped.await.is_err());
+    engine.finish().await;
+    assert_eq!(saved.load(Ordering::SeqCst), 0, "its caller had gone before it began");
+}
+
+#[test]
+fn a_call_may_be_dropped_outside_of_the_runtime() {
+    let saved = Arc::default();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let engine = engine(&saved);
+    let mut running = Box::pin(engine.call(call("save_nap", 1_000)));
+    runtime.block_on(async {
+        let begun = tokio::time::timeout(Duration::from_millis(200), &mut running);
+        assert!(begun.await.is_err());
+    });
+    drop(running);
+    runtime.block_on(engine.finish());
+    let record = runtime.block_on(only_record(&engine));
+    assert_eq!((saved.load(Ordering::SeqCst), record.status), (1, Status::Succeeded));
+}
+
+async fn is_pending(future: &mut (impl Future + Unpin)) -> bool {
+    poll_fn(|context| Poll::Ready(Pin::new(&mut *future).poll(context).is_pending())).await
+}
+
+/// More work comes when the first to wait has been woken and has not looked.
+#[tokio::test(start_paused = true)]
+async fn everybody_who_waits_for_the_last_work_hears_of_its_end() {
+    let engine = engine(&Arc::default());
+    let leave = || async {
+        let dropped =
+            tokio::time::timeout(Duration::from_secs(1), engine.call(call("save_nap", 5_000)));
+        assert!(dropped.await.is_err());
+    };
+    leave().await;
+    let (mut one, mut two) = (Box::pin(engine.finish()), Box::pin(engine.finish()));
+    assert!(is_pending(&mut one).await);
+    after(10).await;
+    leave().await;
+    assert!(is_pending(&mut two).await);
+    one.await;
+    tokio::time::timeout(Duration::from_secs(3600), two).await.expect("the second is told, too");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancel_right_after_the_start_counts() {
+    let busy = ToolBuilder::from_fn("get_busy", |_: Value| async {
+        std::thread::sleep(Duration::from_millis(100));
+        after(2).await;
+    });
+    let busy = busy.behaviour(Behaviour::READ_ONLY);
+    let engine = Engine::builder().tool(busy).build().unwrap();
+    let mut events = engine.events();
+    let running = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.call(CallRequest::new("get_busy", json!({}))).await }
+    });
+    let started = events.next().await.unwrap();
+    let EventBody::ExecutionStarted { call } = started.body else { panic!("{started:?}") };
+    assert!(engine.cancel_call(&TenantId::default(), call.call_id));
+    assert!(!running.await.unwrap().is_success());
 }
 
 /// Each way to end a call, at random moments, on several threads.

@@ -2,25 +2,26 @@
 //! the effect, the record before the answer.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, timeout};
 use windlass::{
-    Begun, Behaviour, BoxFuture, CallId, CallRecord, CallRequest, Engine, Error, ErrorKind, Intent,
-    Lang, MemoryStore, OutputPart, PageRequest, Preset, RecordFilter, RecordPage, RecordStore,
-    Statistics, Status, Summary, TenantId, ToolBuilder,
+    Behaviour, BoxFuture, CallId, CallRecord, Context, Engine, Error, ErrorKind, Intent, Lang,
+    Preset, Status, TenantId, ToolBuilder,
 };
 
-use crate::support::{kind, records};
+use crate::support::{Faults, Faulty, call, kind, records, slow};
 
 /// What happened, in order.
 type Log = Arc<Mutex<Vec<&'static str>>>;
 
-/// A store whose disk can be full.
+/// A disk that can be full.
+#[derive(Default)]
 struct Disk {
-    memory: MemoryStore,
     log: Log,
     full: Arc<AtomicBool>,
     told: AtomicBool,
@@ -36,68 +37,22 @@ impl Disk {
     }
 }
 
-impl RecordStore for Disk {
-    fn append(&self, record: CallRecord) {
-        self.memory.append(record);
-    }
+impl Faults for Disk {
     fn keeps_intents(&self) -> bool {
         true
     }
-    fn begin(&self, intent: Intent) -> BoxFuture<'_, Result<Begun, Error>> {
+    fn before_begin<'a>(&'a self, intent: &'a Intent) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             assert!(!intent.arguments.to_string().contains("hush"), "hidden values are masked");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-            self.write("intent")?;
-            self.memory.begin(intent).await
+            sleep(Duration::from_millis(10)).await;
+            self.write("intent")
         })
     }
-    fn flush(&self) -> BoxFuture<'_, Result<(), Error>> {
+    fn before_flush(&self) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            sleep(Duration::from_millis(10)).await;
             self.write("flush")
         })
-    }
-    fn get<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        id: CallId,
-    ) -> BoxFuture<'a, Result<Option<CallRecord>, Error>> {
-        self.memory.get(tenant, id)
-    }
-    fn query<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        filter: &'a RecordFilter,
-        page: PageRequest,
-    ) -> BoxFuture<'a, Result<RecordPage, Error>> {
-        self.memory.query(tenant, filter, page)
-    }
-    fn summary<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        conversation: &'a str,
-    ) -> BoxFuture<'a, Result<Summary, Error>> {
-        self.memory.summary(tenant, conversation)
-    }
-    fn statistics<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<Statistics, Error>> {
-        self.memory.statistics(tenant)
-    }
-    fn keep_output<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        id: CallId,
-        output: Vec<u8>,
-    ) -> BoxFuture<'a, Result<(), Error>> {
-        self.memory.keep_output(tenant, id, output)
-    }
-    fn read_output<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        id: CallId,
-        offset: u64,
-        limit: u64,
-    ) -> BoxFuture<'a, Result<Option<OutputPart>, Error>> {
-        self.memory.read_output(tenant, id, offset, limit)
     }
     fn take_interrupted(&self) -> Vec<CallRecord> {
         if self.told.swap(true, Ordering::SeqCst) {
@@ -133,13 +88,9 @@ fn engine(log: &Log, full: &Arc<AtomicBool>) -> Engine {
     Engine::builder()
         .tool(pay)
         .tool(effect("look", "read").behaviour(Behaviour::READ_ONLY))
-        .store(Disk { memory: MemoryStore::new(), log, full, told: AtomicBool::new(false) })
+        .store(Faulty::new(Disk { log, full, told: AtomicBool::new(false) }))
         .build()
         .unwrap()
-}
-
-fn call(tool: &str) -> CallRequest {
-    CallRequest::new(tool, json!({}))
 }
 
 #[tokio::test(start_paused = true)]
@@ -187,7 +138,7 @@ async fn a_disk_that_fills_up_while_a_call_runs_is_waited_for() {
     engine.registry().register(fill).unwrap();
     // Room again before the deadline: the caller hears the result.
     let (result, ()) = tokio::join!(engine.call(call("fill")), async {
-        tokio::time::sleep(Duration::from_secs(3)).await;
+        sleep(Duration::from_secs(3)).await;
         full.store(false, Ordering::SeqCst);
     });
     assert_eq!(result.to_text(Lang::En), "filled");
@@ -204,14 +155,8 @@ async fn a_disk_that_fills_up_while_a_call_runs_is_waited_for() {
 #[tokio::test]
 async fn calls_that_an_earlier_process_left_behind_are_reported_once() {
     let (sender, told) = std::sync::mpsc::channel();
-    let disk = Disk {
-        memory: MemoryStore::new(),
-        log: Log::default(),
-        full: Arc::default(),
-        told: AtomicBool::new(false),
-    };
     let _engine = Engine::builder()
-        .store(disk)
+        .store(Faulty::new(Disk::default()))
         .on_event(move |event| sender.send(serde_json::to_value(event).unwrap()).unwrap())
         .build()
         .unwrap();
@@ -220,4 +165,126 @@ async fn calls_that_an_earlier_process_left_behind_are_reported_once() {
     assert_eq!(event["status"], "interrupted");
     assert_eq!(event["call_ref"], "toolu_lost");
     assert!(told.recv_timeout(Duration::from_millis(50)).is_err());
+}
+
+/// A store that is slow, or behind until it is told that it has caught up.
+#[derive(Clone, Default)]
+struct Slow {
+    begin: Duration,
+    flush: Duration,
+    output: Duration,
+    behind: Arc<AtomicBool>,
+    caught_up: Arc<Notify>,
+}
+
+impl Slow {
+    fn behind() -> Self {
+        Self { behind: Arc::new(AtomicBool::new(true)), ..Self::default() }
+    }
+
+    fn catch_up(&self) {
+        self.behind.store(false, Ordering::SeqCst);
+        self.caught_up.notify_waiters();
+    }
+}
+
+async fn nap(time: Duration) -> Result<(), Error> {
+    if !time.is_zero() {
+        sleep(time).await;
+    }
+    Ok(())
+}
+
+impl Faults for Slow {
+    fn keeps_intents(&self) -> bool {
+        true
+    }
+    fn keeps_up(&self) -> bool {
+        !self.behind.load(Ordering::SeqCst)
+    }
+    fn caught_up(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.caught_up.notified())
+    }
+    fn before_begin<'a>(&'a self, _: &'a Intent) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(nap(self.begin))
+    }
+    fn before_flush(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(nap(self.flush))
+    }
+    fn before_output(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(nap(self.output))
+    }
+}
+
+fn over(store: Slow, tool: ToolBuilder) -> Engine {
+    Engine::builder().tool(tool).store(Faulty::new(store)).build().unwrap()
+}
+
+/// A tool that counts how often it has begun.
+fn begun(name: &str, count: &Arc<AtomicUsize>) -> ToolBuilder {
+    let count = Arc::clone(count);
+    ToolBuilder::from_fn(name, move |_: Value| {
+        count.fetch_add(1, Ordering::SeqCst);
+        async { "done" }
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_time_ends_while_it_begins_does_not_run() {
+    let (count, time) = (Arc::default(), Duration::from_millis(100));
+    let engine = over(Slow { begin: time, ..Slow::default() }, begun("pay", &count));
+    let result = engine.call(call("pay").timeout(time)).await;
+    assert_eq!(count.load(Ordering::SeqCst), 0, "{result:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_time_ends_while_the_store_is_behind_does_not_run() {
+    let (count, store) = (Arc::default(), Slow::behind());
+    let look = begun("look", &count).behaviour(Behaviour::READ_ONLY);
+    let engine = over(store.clone(), look.timeout(Duration::from_secs(1)));
+    let start = Instant::now();
+    let (result, ()) = tokio::join!(engine.call(call("look")), async {
+        sleep(Duration::from_secs(20)).await;
+        store.catch_up();
+    });
+    assert_eq!((count.load(Ordering::SeqCst), start.elapsed().as_secs()), (0, 20), "{result:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_for_the_store_can_be_cancelled() {
+    let look = slow("look", 1, &Arc::default()).behaviour(Behaviour::READ_ONLY);
+    let engine = over(Slow::behind(), look);
+    let start = Instant::now();
+    let conversation = Context::for_conversation("agent", "a");
+    let (result, cancelled) =
+        tokio::join!(engine.call(call("look").context(conversation)), async {
+            sleep(Duration::from_secs(1)).await;
+            engine.cancel_conversation(&TenantId::default(), "a")
+        });
+    let took = start.elapsed().as_secs();
+    assert_eq!((kind(&result), cancelled, took), (ErrorKind::Cancelled, 1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_who_leaves_before_the_flush_leaves_a_whole_story() {
+    let look = slow("look", 0, &Arc::default()).behaviour(Behaviour::READ_ONLY);
+    let engine = over(Slow { flush: Duration::from_secs(1), ..Slow::default() }, look);
+    let mut events = engine.events();
+    let keyed = engine.call(call("look").idempotency_key("k"));
+    assert!(timeout(Duration::from_millis(500), keyed).await.is_err());
+    engine.finish().await;
+    assert_eq!(records(&engine).await.len(), 1);
+    let mut names = Vec::new();
+    while let Ok(Some(event)) = timeout(Duration::from_secs(5), events.next()).await {
+        names.push(event.body.name());
+    }
+    assert_eq!(names, ["execution_started", "execution_completed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_while_the_output_is_kept_does_not_lose_the_result() {
+    let pay = ToolBuilder::from_fn("pay", |_: Value| async { "x".repeat(300_000) });
+    let engine = over(Slow { output: Duration::from_secs(2), ..Slow::default() }, pay);
+    let result = engine.call(call("pay").timeout(Duration::from_secs(1))).await;
+    assert!(result.is_success(), "{:?}", result.error());
 }

@@ -1,17 +1,19 @@
 //! Calls with a key: one effect, one result, however often they are made.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::json;
+use windlass::hook::{self, Before};
 use windlass::{
-    CallRequest, Caller, Context, Engine, Error, ErrorKind, JsonSchema, Lang, Status, TenantId,
-    ToolBuilder,
+    Behaviour, BoxFuture, Call, CallId, CallRequest, Caller, Context, Engine, Error, ErrorKind,
+    Executor, IdempotencyKey, Intent, JsonSchema, Lang, MemoryStore, Output, RecordStore, Status,
+    TenantId, ToolBuilder,
 };
 
-use crate::support::{kind, records};
+use crate::support::{call, kind, records, slow};
 
 #[derive(Deserialize, JsonSchema)]
 struct Payment {
@@ -147,4 +149,118 @@ async fn a_twin_gives_up_at_its_own_deadline() {
     );
     assert!(first.is_success());
     assert_eq!(kind(&twin), ErrorKind::Timeout);
+}
+
+/// Tells whose inbox it is.
+struct Inbox;
+
+impl Executor for Inbox {
+    fn execute<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
+        let user = call.caller().user.as_deref().unwrap_or("nobody");
+        Box::pin(std::future::ready(Ok(Output::text(format!("inbox of {user}")))))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_does_not_give_the_result_of_one_user_to_another() {
+    let inbox = ToolBuilder::native("get_inbox", json!({"type": "object"}), Arc::new(Inbox))
+        .behaviour(Behaviour::READ_ONLY)
+        .cache(Duration::from_secs(600));
+    let engine = Engine::builder().tool(inbox).build().unwrap();
+    let by = |user: &str| {
+        let caller = Caller { user: Some(user.into()), ..Caller::default() };
+        call("get_inbox").context(Context::new(caller))
+    };
+    engine.call(by("alice").idempotency_key("k")).await;
+    let refused = engine.call(by("bob").idempotency_key("k")).await;
+    assert_eq!(kind(&refused), ErrorKind::IdempotencyConflict);
+    assert_eq!(engine.call(by("bob")).await.to_text(Lang::En), "inbox of bob");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_whose_caller_went_away_gives_its_key_back() {
+    let look = slow("look", 10, &Arc::default()).behaviour(Behaviour::READ_ONLY);
+    let engine = Engine::builder().tool(look).build().unwrap();
+    let look = || engine.call(call("look").idempotency_key("k"));
+    assert!(tokio::time::timeout(Duration::from_secs(1), look()).await.is_err());
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    let again = look().await;
+    assert!(again.is_success(), "{:?}", again.error());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_a_hook_stops_takes_no_key() {
+    let (saved, denied) = (Arc::default(), Arc::new(AtomicBool::new(true)));
+    let asked = Arc::clone(&denied);
+    let engine = Engine::builder()
+        .tool(slow("save", 0, &saved))
+        .hook(hook::before(move |_| match asked.load(Ordering::SeqCst) {
+            true => Before::Stop(Error::new(ErrorKind::Denied, "not approved yet")),
+            false => Before::Run,
+        }))
+        .build()
+        .unwrap();
+    let save = || engine.call(call("save").idempotency_key("k"));
+    assert_eq!(kind(&save().await), ErrorKind::Denied);
+    assert_eq!(saved.load(Ordering::SeqCst), 0);
+    denied.store(false, Ordering::SeqCst);
+    let again = save().await;
+    assert!(again.is_success(), "{:?}", again.error());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_key_of_a_running_call_is_not_pushed_out_of_memory() {
+    let saved = Arc::default();
+    let engine = Engine::builder()
+        .tool(slow("save", 10, &saved))
+        .tool(slow("look", 0, &Arc::default()).behaviour(Behaviour::READ_ONLY))
+        .store(MemoryStore::with_capacity(2))
+        .build()
+        .unwrap();
+    let save = || {
+        let engine = engine.clone();
+        tokio::spawn(async move { engine.call(call("save").idempotency_key("k")).await })
+    };
+    let first = save();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    for key in ["a", "b"] {
+        engine.call(call("look").idempotency_key(key)).await;
+    }
+    let twin = save();
+    first.await.unwrap();
+    twin.await.unwrap();
+    assert_eq!(saved.load(Ordering::SeqCst), 1);
+}
+
+/// An intent under a key, and the record of a call that never ran.
+async fn take_and_free(store: &dyn RecordStore, key: String) {
+    let intent = Intent {
+        id: CallId::at(jiff::Timestamp::now()),
+        call_ref: None,
+        tool_name: "other".into(),
+        arguments: Arc::new(json!({})),
+        caller: Arc::default(),
+        created_at: jiff::Timestamp::now(),
+        key: Some(IdempotencyKey { key: key.into(), fingerprint: [0; 32] }),
+    };
+    let mut record = intent.clone().interrupted();
+    record.attempts = 0;
+    store.begin(intent).await.unwrap();
+    store.append(record);
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_that_were_given_back_push_out_no_others() {
+    let saved = Arc::default();
+    let engine = Engine::builder()
+        .tool(slow("save", 0, &saved))
+        .store(MemoryStore::with_capacity(100))
+        .build()
+        .unwrap();
+    engine.call(call("save").idempotency_key("k")).await;
+    for n in 0..100 {
+        take_and_free(engine.records(), format!("free{n}")).await;
+    }
+    engine.call(call("save").idempotency_key("k")).await;
+    assert_eq!(saved.load(Ordering::SeqCst), 1);
 }

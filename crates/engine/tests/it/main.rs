@@ -25,7 +25,6 @@ mod nested;
 mod pipeline;
 mod queue_events;
 mod random;
-mod regressions;
 mod reload;
 mod retry;
 mod sub_agent;

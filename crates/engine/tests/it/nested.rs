@@ -1,15 +1,18 @@
 //! Tools that call tools: no deadlock, bounded depth, one family.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use windlass::{
     Behaviour, BoxFuture, Call, CallRequest, CallResult, Caller, CallerType, Context, Engine,
-    Error, ErrorKind, Executor, Output, Status, TenantId, ToolBuilder, ToolName, ToolSpec, Tools,
-    tool,
+    Error, ErrorKind, EventBody, Executor, Lang, Output, Status, TenantId, ToolBuilder, ToolName,
+    ToolSpec, Tools, tool,
 };
 
-use crate::support::{kind, records};
+use crate::support::{call, kind, records, slow};
 
 /// Calls itself until it is told to stop, several times at each level.
 struct Recursive {
@@ -38,7 +41,7 @@ fn recursive(wide: usize) -> ToolBuilder {
     let mut spec = ToolSpec::new(ToolName::new("recursive").unwrap());
     spec.input = json!({"type": "object", "properties": {"depth": {"type": "integer"}}});
     spec.behaviour = Behaviour::READ_ONLY;
-    ToolBuilder::new(spec, std::sync::Arc::new(Recursive { wide }))
+    ToolBuilder::new(spec, Arc::new(Recursive { wide }))
 }
 
 fn engine(tool: ToolBuilder, slots: usize) -> Engine {
@@ -91,15 +94,13 @@ async fn ask_both(tools: Tools, other_tenant: bool) -> Result<Vec<String>, Error
         request = request.context(Context::new(caller));
     }
     let (one, two) = tokio::join!(tools.call(request.clone()), tools.call(request));
-    Ok(vec![one?.to_text(windlass::Lang::En), two?.to_text(windlass::Lang::En)])
+    Ok(vec![one?.to_text(Lang::En), two?.to_text(Lang::En)])
 }
 
 #[tokio::test(start_paused = true)]
 async fn calls_within_a_call_belong_to_its_caller_and_name_their_parent() {
-    let whoami = ToolBuilder::new(
-        ToolSpec::new(ToolName::new("whoami").unwrap()),
-        std::sync::Arc::new(Whoami),
-    );
+    let whoami =
+        ToolBuilder::new(ToolSpec::new(ToolName::new("whoami").unwrap()), Arc::new(Whoami));
     let engine = engine(whoami, 1);
     engine.registry().register(ask_both::tool()).unwrap();
     let caller = Caller {
@@ -140,7 +141,7 @@ async fn a_child_ends_no_later_than_its_parent() {
     let request = CallRequest::new("ask_long", json!({})).timeout(Duration::from_secs(2));
     let result = engine.call(request).await;
     assert_eq!(start.elapsed().as_secs(), 2);
-    assert!(!result.is_success() || result.to_text(windlass::Lang::En).contains("timed out"));
+    assert!(!result.is_success() || result.to_text(Lang::En).contains("timed out"));
     engine.finish().await;
     let ends: Vec<Status> = records(&engine).await.iter().map(|record| record.status).collect();
     assert_eq!(ends.len(), 2);
@@ -153,5 +154,111 @@ async fn a_child_ends_no_later_than_its_parent() {
 #[tool]
 async fn ask_long(tools: Tools) -> Result<String, Error> {
     let result = tools.call(CallRequest::new("wait_long", json!({}))).await?;
-    Ok(result.to_text(windlass::Lang::En))
+    Ok(result.to_text(Lang::En))
+}
+
+/// Saves something by another tool.
+#[tool]
+async fn ask_save(tools: Tools) -> Result<String, Error> {
+    Ok(tools.call(call("save")).await?.to_text(Lang::En))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_reaches_the_calls_within_a_call() {
+    let saved = Arc::<AtomicUsize>::default();
+    let engine = engine(slow("save", 10, &saved), 1);
+    engine.registry().register(ask_save::tool()).unwrap();
+    let mut events = engine.events();
+    let (result, ()) = tokio::join!(engine.call(call("ask_save")), async {
+        let started = events.next().await.unwrap();
+        let EventBody::ExecutionStarted { call } = started.body else { panic!("{started:?}") };
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(engine.cancel_call(&TenantId::default(), call.call_id));
+    });
+    assert_eq!(kind(&result), ErrorKind::Cancelled);
+    engine.finish().await;
+    assert_eq!(saved.load(Ordering::SeqCst), 0, "the child was stopped, too");
+}
+
+static KEPT: Mutex<Option<Tools>> = Mutex::new(None);
+
+/// Keeps its tools for longer than the call.
+#[tool(read_only)]
+async fn keep_tools(tools: Tools) -> String {
+    *KEPT.lock() = Some(tools);
+    std::future::pending().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn tools_that_outlive_their_call_hold_no_slot() {
+    let engine = engine(keep_tools::tool(), 1);
+    let dropped = tokio::time::timeout(Duration::from_secs(1), engine.call(call("keep_tools")));
+    assert!(dropped.await.is_err());
+    assert_eq!(records(&engine).await.len(), 1, "the call has ended");
+    assert_eq!(engine.limit_metrics().current_concurrent, 0);
+}
+
+/// Gives up waiting for another tool, and goes on without it.
+#[tool(read_only)]
+async fn give_up(tools: Tools) -> &'static str {
+    let _ = tokio::time::timeout(Duration::from_millis(10), tools.call(call("look"))).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    "done"
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_gives_up_a_call_takes_its_slot_again() {
+    let look = slow("look", 100, &Arc::default()).behaviour(Behaviour::READ_ONLY);
+    let engine = engine(look, 1);
+    engine.registry().register(give_up::tool()).unwrap();
+    let give_up = || {
+        let engine = engine.clone();
+        tokio::spawn(async move { engine.call(call("give_up")).await })
+    };
+    let running: Vec<_> = (0..5).map(|_| give_up()).collect();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(engine.limit_metrics().current_concurrent >= 1, "whoever runs is counted");
+    for one in running {
+        one.await.unwrap();
+    }
+    assert!(give_up().await.unwrap().is_success());
+}
+
+static RETURNED: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+
+/// Waits for another tool, and notes when it goes on.
+#[tool(read_only)]
+async fn go_on(tools: Tools, n: u64) -> u64 {
+    let node = Context::for_workflow("flow", "node");
+    let _ = tools.call(CallRequest::new("step", json!({"n": n})).context(node)).await;
+    RETURNED.lock().push(n);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    n
+}
+
+/// Takes some seconds.
+#[tool(read_only)]
+async fn step(n: u64) -> u64 {
+    tokio::time::sleep(Duration::from_secs(n)).await;
+    n
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_return_to_their_slots_in_the_order_in_which_they_ask() {
+    let engine = engine(slow("hold", 10, &Arc::default()), 1);
+    engine.registry().register(go_on::tool()).unwrap();
+    engine.registry().register(step::tool()).unwrap();
+    let mut running = Vec::new();
+    for n in 1..=4 {
+        let engine = engine.clone();
+        let request = CallRequest::new("go_on", json!({"n": n}));
+        running.push(tokio::spawn(async move { engine.call(request).await }));
+        tokio::task::yield_now().await;
+    }
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert!(engine.call(call("hold")).await.is_success());
+    for one in running {
+        assert!(one.await.unwrap().is_success());
+    }
+    assert_eq!(*RETURNED.lock(), [1, 2, 3, 4]);
 }

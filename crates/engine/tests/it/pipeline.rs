@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::support::{kind, only_record, records};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass::{
-    CallRecord, CallRequest, CancellationToken, Context, Engine, EngineBuilder, Error, ErrorKind,
-    JsonSchema, Lang, PageRequest, Preset, RecordFilter, Secret, Status, TenantId, ToolBuilder,
+    BoxFuture, CallRequest, CancellationToken, Context, Engine, EngineBuilder, Error, ErrorKind,
+    JsonSchema, Lang, Preset, Secret, Status, TenantId, ToolBuilder,
 };
+
+use crate::support::{Faults, Faulty, call, kind, only_record, records, slow};
 
 #[derive(Deserialize, JsonSchema)]
 struct Order {
@@ -202,77 +203,23 @@ async fn a_hidden_value_stays_hidden_whatever_its_name() {
 }
 
 /// A store that has fallen behind and never catches up.
-struct Stuck(windlass::MemoryStore);
+struct Stuck;
 
-impl windlass::RecordStore for Stuck {
-    fn append(&self, record: CallRecord) {
-        self.0.append(record);
-    }
-    fn begin(
-        &self,
-        intent: windlass::Intent,
-    ) -> windlass::BoxFuture<'_, Result<windlass::Begun, Error>> {
-        self.0.begin(intent)
-    }
+impl Faults for Stuck {
     fn keeps_up(&self) -> bool {
         false
     }
-    fn caught_up(&self) -> windlass::BoxFuture<'_, ()> {
+    fn caught_up(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::pending())
     }
-    fn flush(&self) -> windlass::BoxFuture<'_, Result<(), Error>> {
-        self.0.flush()
-    }
-    fn get<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        id: windlass::CallId,
-    ) -> windlass::BoxFuture<'a, Result<Option<CallRecord>, Error>> {
-        self.0.get(tenant, id)
-    }
-    fn query<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        filter: &'a RecordFilter,
-        page: PageRequest,
-    ) -> windlass::BoxFuture<'a, Result<windlass::RecordPage, Error>> {
-        self.0.query(tenant, filter, page)
-    }
-    fn summary<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        conversation: &'a str,
-    ) -> windlass::BoxFuture<'a, Result<windlass::Summary, Error>> {
-        self.0.summary(tenant, conversation)
-    }
-    fn statistics<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-    ) -> windlass::BoxFuture<'a, Result<windlass::Statistics, Error>> {
-        self.0.statistics(tenant)
-    }
-    fn keep_output<'a>(
-        &'a self,
-        _tenant: &'a TenantId,
-        _id: windlass::CallId,
-        _output: Vec<u8>,
-    ) -> windlass::BoxFuture<'a, Result<(), Error>> {
+    fn before_output(&self) -> BoxFuture<'_, Result<(), Error>> {
         panic!("the store's own fault")
-    }
-    fn read_output<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        id: windlass::CallId,
-        offset: u64,
-        limit: u64,
-    ) -> windlass::BoxFuture<'a, Result<Option<windlass::OutputPart>, Error>> {
-        self.0.read_output(tenant, id, offset, limit)
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_cannot_write_ends_calls_within_their_time() {
-    let engine = engine(|builder| builder.store(Stuck(windlass::MemoryStore::new())));
+    let engine = engine(|builder| builder.store(Faulty::new(Stuck)));
     let request =
         CallRequest::new("order_dish", json!({"dish": "x"})).timeout(Duration::from_secs(2));
     let result = engine.call(request).await;
@@ -319,6 +266,14 @@ async fn timeouts_stop_the_work_call_before_tool_before_engine() {
     }
     assert_eq!(dropped.load(Ordering::SeqCst), 3, "the work itself was stopped");
     assert!(records(&engine).await.iter().all(|record| record.status == Status::TimedOut));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_may_be_as_long_as_it_likes() {
+    let endless = slow("look", 0, &Arc::default()).timeout(Duration::MAX);
+    let engine = engine(|builder| builder.tool(endless));
+    let result = engine.call(call("look")).await;
+    assert!(result.is_success(), "{:?}", result.error());
 }
 
 #[tokio::test]
@@ -384,31 +339,6 @@ async fn a_cancel_stops_the_work_but_not_a_result() {
     let request = CallRequest::new("order_dish", json!({"dish": "x"})).cancel_token(token);
     let result = engine.call(request).await;
     assert_eq!((kind(&result), result.run_time), (ErrorKind::Cancelled, Duration::ZERO));
-}
-
-#[tokio::test(start_paused = true)]
-async fn waiting_is_bounded_in_number_and_by_the_deadline() {
-    let dropped = Arc::new(AtomicUsize::new(0));
-    let engine = engine(|builder| {
-        builder.tool(sleeper(Arc::clone(&dropped))).settings(|settings| {
-            settings.limits.max_concurrent = 1;
-            settings.limits.queue_size = 1;
-        })
-    });
-    let call = |ms: u64, timeout: u64| {
-        engine.call(
-            CallRequest::new("sleep", json!({"ms": ms})).timeout(Duration::from_millis(timeout)),
-        )
-    };
-    let (first, waits, refused) =
-        tokio::join!(call(1_000, 5_000), call(10, 500), async { call(10, 500).await });
-    assert!(first.is_success());
-    assert_eq!(kind(&waits), ErrorKind::Timeout);
-    assert_eq!(waits.run_time, Duration::ZERO, "an expired waiter never runs");
-    assert_eq!(kind(&refused), ErrorKind::QueueFull);
-    let (first, second) = tokio::join!(call(1_000, 5_000), call(10, 5_000));
-    assert!(first.is_success() && second.is_success());
-    assert!(second.queue_wait >= Duration::from_secs(1), "{:?}", second.queue_wait);
 }
 
 #[tokio::test]

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::Instant;
 use windlass::{
-    Behaviour, CallRequest, Caller, Context, Engine, EngineBuilder, Error, ErrorKind, EventBody,
-    RetryPolicy, Status, TenantId, ToolBuilder,
+    Behaviour, Caller, Context, Engine, EngineBuilder, Error, ErrorKind, EventBody, RetryPolicy,
+    Status, TenantId, ToolBuilder,
 };
 
-use crate::support::{kind, only_record};
+use crate::support::{call, kind, only_record, slow};
 
 /// A tool that fails with this error the first `failures` times.
 fn flaky(name: &str, failures: usize, error: Error) -> (ToolBuilder, Arc<AtomicUsize>) {
@@ -31,10 +31,6 @@ fn network() -> Error {
 
 fn with(tool: ToolBuilder) -> EngineBuilder {
     Engine::builder().tool(tool)
-}
-
-fn call(tool: &str) -> CallRequest {
-    CallRequest::new(tool, json!({}))
 }
 
 #[tokio::test(start_paused = true)]
@@ -235,4 +231,25 @@ async fn a_probe_that_is_cancelled_does_not_keep_the_circuit_open() {
     assert!(probe.await.is_err());
     behave.store(2, Ordering::SeqCst);
     assert!(engine.call(call("look")).await.is_success());
+}
+
+#[tokio::test(start_paused = true)]
+async fn twins_that_give_up_do_not_open_the_circuit() {
+    let of_bank = |name, seconds| {
+        slow(name, seconds, &Arc::default()).with(|spec| spec.upstream = Some("bank".into()))
+    };
+    let engine = with(of_bank("pay", 25)).tool(of_bank("look", 0)).build().unwrap();
+    let pay = || call("pay").idempotency_key("k");
+    let first = tokio::spawn({
+        let (engine, pay) = (engine.clone(), pay());
+        async move { engine.call(pay).await }
+    });
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    for _ in 0..10 {
+        let twin = engine.call(pay().timeout(Duration::from_secs(1))).await;
+        assert_eq!((kind(&twin), twin.attempts), (ErrorKind::Timeout, 0));
+    }
+    let other = engine.call(call("look")).await;
+    assert!(other.is_success(), "{:?}", other.error());
+    assert!(first.await.unwrap().is_success());
 }

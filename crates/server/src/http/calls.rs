@@ -80,8 +80,9 @@ pub(crate) struct Accepted {
 }
 
 /// A call that runs in the background, or the result that says whom it waits for.
-#[derive(Serialize, JsonSchema)]
+#[derive(JsonSchema)]
 #[serde(untagged)]
+#[expect(dead_code, reason = "it only describes what two others write")]
 pub(crate) enum Started {
     /// It runs in the background.
     Accepted(Accepted),

@@ -32,6 +32,7 @@ fn limits(limits: &LimitSettings) -> String {
     words.extend(limits.bucket_limits.iter().map(|(name, most)| format!("{name}: {most}")));
     words.extend(limits.per_tenant.map(|most| format!("{most} for each tenant")));
     words.extend(limits.per_agent.map(|most| format!("{most} for each agent")));
+    words.extend(limits.reserved_slots.map(|kept| format!("{kept} kept for others")));
     words.extend(limits.calls_per_second.map(|most| format!("{most} a second")));
     words.join(", ")
 }

@@ -55,7 +55,7 @@ const KEYS: [&str; 14] = [
     "server",
 ];
 
-const CONCURRENCY: [&str; 12] = [
+const CONCURRENCY: [&str; 13] = [
     "max_concurrent",
     "queue_size",
     "default_timeout",
@@ -63,6 +63,7 @@ const CONCURRENCY: [&str; 12] = [
     "bucket_limits",
     "per_tenant",
     "per_agent",
+    "reserved_slots",
     "calls_per_second",
     "ageing",
     "max_parallel",
@@ -176,6 +177,7 @@ impl File {
             "strategy" => limits.strategy = strategy(name, value)?,
             "per_tenant" => limits.per_tenant = Some(count(name, value, 1)?),
             "per_agent" => limits.per_agent = Some(count(name, value, 1)?),
+            "reserved_slots" => limits.reserved_slots = Some(count(name, value, 0)?),
             "calls_per_second" => limits.calls_per_second = Some(count(name, value, 1)?),
             "ageing" => limits.ageing = span(name, value)?,
             "default_timeout" => engine.default_timeout = span(name, value)?,
@@ -299,15 +301,15 @@ mod tests {
     fn sections_are_read() {
         let text = "concurrency:\n  max_concurrent: 7\n  strategy: priority\n  \
                     bucket_limits: {http: 5, ai: 2}\n  per_tenant: 4\n  per_agent: 3\n  \
-                    calls_per_second: 1_000\n  ageing: 2s\n  max_parallel: 6\n  max_batch: 20\n  \
-                    max_depth: 0\n\
+                    reserved_slots: 2\n  calls_per_second: 1_000\n  ageing: 2s\n  \
+                    max_parallel: 6\n  max_batch: 20\n  max_depth: 0\n\
                     retry: {attempts: 4, backoff: 100ms, multiplier: 1.5, max_backoff: 5s}\n";
         let engine = File::parse(text).unwrap().engine;
         let limits = &engine.limits;
         assert_eq!((limits.max_concurrent, limits.strategy), (7, Strategy::Priority));
         assert_eq!((limits.bucket_limits["http"], limits.bucket_limits["ai"]), (5, 2));
         assert_eq!((limits.per_tenant, limits.per_agent), (Some(4), Some(3)));
-        assert_eq!(limits.calls_per_second, Some(1000));
+        assert_eq!((limits.reserved_slots, limits.calls_per_second), (Some(2), Some(1000)));
         assert_eq!(limits.ageing, Duration::from_secs(2));
         assert_eq!((engine.max_parallel, engine.max_batch, engine.max_depth), (6, 20, 0));
         assert_eq!((engine.retry.attempts, engine.retry.multiplier), (4, 1.5));
@@ -353,6 +355,7 @@ mod tests {
             ("queue_size: 1\nconcurrency:\n  queue_size: 2\n", 3, "already set in line 1"),
             ("limits: {queue_size: 1}\nconcurrency: {queue_size: 2}\n", 2, "already set in line 1"),
             ("calls_per_second: 99999999999\n", 1, "whole number"),
+            ("reserved_slots: -1\n", 1, "`reserved_slots` is a whole number from 0"),
             ("breaker: maybe\n", 1, "true or false"),
         ] {
             let faults = File::parse(text).unwrap_err();
@@ -394,6 +397,7 @@ mod tests {
         engine.limits.bucket_limits.clear();
         engine.limits.per_tenant = None;
         engine.limits.per_agent = None;
+        engine.limits.reserved_slots = None;
         engine.limits.calls_per_second = None;
         assert_eq!(format!("{engine:?}"), format!("{defaults:?}"));
     }

@@ -1,8 +1,10 @@
 //! `windlass call`.
 
+use std::process::Stdio;
+
 use serde_json::json;
 
-use crate::project::{Project, text};
+use crate::project::{Project, Ran, text};
 
 #[test]
 fn arguments_come_in_every_form() {
@@ -174,4 +176,35 @@ fn a_key_is_taken_under_both_names() {
         assert_eq!(project.ok(&["call", "echo", "message=a", flag, key]), "a\n");
     }
     project.run(&["call", "echo", "message=a", "--key", ""]).fails(2, &["--idempotency-key"]);
+}
+
+#[test]
+fn the_key_of_an_earlier_process_gives_its_result_or_is_refused() {
+    let project = Project::new();
+    let first = project.json(&["call", "echo", "message=paid", "--key", "invoice-17"]);
+    let id = first["call_id"].as_str().unwrap();
+    let again = project.run(&["call", "echo", "message=paid", "--key", "invoice-17"]);
+    assert_eq!((again.code, again.out.as_str()), (Some(0), "paid\n"), "{again:?}");
+    let note = format!("note: nothing ran: this is the result of the call {id}\n");
+    assert_eq!(again.err, note);
+    let other = project.run(&["call", "echo", "message=more", "--key", "invoice-17"]);
+    other.fails(2, &["error: This call reuses the key of another call", id, "choose another"]);
+    assert_eq!(other.out, "");
+    let page = project.json(&["calls"]);
+    let attempts = |at: usize| page["records"][at]["attempts"].as_u64().unwrap();
+    assert_eq!([attempts(0), attempts(1), attempts(2)], [0, 0, 1], "{page}");
+}
+
+#[test]
+fn of_two_processes_with_one_key_one_runs_and_both_tell() {
+    let project = Project::new();
+    let run = || {
+        let mut command = project.command(&["call", "wait", "seconds=1", "--key", "once"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let ran = [run(), run()].map(|child| Ran::from(child.wait_with_output().unwrap()));
+    assert!(ran.iter().all(|one| one.out.starts_with("Waited 1 ")), "{ran:?}");
+    let told = ran.iter().filter(|one| one.err.contains("note: nothing ran")).count();
+    assert_eq!(told, 1, "{ran:?}");
+    assert_eq!(project.json(&["stats"])["total"]["successful"], 2);
 }

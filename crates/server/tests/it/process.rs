@@ -27,12 +27,34 @@ fn a_closed_pipe_is_no_failure() {
     }
 }
 
+/// Set for a test that runs itself to become the program.
+#[cfg(unix)]
+const BECOME: &str = "WINDLASS_TEST_BECOME";
+
+/// Becomes the program, which an interrupt ends. A shell that runs tests in the
+/// background lets all that they start ignore interrupts; but a signal that a
+/// process listens to is back at its default in whatever the process becomes.
+#[cfg(unix)]
+fn become_program(args: &[&str]) {
+    use std::os::unix::process::CommandExt;
+    use tokio::signal::unix::{SignalKind, signal};
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let _heard = runtime.block_on(async { signal(SignalKind::interrupt()) }).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    panic!("{}", command.args(args).env_remove(BECOME).exec());
+}
+
 #[cfg(unix)]
 #[test]
 fn an_interrupt_ends_a_program_that_waits_for_stdin() {
     use std::os::unix::process::ExitStatusExt;
+    if std::env::var_os(BECOME).is_some() {
+        become_program(&["call", "echo", "-"]);
+    }
     let project = Project::new();
-    let mut command = project.command(&["call", "echo", "-"]);
+    let mut command = project.isolated(std::env::current_exe().unwrap());
+    command.args(["--exact", "process::an_interrupt_ends_a_program_that_waits_for_stdin"]);
+    command.env(BECOME, "1");
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     // The database is opened before the arguments are read.
     let opened = (0..2000).any(|_| {

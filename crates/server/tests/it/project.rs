@@ -1,5 +1,6 @@
 //! A folder to run the program in, and what came of a run.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -59,7 +60,8 @@ impl Project {
         command
     }
 
-    fn isolated(&self, program: &str) -> Command {
+    /// Another program, which sees no more than this one.
+    pub(crate) fn isolated(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(self.folder.path()).env("HOME", self.folder.path());
         for name in ["WINDLASS_DATABASE", "WINDLASS_TOOLS", "WINDLASS_LANG", "XDG_DATA_HOME"] {

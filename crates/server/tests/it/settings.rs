@@ -96,14 +96,14 @@ fn limits_reach_the_engine_and_are_told() {
     let project = Project::empty();
     project.write(
         "windlass.yaml",
-        "concurrency:\n  max_concurrent: 7\n  strategy: reject\n  bucket_limits: {custom: 1}\n\
-         retry: {attempts: 5, backoff: 200ms}\nbreaker: off\ncache_entries: 9\n",
+        "concurrency:\n  max_concurrent: 7\n  strategy: reject\n  bucket_limits: {custom: 1}\n  \
+         reserved_slots: 2\nretry: {attempts: 5, backoff: 200ms}\nbreaker: off\ncache_entries: 9\n",
     );
     project.write("tools/none.yaml", "name: none\ndescription: Does nothing at all.\n");
     for command in ["tools", "check"] {
         let verbose = project.run(&[command, "-v"]);
         for part in [
-            "limits: 7 calls at once, 100 may wait, reject, custom: 1",
+            "limits: 7 calls at once, 100 may wait, reject, custom: 1, 2 kept for others",
             "batches: at most 50 calls, 10 at once",
             "attempts: 5, 200ms apart, times 2, at most 30s",
             "breaker: off; cached results: 9",

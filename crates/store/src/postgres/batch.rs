@@ -14,9 +14,9 @@ use windlass::{Begun, CallRecord, Histogram, Status};
 
 use super::fault::Fault;
 use super::intents;
-use super::queue::Begin;
 use super::rows::{self, NEVER_RAN, Rows, status_code};
 use super::text;
+use crate::queue::Begin;
 
 /// What a commit did.
 pub(crate) struct Committed {

@@ -9,9 +9,9 @@ use tokio_postgres::{Client, Row};
 use uuid::Uuid;
 use windlass::{Begun, IdempotencyKey, Intent, TenantId};
 
-use super::queue::Begin;
 use super::rows::{json, maybe, read_caller, read_json, read_text, timestamp};
 use super::text;
+use crate::queue::Begin;
 
 const INSERT_KEYS: &str = "INSERT INTO windlass.keys (tenant, key, id, fingerprint) \
      SELECT * FROM unnest($1, $2, $3, $4) ON CONFLICT DO NOTHING";

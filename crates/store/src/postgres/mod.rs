@@ -14,7 +14,6 @@ mod url;
 
 mod documents;
 
-mod queue;
 mod writer;
 
 mod batch;
@@ -48,9 +47,10 @@ pub use url::PostgresUrl;
 
 use connect::Target;
 use fault::unavailable;
-use queue::{Begin, KeepOutput, Progress, Queue};
 use readers::Readers;
 use writer::{Interrupted, Writer};
+
+use crate::queue::{Begin, KeepOutput, Progress, TaskQueue};
 
 /// Keeps call records in a PostgreSQL database, which any number of processes
 /// may share. The tables are in the schema `windlass`.
@@ -65,7 +65,7 @@ use writer::{Interrupted, Writer};
 /// own.
 pub struct PostgresStore {
     place: Arc<str>,
-    queue: Arc<Queue>,
+    queue: Arc<TaskQueue>,
     progress: watch::Receiver<Progress>,
     readers: Readers,
     interrupted: Arc<Interrupted>,
@@ -95,7 +95,7 @@ impl PostgresStore {
     pub async fn connect_to(url: &PostgresUrl, options: PostgresOptions) -> Result<Self, Error> {
         let target = Target::new(url, &options)?;
         let place = Arc::clone(&target.place);
-        let queue = Arc::new(Queue::new(&options));
+        let queue = Arc::new(TaskQueue::new(options.queue, options.commit_interval));
         let interrupted = Arc::<Interrupted>::default();
         let (sender, progress) = watch::channel(Progress::default());
         let (ready, started) = oneshot::channel();
@@ -187,9 +187,6 @@ impl RecordStore for PostgresStore {
             if let Some(error) = outage {
                 return Err(error);
             }
-            if self.progress.has_changed().is_err() {
-                return Err(self.writer_ended());
-            }
             let (done, answer) = oneshot::channel();
             self.queue.begin(Begin { intent, done })?;
             answer.await.unwrap_or_else(|_| Err(self.writer_ended()))
@@ -205,28 +202,13 @@ impl RecordStore for PostgresStore {
     }
 
     fn caught_up(&self) -> BoxFuture<'_, ()> {
-        let mut progress = self.progress.clone();
-        Box::pin(async move {
-            // The writer counts down before it reports progress, so no report
-            // that matters comes before the condition is looked at. Where the
-            // writer has ended, there is nothing to wait for.
-            let _ = progress.wait_for(|_| self.queue.keeps_up()).await;
-        })
+        Box::pin(self.queue.caught_up(self.progress.clone()))
     }
 
     fn flush(&self) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
-            let mut progress = self.progress.clone();
-            let failures = progress.borrow().failures;
-            let wanted = self.queue.hurry();
-            let end = progress
-                .wait_for(|now| now.committed >= wanted || now.failures > failures)
-                .await
-                .map_err(|_| self.writer_ended())?;
-            if end.committed >= wanted {
-                return Ok(());
-            }
-            Err(end.outage.clone().unwrap_or_else(|| self.writer_ended()))
+            let end = self.queue.flushed(self.progress.clone()).await;
+            end.unwrap_or_else(|| Err(self.writer_ended()))
         })
     }
 
@@ -289,9 +271,6 @@ impl RecordStore for PostgresStore {
                     "the output of call {id} has {size} bytes, more than the {} that are kept",
                     self.max_output_bytes
                 )));
-            }
-            if self.progress.has_changed().is_err() {
-                return Err(self.writer_ended());
             }
             let (done, answer) = oneshot::channel();
             self.queue.keep(KeepOutput { tenant: tenant.clone(), id, bytes: output, done });

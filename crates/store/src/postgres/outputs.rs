@@ -5,8 +5,8 @@ use tokio_postgres::{Client, Transaction};
 use windlass::{CallId, OutputPart, TenantId};
 
 use super::fault::Fault;
-use super::queue::KeepOutput;
 use super::text;
+use crate::queue::KeepOutput;
 
 /// Keeps outputs, and lets the oldest go until all fit into `room` bytes.
 pub(crate) async fn keep(

@@ -19,10 +19,10 @@ use super::batch::{self, Committed};
 use super::connect::Target;
 use super::fault::{Fault, no_answer};
 use super::options::PostgresOptions;
-use super::queue::{Begin, KeepOutput, Next, Progress, Queue, Work};
 use super::rows::Rows;
 use super::session::Session;
 use super::{outputs, retention};
+use crate::queue::{Begin, KeepOutput, Next, Progress, TaskQueue, Work, answer};
 
 /// Rows in one transaction: more would keep records out of sight for longer.
 const TRANSACTION_ROWS: usize = 4096;
@@ -48,7 +48,7 @@ pub(crate) type Interrupted = Mutex<VecDeque<CallRecord>>;
 
 pub(crate) struct Writer {
     options: PostgresOptions,
-    queue: Arc<Queue>,
+    queue: Arc<TaskQueue>,
     progress: watch::Sender<Progress>,
     interrupted: Arc<Interrupted>,
     session: Session,
@@ -69,7 +69,7 @@ impl Writer {
     pub(crate) async fn start(
         target: Target,
         options: PostgresOptions,
-        queue: Arc<Queue>,
+        queue: Arc<TaskQueue>,
         progress: watch::Sender<Progress>,
         interrupted: Arc<Interrupted>,
     ) -> Result<Self, Error> {
@@ -87,14 +87,15 @@ impl Writer {
 
     /// Writes until the queue is closed and empty.
     pub(crate) async fn run(mut self) {
-        let mut work = Work::default();
-        let mut taken = Instant::now();
         let queue = Arc::clone(&self.queue);
+        let _end = queue.end_on_drop();
+        let mut work = Work::with_room(self.options.queue);
+        let mut taken = Instant::now();
         loop {
             match queue.next(&mut work, taken, self.next_beat).await {
-                Next::End => break,
-                Next::Rest => {}
-                Next::Write => {
+                Some(Next::End) => break,
+                None => {}
+                Some(Next::Write) => {
                     taken = Instant::now();
                     self.write_outputs(mem::take(&mut work.outputs)).await;
                     self.write_records(mem::take(&mut work.begins), &work.records).await;
@@ -134,8 +135,7 @@ impl Writer {
                     records = rest;
                 }
                 Err(fault) => {
-                    let waiting = Work { begins: tried, ..Work::default() };
-                    if !self.failed(fault, waiting).await {
+                    if !self.failed(fault, Work::of(tried)).await {
                         tracing::error!(
                             lost = records.len(),
                             database = %self.place,
@@ -219,10 +219,7 @@ impl Writer {
             );
         }
         self.queue.committed(records);
-        self.progress.send_modify(|progress| {
-            progress.committed += records as u64;
-            progress.outage = None;
-        });
+        self.progress.send_modify(|progress| progress.succeeded(records));
     }
 
     /// Tells those who wait, then pauses. Returns whether to try again.
@@ -248,10 +245,7 @@ impl Writer {
         });
         let pause = outage.pause;
         outage.pause = (pause * 2).min(LONGEST_PAUSE);
-        self.progress.send_modify(|progress| {
-            progress.failures += 1;
-            progress.outage = Some(error.clone());
-        });
+        self.progress.send_modify(|progress| progress.failed(error.clone()));
         (error, pause)
     }
 
@@ -263,9 +257,7 @@ impl Writer {
         }
         let end = self.try_outputs(&kept).await;
         let end = end.map_err(|fault| fault.at(&self.place, "keep an output"));
-        for output in kept {
-            let _ = output.done.send(end.clone());
-        }
+        answer(kept, &end);
     }
 
     async fn try_outputs(&mut self, kept: &[KeepOutput]) -> Result<(), Fault> {

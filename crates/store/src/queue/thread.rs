@@ -1,0 +1,63 @@
+//! A writer that waits on a thread of its own.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::Condvar;
+
+use super::{Next, Queue, Wake, Work};
+
+/// The queue of such a writer.
+pub(crate) type ThreadQueue = Queue<Condvar>;
+
+impl Wake for Condvar {
+    fn wake(&self) {
+        self.notify_one();
+    }
+}
+
+impl ThreadQueue {
+    /// The writer's side: waits until there is something to write, gathers for
+    /// the commit interval, and swaps it into the given empty lists. Whatever
+    /// waits already has come at `earliest` or later.
+    pub(crate) fn next(&self, work: &mut Work, earliest: Instant) -> Next {
+        let mut inbox = self.inbox.lock();
+        let mut first = earliest;
+        loop {
+            match inbox.next() {
+                Some(Next::End) => return Next::End,
+                Some(Next::Write) => break,
+                None => self.wake.wait(&mut inbox),
+            }
+            first = Instant::now();
+        }
+        let until = first + self.commit_interval;
+        while !self.is_due(&inbox) {
+            if self.wake.wait_until(&mut inbox, until).timed_out() {
+                break;
+            }
+        }
+        inbox.hand_over(work);
+        Next::Write
+    }
+
+    /// The writer's side: waits after a failure, but not when somebody is in a
+    /// hurry, and in a store that closes no longer than until the patience of
+    /// its owner ends. Returns what came in the meantime and does not wait for
+    /// better times.
+    pub(crate) fn pause(&self, time: Duration, close_timeout: Duration) -> Work {
+        let mut until = Instant::now() + time;
+        let mut inbox = self.inbox.lock();
+        while !inbox.hurry {
+            until = inbox.closing.map_or(until, |since| until.min(since + close_timeout));
+            if self.wake.wait_until(&mut inbox, until).timed_out() {
+                break;
+            }
+        }
+        inbox.hand_over_impatient()
+    }
+
+    /// The writer's side: whether the store has been closing for so long.
+    pub(crate) fn closes_for(&self, time: Duration) -> bool {
+        self.inbox.lock().closing.is_some_and(|since| since.elapsed() >= time)
+    }
+}
