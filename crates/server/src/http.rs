@@ -25,8 +25,12 @@ mod openapi;
 mod operate;
 mod operation;
 mod own_tools;
+mod page;
 mod problem;
 mod providers;
+mod reference;
+#[expect(dead_code, reason = "it only describes what others write")]
+mod shape;
 mod stream;
 mod tools;
 mod view;
@@ -34,13 +38,13 @@ mod view;
 use std::sync::Arc;
 
 use axum::extract::{DefaultBodyLimit, Request};
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
-use windlass::{CallId, Error};
+use windlass::Error;
 use windlass_store::Change;
 
 pub(crate) use app::{App, HttpSettings};
@@ -79,15 +83,19 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
     let compress = SizeAbove::new(COMPRESS_FROM).and(NotForContentType::SSE);
     operation::router(rows, app)
         .layer(Extension(documentation))
-        .fallback(async || Problem::not_found("route").into_response())
+        .fallback(async || {
+            Problem::not_found("route").hint("/openapi.json names all routes").into_response()
+        })
         .method_not_allowed_fallback(async || {
             let why = "this route does not take this method";
-            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", why).into_response()
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", why)
+                .hint("the header Allow names those that it takes")
+                .into_response()
         })
         .layer(DefaultBodyLimit::max(app.settings.max_body_bytes))
         .layer(CompressionLayer::new().compress_when(compress))
         .layer(from_fn_with_state(Arc::clone(app), auth::check_origin))
-        .layer(from_fn(request_id))
+        .layer(from_fn(finish))
         .with_state(Arc::clone(app))
 }
 
@@ -96,16 +104,15 @@ pub(crate) async fn prepare(app: &App) -> Result<(), Error> {
     providers::load_all(app).await?;
     own_tools::load_all(app).await?;
     app.desk.read_rules().await?;
-    app.desk.finish_left(&app.engine).await
+    app.desk.finish_left(&app.engine).await?;
+    let (desk, engine) = (Arc::clone(&app.desk), app.engine.clone());
+    tokio::spawn(async move { desk.refuse_late(&engine).await });
+    Ok(())
 }
 
 /// Does what other servers did, and what they ask for.
 pub(crate) async fn heed(app: &App, change: &Change) {
-    if change.space == calls::CANCELS
-        && let Ok(id) = change.id.parse::<CallId>()
-    {
-        app.engine.cancel_call(&change.tenant, id);
-    }
+    calls::changed(app, change);
     let providers = providers::changed(app, change).await;
     let tools = own_tools::changed(app, change).await;
     let rules = app.desk.changed(change).await;
@@ -115,16 +122,21 @@ pub(crate) async fn heed(app: &App, change: &Change) {
     app.hub.changed(change).await;
 }
 
-/// Gives every answer the id of its request, so that people can talk about it.
-async fn request_id(request: Request, next: Next) -> Response {
-    let given = request.headers().get("x-request-id").filter(|id| id.len() <= 128).cloned();
+/// Gives every answer the id of its request, so that people can talk about it,
+/// and tells browsers and proxies to keep nothing and to guess nothing.
+async fn finish(request: Request, next: Next) -> Response {
+    let is_plain = |id: &&HeaderValue| (1..=128).contains(&id.len()) && id.to_str().is_ok();
+    let given = request.headers().get("x-request-id").filter(is_plain).cloned();
     let mut response = next.run(request).await;
     let id = given.or_else(|| {
         let id = windlass::CallId::at(jiff::Timestamp::now()).to_string();
-        axum::http::HeaderValue::from_str(&id).ok()
+        HeaderValue::from_str(&id).ok()
     });
+    let headers = response.headers_mut();
     if let Some(id) = id {
-        response.headers_mut().insert("x-request-id", id);
+        headers.insert("x-request-id", id);
     }
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }

@@ -48,6 +48,8 @@ pub(crate) struct HttpSettings {
     pub(crate) max_requests: usize,
     /// How long the calls that run may go on when the server is to end.
     pub(crate) drain: Duration,
+    /// How long a call waits for a person.
+    pub(crate) approvals_expire: Duration,
 }
 
 impl Default for HttpSettings {
@@ -58,6 +60,7 @@ impl Default for HttpSettings {
             max_body_bytes: 4 * 1024 * 1024,
             max_requests: 4096,
             drain: Duration::from_secs(30),
+            approvals_expire: Duration::from_secs(24 * 3600),
         }
     }
 }

@@ -73,7 +73,7 @@ const CONCURRENCY: [&str; 13] = [
 
 const RETRY: [&str; 4] = ["attempts", "backoff", "multiplier", "max_backoff"];
 
-const SERVER: [&str; 8] = [
+const SERVER: [&str; 9] = [
     "listen",
     "hosts",
     "origins",
@@ -82,6 +82,7 @@ const SERVER: [&str; 8] = [
     "max_body_bytes",
     "max_requests",
     "drain",
+    "approvals_expire",
 ];
 
 /// Where a key is.
@@ -197,6 +198,7 @@ impl File {
             "server.max_body_bytes" => self.server.max_body_bytes = Some(count(name, value, 1)?),
             "server.max_requests" => self.server.max_requests = Some(count(name, value, 1)?),
             "server.drain" => self.server.drain = Some(span(name, value)?),
+            "server.approvals_expire" => self.server.approvals_expire = Some(span(name, value)?),
             "retry.max_backoff" => engine.retry.max_backoff = span(name, value)?,
             _ => return Err(format!("`{name}` takes keys of its own: {}", inside(name))),
         }

@@ -28,6 +28,7 @@ pub(super) struct ServerFile {
     pub(super) max_body_bytes: Option<usize>,
     pub(super) max_requests: Option<usize>,
     pub(super) drain: Option<Duration>,
+    pub(super) approvals_expire: Option<Duration>,
 }
 
 impl ServerSettings {
@@ -61,6 +62,7 @@ impl ServerSettings {
                 max_body_bytes: file.max_body_bytes.unwrap_or(defaults.max_body_bytes),
                 max_requests: file.max_requests.unwrap_or(defaults.max_requests),
                 drain: file.drain.unwrap_or(defaults.drain),
+                approvals_expire: file.approvals_expire.unwrap_or(defaults.approvals_expire),
             },
         })
     }
