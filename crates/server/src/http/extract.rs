@@ -10,6 +10,7 @@ use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 use serde_path_to_error::{Path, Segment};
 
 use super::app::App;
@@ -93,6 +94,10 @@ fn unreadable(rejection: BytesRejection) -> Problem {
 /// The body as a type. Only where it does not fit, it is looked at again to
 /// find out where. A key that is given twice could mean two things.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    // Serde would take a list of a struct's values as well.
+    if !bytes.trim_ascii_start().starts_with(b"{") {
+        return Err(misfit::<Map<String, Value>>(bytes));
+    }
     let Ok(parsed) = serde_json::from_slice(bytes) else { return Err(misfit::<T>(bytes)) };
     match serde_json::from_slice::<Unique>(bytes) {
         Ok(Unique) => Ok(parsed),
@@ -135,9 +140,15 @@ impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for Query<T> {
     async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Problem> {
         let query = parts.uri.query().unwrap_or_default().as_bytes();
         let problem = || Problem::bad("the query is not what this route takes");
-        let mut pairs = form_urlencoded::parse(query);
-        if let Some((name, _)) = pairs.find(|(_, value)| value.chars().any(char::is_control)) {
-            return Err(problem().at(name, "must not hold control characters"));
+        let mut seen = Vec::new();
+        for (name, value) in form_urlencoded::parse(query) {
+            if value.chars().any(char::is_control) {
+                return Err(problem().at(name, "must not hold control characters"));
+            }
+            if seen.contains(&name) {
+                return Err(problem().at(name, "is given twice"));
+            }
+            seen.push(name);
         }
         let pairs = serde_urlencoded::Deserializer::new(form_urlencoded::parse(query));
         serde_path_to_error::deserialize(pairs).map(Self).map_err(|error| {

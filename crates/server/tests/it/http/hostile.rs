@@ -23,6 +23,7 @@ fn every_wrong_body_is_a_problem_that_says_where_and_what_to_do() {
         ("{", ""),
         ("null", ""),
         ("[]", ""),
+        ("[\"echo\", {\"message\": \"x\"}]", ""),
         ("{\"tool\": 1}", "/tool"),
         ("{}", ""),
         ("{\"tool\": \"echo\"} trailing", ""),
