@@ -170,6 +170,12 @@ impl Turn {
         &self.calls
     }
 
+    /// Its calls as a batch of this caller.
+    pub fn batch(&self, context: impl Into<Arc<Context>>) -> Batch {
+        let context = context.into();
+        Batch::new(self.calls.iter().map(|call| call.request(&context)))
+    }
+
     /// What the model is to read next. `results` are those of the calls, in
     /// their order.
     pub fn answer(self, results: Vec<CallResult>, lang: Lang) -> TurnAnswer {
@@ -227,9 +233,7 @@ impl Engine {
         context: impl Into<Arc<Context>>,
         lang: Lang,
     ) -> TurnAnswer {
-        let context = context.into();
-        let requests = turn.calls.iter().map(|call| call.request(&context));
-        let results = self.call_batch(Batch::new(requests)).await;
+        let results = self.call_batch(turn.batch(context)).await;
         turn.answer(results, lang)
     }
 }
