@@ -2,6 +2,7 @@
 
 mod corpus;
 mod streams;
+mod trace;
 
 use std::sync::Arc;
 
