@@ -47,6 +47,7 @@ mod stage;
 mod sub_agent;
 mod text;
 mod tool;
+mod trace;
 
 pub use approval::{
     ApprovalRule, ApprovalRules, Approvals, ArgumentRule, ArgumentTest, BehaviourTest, Decision,
@@ -85,6 +86,7 @@ pub use tool::{
     Approval, Behaviour, Category, Entry, Exposure, FilledBy, InputKind, Kind, Parameter, Preset,
     Source, Tool, ToolBuilder, ToolSpec, empty_object_schema,
 };
+pub use trace::TraceContext;
 pub use windlass_macros::tool;
 
 /// What the code that `#[tool]` writes needs. Not for use by hand.
