@@ -374,6 +374,11 @@ impl Engine {
         self.0.running.cancel_conversation(tenant, conversation)
     }
 
+    /// Cancels all calls that have not ended, of all tenants. Returns how many.
+    pub fn cancel_all(&self) -> usize {
+        self.0.running.cancel_everything()
+    }
+
     /// How many calls wait or run, but for those that end at once.
     pub fn calls_under_way(&self) -> usize {
         self.0.running.len()

@@ -47,6 +47,7 @@ mod stage;
 mod sub_agent;
 mod text;
 mod tool;
+mod trace;
 mod turn;
 
 pub use approval::{
@@ -86,6 +87,7 @@ pub use tool::{
     Approval, Behaviour, Category, Entry, Exposure, FilledBy, InputKind, Kind, Parameter, Preset,
     Source, Tool, ToolBuilder, ToolSpec, empty_object_schema,
 };
+pub use trace::TraceContext;
 pub use turn::{ModelCall, OpenTurn, Turn, TurnAnswer, TurnFormat};
 pub use windlass_macros::tool;
 

@@ -21,6 +21,7 @@ mod hub;
 mod keys;
 mod listen;
 mod metrics;
+mod observe;
 mod openapi;
 mod operate;
 mod operation;
@@ -34,10 +35,10 @@ mod view;
 
 use std::sync::Arc;
 
-use axum::extract::{DefaultBodyLimit, Request};
+use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
-use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
+use axum::middleware::from_fn_with_state;
+use axum::response::IntoResponse;
 use axum::{Extension, Router};
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
@@ -89,7 +90,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .layer(DefaultBodyLimit::max(app.settings.max_body_bytes))
         .layer(CompressionLayer::new().compress_when(compress))
         .layer(from_fn_with_state(Arc::clone(app), auth::check_origin))
-        .layer(from_fn(request_id))
+        .layer(from_fn_with_state(Arc::clone(app), observe::observe))
         .with_state(Arc::clone(app))
 }
 
@@ -115,18 +116,4 @@ pub(crate) async fn heed(app: &App, change: &Change) {
         tracing::warn!(%error, "a change of another server could not be read");
     }
     app.hub.changed(change).await;
-}
-
-/// Gives every answer the id of its request, so that people can talk about it.
-async fn request_id(request: Request, next: Next) -> Response {
-    let given = request.headers().get("x-request-id").filter(|id| id.len() <= 128).cloned();
-    let mut response = next.run(request).await;
-    let id = given.or_else(|| {
-        let id = windlass::CallId::at(jiff::Timestamp::now()).to_string();
-        axum::http::HeaderValue::from_str(&id).ok()
-    });
-    if let Some(id) = id {
-        response.headers_mut().insert("x-request-id", id);
-    }
-    response
 }

@@ -13,6 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::app::App;
+use super::observe::{self, Asker};
 use super::problem::Problem;
 use crate::identity::Action;
 
@@ -42,8 +43,13 @@ pub(crate) async fn check(
         return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", why)
             .hint("use a key with another role; `windlass keys create --role` makes one"));
     }
+    let asker = observe::is_told(&gate.app).then(|| Asker::from(&identity));
     request.extensions_mut().insert(identity);
-    Ok(next.run(request).await)
+    let mut response = next.run(request).await;
+    if let Some(asker) = asker {
+        response.extensions_mut().insert(asker);
+    }
+    Ok(response)
 }
 
 fn unauthorized(why: &str) -> Problem {

@@ -48,6 +48,7 @@ pub(crate) fn rows() -> Vec<Operation> {
             )
             .header("Prefer", "`respond-async`: answer at once, run in the background")
             .header("Idempotency-Key", "the same as `idempotency_key` in the body")
+            .header("traceparent", "where in a trace the call belongs, as the W3C has it")
             .body::<CallBody>()
             .answer::<ResultDoc>(200, "The result of the call")
             .answer_as(200, "The result of the call", EVENTS, None)
@@ -110,7 +111,10 @@ async fn run(
         })?;
         body.idempotency_key.get_or_insert_with(|| key.to_owned());
     }
-    let request = body.request(who.tenant.clone(), "")?;
+    let mut request = body.request(who.tenant.clone(), "")?;
+    if let Some(trace) = app.trace(&headers) {
+        request = request.trace(trace);
+    }
     if wants_events(&headers) {
         return Ok(stream::call(&app, request));
     }

@@ -20,8 +20,9 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// How long a client may take to say what it wants.
-const HEADERS: Duration = Duration::from_secs(30);
+/// How long connections stay open when the server is to end. Whoever asks for
+/// something in that time is told so, in place of meeting a closed door.
+const LINGER: Duration = Duration::from_millis(250);
 /// How long a client may take to agree on keys.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long to wait after the system could not give us a connection.
@@ -35,7 +36,8 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
-    fn acceptor(&self) -> io::Result<TlsAcceptor> {
+    /// Reads both files, and finds out whether they belong together.
+    pub(crate) fn acceptor(&self) -> io::Result<TlsAcceptor> {
         let bad = |path: &PathBuf, why: &dyn std::fmt::Display| {
             io::Error::other(format!("{}: {why}", path.display()))
         };
@@ -73,7 +75,13 @@ impl Listener {
     }
 
     /// Serves until `stop`, then lets the requests that are under way end.
-    pub(crate) async fn serve(self, router: Router, stop: CancellationToken, open: TaskTracker) {
+    pub(crate) async fn serve(
+        self,
+        router: Router,
+        headers: Duration,
+        stop: CancellationToken,
+        open: TaskTracker,
+    ) {
         let Self { socket, tls } = self;
         loop {
             let accepted = tokio::select! {
@@ -90,7 +98,7 @@ impl Listener {
                 }
             };
             let (router, tls, stop) = (router.clone(), tls.clone(), stop.clone());
-            open.spawn(async move { welcome(stream, tls, router, stop).await });
+            open.spawn(async move { welcome(stream, tls, router, headers, stop).await });
         }
     }
 }
@@ -99,21 +107,22 @@ async fn welcome(
     stream: TcpStream,
     tls: Option<TlsAcceptor>,
     router: Router,
+    headers: Duration,
     stop: CancellationToken,
 ) {
     // Answers are small and wanted at once.
     let _ = stream.set_nodelay(true);
     match tls {
-        None => converse(stream, router, stop).await,
+        None => converse(stream, router, headers, stop).await,
         Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
-            Ok(Ok(stream)) => converse(stream, router, stop).await,
+            Ok(Ok(stream)) => converse(stream, router, headers, stop).await,
             Ok(Err(error)) => tracing::debug!(%error, "a client did not agree on keys"),
             Err(_) => tracing::debug!("a client took too long to agree on keys"),
         },
     }
 }
 
-async fn converse<S>(stream: S, router: Router, stop: CancellationToken)
+async fn converse<S>(stream: S, router: Router, headers: Duration, stop: CancellationToken)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -121,7 +130,7 @@ where
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADERS)
+        .header_read_timeout(headers)
         .max_buf_size(64 * 1024)
         .http2()
         .timer(TokioTimer::new())
@@ -130,9 +139,13 @@ where
     let service = TowerToHyperService::new(router);
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
+    let ending = async {
+        stop.cancelled().await;
+        tokio::time::sleep(LINGER).await;
+    };
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = stop.cancelled() => {
+        () = ending => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
