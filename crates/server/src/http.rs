@@ -26,8 +26,12 @@ mod openapi;
 mod operate;
 mod operation;
 mod own_tools;
+mod page;
 mod problem;
 mod providers;
+mod reference;
+#[expect(dead_code, reason = "it only describes what others write")]
+mod shape;
 mod stream;
 mod tools;
 mod turns;
@@ -42,7 +46,7 @@ use axum::response::IntoResponse;
 use axum::{Extension, Router};
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
-use windlass::{CallId, Error};
+use windlass::Error;
 use windlass_store::Change;
 
 pub(crate) use app::{App, HttpSettings};
@@ -82,10 +86,14 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
     let compress = SizeAbove::new(COMPRESS_FROM).and(NotForContentType::SSE);
     operation::router(rows, app)
         .layer(Extension(documentation))
-        .fallback(async || Problem::not_found("route").into_response())
+        .fallback(async || {
+            Problem::not_found("route").hint("/openapi.json names all routes").into_response()
+        })
         .method_not_allowed_fallback(async || {
             let why = "this route does not take this method";
-            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", why).into_response()
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", why)
+                .hint("the header Allow names those that it takes")
+                .into_response()
         })
         .layer(DefaultBodyLimit::max(app.settings.max_body_bytes))
         .layer(CompressionLayer::new().compress_when(compress))
@@ -99,16 +107,15 @@ pub(crate) async fn prepare(app: &App) -> Result<(), Error> {
     providers::load_all(app).await?;
     own_tools::load_all(app).await?;
     app.desk.read_rules().await?;
-    app.desk.finish_left(&app.engine).await
+    app.desk.finish_left(&app.engine).await?;
+    let (desk, engine) = (Arc::clone(&app.desk), app.engine.clone());
+    tokio::spawn(async move { desk.refuse_late(&engine).await });
+    Ok(())
 }
 
 /// Does what other servers did, and what they ask for.
 pub(crate) async fn heed(app: &App, change: &Change) {
-    if change.space == calls::CANCELS
-        && let Ok(id) = change.id.parse::<CallId>()
-    {
-        app.engine.cancel_call(&change.tenant, id);
-    }
+    calls::changed(app, change);
     let providers = providers::changed(app, change).await;
     let tools = own_tools::changed(app, change).await;
     let rules = app.desk.changed(change).await;

@@ -100,7 +100,7 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
     let (tracer, exporter) = telemetry::start(&settings.telemetry, &metrics.traces).unzip();
     let credentials = Arc::new(wiring::credentials(&settings, &documents)?);
     let (source, asked) = VaultSource::new(Arc::clone(&credentials));
-    let desk = Desk::new(Arc::clone(&documents));
+    let desk = Desk::new(Arc::clone(&documents), settings.server.http.approvals_expire);
     let builder = Engine::builder().credentials(source).approvals(SharedDesk(Arc::clone(&desk)));
     let engine = wiring::serving(builder, &settings, screen, &metrics, tracer.clone()).await?;
     let _ = asked.set(engine.clone());

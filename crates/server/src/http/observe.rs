@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method};
+use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use jiff::Timestamp;
@@ -42,7 +42,8 @@ pub(crate) async fn observe(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let given = request.headers().get(REQUEST_ID).filter(|id| id.len() <= 128).cloned();
+    let is_plain = |id: &&HeaderValue| (1..=128).contains(&id.len()) && id.to_str().is_ok();
+    let given = request.headers().get(REQUEST_ID).filter(is_plain).cloned();
     let seen = is_told(&app).then(|| Seen::begin(&app, &mut request));
     let mut response = next.run(request).await;
     let id =
@@ -50,9 +51,13 @@ pub(crate) async fn observe(
     if let Some(seen) = seen {
         seen.end(&app, &mut response, id.as_ref());
     }
+    let headers = response.headers_mut();
     if let Some(id) = id {
-        response.headers_mut().insert(REQUEST_ID, id);
+        headers.insert(REQUEST_ID, id);
     }
+    // Nobody on the way keeps an answer, and no browser guesses what it is.
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
