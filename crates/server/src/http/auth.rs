@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{Method, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
@@ -68,24 +68,12 @@ fn key_of(request: &Request) -> Option<Cow<'_, str>> {
     None
 }
 
-/// Refuses requests for other names, which a page gets when it makes a name of
-/// its own point here, and requests of other pages.
-pub(crate) async fn check_origin(
-    State(app): State<Arc<App>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    match origin_problem(&app, &request) {
-        Some(problem) => problem.into_response(),
-        None => next.run(request).await,
-    }
-}
-
-fn origin_problem(app: &App, request: &Request) -> Option<Problem> {
-    let headers = request.headers();
+/// What is wrong with a request for another name, which a page gets when it
+/// makes a name of its own point here, and with a request of another page.
+pub(crate) fn origin_problem(app: &App, headers: &HeaderMap, uri: &Uri) -> Option<Problem> {
     let host = match headers.get(header::HOST) {
         Some(host) => host.to_str().unwrap_or_default(),
-        None => request.uri().authority().map_or("", |authority| authority.as_str()),
+        None => uri.authority().map_or("", |authority| authority.as_str()),
     };
     if !is_known(host, &app.settings.hosts) {
         let why = format!("this server does not answer for `{host}`");
