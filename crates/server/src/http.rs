@@ -1,9 +1,9 @@
 //! The HTTP API.
 //!
 //! ```text
-//! connection ─ listen ─► limits, names, origins ─ auth ─► a row of the table ─► Engine
-//!                                                              │
-//!                                    openapi ◄─ operation ─────┘
+//! connection ─ listen ─ front ─► limits, names, origins ─ auth ─► a row of the table ─► Engine
+//!                                                                      │
+//!                                            openapi ◄─ operation ─────┘
 //! ```
 
 mod app;
@@ -16,6 +16,7 @@ mod credentials;
 mod events;
 mod extract;
 mod files;
+mod front;
 mod health;
 mod hub;
 mod keys;
@@ -39,27 +40,23 @@ mod view;
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
-use axum::{Extension, Router};
-use tower_http::compression::CompressionLayer;
-use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 use windlass::Error;
 use windlass_store::Change;
 
 pub(crate) use app::{App, HttpSettings};
 pub(crate) use files::Links;
+use front::Front;
 use health::Documentation;
 pub(crate) use hub::Hub;
 pub(crate) use listen::{Listener, Tls};
 pub(crate) use metrics::{Counted, Metrics};
 use operation::{Operation, tagged};
 use problem::Problem;
-
-/// Answers that are smaller are not worth it.
-const COMPRESS_FROM: u64 = 1024;
 
 /// All routes.
 fn rows() -> Vec<Operation> {
@@ -80,12 +77,14 @@ fn rows() -> Vec<Operation> {
 }
 
 /// Everything that the server answers.
-pub(crate) fn router(app: &Arc<App>) -> Router {
+pub(crate) fn front(app: &Arc<App>) -> Front {
     let rows = rows();
     let documentation = Documentation::new(&rows);
-    let compress = SizeAbove::new(COMPRESS_FROM).and(NotForContentType::SSE);
-    operation::router(rows, app)
+    let (health, rows) = rows.into_iter().partition(|row| row.tag == "health");
+    // Only the rows that show it carry it along.
+    let routes = operation::router(health, app)
         .layer(Extension(documentation))
+        .merge(operation::router(rows, app))
         .fallback(async || {
             Problem::not_found("route").hint("/openapi.json names all routes").into_response()
         })
@@ -96,10 +95,12 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
                 .into_response()
         })
         .layer(DefaultBodyLimit::max(app.settings.max_body_bytes))
-        .layer(CompressionLayer::new().compress_when(compress))
-        .layer(from_fn_with_state(Arc::clone(app), auth::check_origin))
-        .layer(from_fn_with_state(Arc::clone(app), observe::observe))
-        .with_state(Arc::clone(app))
+        .with_state(Arc::clone(app));
+    let routes = match observe::is_told(app) {
+        true => routes.layer(from_fn_with_state(Arc::clone(app), observe::observe)),
+        false => routes,
+    };
+    Front::new(Arc::clone(app), routes)
 }
 
 /// What has to be there before the first request.

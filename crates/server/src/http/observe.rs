@@ -8,18 +8,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, header};
+use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::Response;
-use jiff::Timestamp;
-use windlass::{CallId, TenantId, TraceContext};
+use windlass::{TenantId, TraceContext};
 
 use super::app::App;
+use super::front::{REQUEST_ID, given_id, new_id};
 use crate::identity::Identity;
 use crate::telemetry::{self, RequestSpan};
 
-/// The header with a request's id.
-const REQUEST_ID: &str = "x-request-id";
 /// What a request to nowhere is called.
 const NOWHERE: &str = "(no route)";
 
@@ -42,26 +40,17 @@ pub(crate) async fn observe(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let is_plain = |id: &&HeaderValue| (1..=128).contains(&id.len()) && id.to_str().is_ok();
-    let given = request.headers().get(REQUEST_ID).filter(is_plain).cloned();
-    let seen = is_told(&app).then(|| Seen::begin(&app, &mut request));
+    let id = given_id(&request).or_else(new_id);
+    let seen = Seen::begin(&app, &mut request);
     let mut response = next.run(request).await;
-    let id =
-        given.or_else(|| HeaderValue::from_str(&CallId::at(Timestamp::now()).to_string()).ok());
-    if let Some(seen) = seen {
-        seen.end(&app, &mut response, id.as_ref());
-    }
-    let headers = response.headers_mut();
+    seen.end(&app, &mut response, id.as_ref());
     if let Some(id) = id {
-        headers.insert(REQUEST_ID, id);
+        response.headers_mut().insert(REQUEST_ID, id);
     }
-    // Nobody on the way keeps an answer, and no browser guesses what it is.
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
-/// Whether anybody wants to know; else a request costs nothing here.
+/// Whether anybody wants to know; else requests do not come by here.
 pub(crate) fn is_told(app: &App) -> bool {
     app.tracer.is_some() || tracing::enabled!(tracing::Level::DEBUG)
 }
