@@ -11,7 +11,8 @@ mod test;
 const HELP: &str = "\
 cargo xtask test                  check formatting, lints, docs, and run all tests and examples
 cargo xtask bench [NAME…] [--json]  measure; NAME is one of call, burst, sustained, definitions,
-                                  admission, threads, batch, pages, durable
+                                  admission, threads, batch, pages, durable, http, sse,
+                                  start, overload
 cargo xtask chaos [--kills N] [--minutes N]
                                   kill a process under load again and again (200 kills, 10 minutes)
 cargo xtask docs [--check]        write docs/reference, or check that it is up to date

@@ -1,9 +1,9 @@
 //! The HTTP API.
 //!
 //! ```text
-//! connection ─ listen ─► limits, names, origins ─ auth ─► a row of the table ─► Engine
-//!                                                              │
-//!                                    openapi ◄─ operation ─────┘
+//! connection ─ listen ─ front ─► limits, names, origins ─ auth ─► a row of the table ─► Engine
+//!                                                                      │
+//!                                            openapi ◄─ operation ─────┘
 //! ```
 
 mod app;
@@ -16,11 +16,13 @@ mod credentials;
 mod events;
 mod extract;
 mod files;
+mod front;
 mod health;
 mod hub;
 mod keys;
 mod listen;
 mod metrics;
+mod observe;
 mod openapi;
 mod operate;
 mod operation;
@@ -33,31 +35,28 @@ mod reference;
 mod shape;
 mod stream;
 mod tools;
+mod turns;
 mod view;
 
 use std::sync::Arc;
 
-use axum::extract::{DefaultBodyLimit, Request};
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
-use axum::{Extension, Router};
-use tower_http::compression::CompressionLayer;
-use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
+use axum::Extension;
+use axum::extract::DefaultBodyLimit;
+use axum::http::StatusCode;
+use axum::middleware::from_fn_with_state;
+use axum::response::IntoResponse;
 use windlass::Error;
 use windlass_store::Change;
 
 pub(crate) use app::{App, HttpSettings};
 pub(crate) use files::Links;
+use front::Front;
 use health::Documentation;
 pub(crate) use hub::Hub;
 pub(crate) use listen::{Listener, Tls};
 pub(crate) use metrics::{Counted, Metrics};
 use operation::{Operation, tagged};
 use problem::Problem;
-
-/// Answers that are smaller are not worth it.
-const COMPRESS_FROM: u64 = 1024;
 
 /// All routes.
 fn rows() -> Vec<Operation> {
@@ -67,6 +66,7 @@ fn rows() -> Vec<Operation> {
         .chain(tagged("credentials", credentials::rows()))
         .chain(tagged("calls", calls::rows()))
         .chain(tagged("batches", batches::rows()))
+        .chain(tagged("turns", turns::rows()))
         .chain(tagged("approvals", approvals::rows()))
         .chain(tagged("operation", operate::rows()))
         .chain(tagged("events", events::rows()))
@@ -77,12 +77,14 @@ fn rows() -> Vec<Operation> {
 }
 
 /// Everything that the server answers.
-pub(crate) fn router(app: &Arc<App>) -> Router {
+pub(crate) fn front(app: &Arc<App>) -> Front {
     let rows = rows();
     let documentation = Documentation::new(&rows);
-    let compress = SizeAbove::new(COMPRESS_FROM).and(NotForContentType::SSE);
-    operation::router(rows, app)
+    let (health, rows) = rows.into_iter().partition(|row| row.tag == "health");
+    // Only the rows that show it carry it along.
+    let routes = operation::router(health, app)
         .layer(Extension(documentation))
+        .merge(operation::router(rows, app))
         .fallback(async || {
             Problem::not_found("route").hint("/openapi.json names all routes").into_response()
         })
@@ -93,10 +95,12 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
                 .into_response()
         })
         .layer(DefaultBodyLimit::max(app.settings.max_body_bytes))
-        .layer(CompressionLayer::new().compress_when(compress))
-        .layer(from_fn_with_state(Arc::clone(app), auth::check_origin))
-        .layer(from_fn(finish))
-        .with_state(Arc::clone(app))
+        .with_state(Arc::clone(app));
+    let routes = match observe::is_told(app) {
+        true => routes.layer(from_fn_with_state(Arc::clone(app), observe::observe)),
+        false => routes,
+    };
+    Front::new(Arc::clone(app), routes)
 }
 
 /// What has to be there before the first request.
@@ -120,23 +124,4 @@ pub(crate) async fn heed(app: &App, change: &Change) {
         tracing::warn!(%error, "a change of another server could not be read");
     }
     app.hub.changed(change).await;
-}
-
-/// Gives every answer the id of its request, so that people can talk about it,
-/// and tells browsers and proxies to keep nothing and to guess nothing.
-async fn finish(request: Request, next: Next) -> Response {
-    let is_plain = |id: &&HeaderValue| (1..=128).contains(&id.len()) && id.to_str().is_ok();
-    let given = request.headers().get("x-request-id").filter(is_plain).cloned();
-    let mut response = next.run(request).await;
-    let id = given.or_else(|| {
-        let id = windlass::CallId::at(jiff::Timestamp::now()).to_string();
-        HeaderValue::from_str(&id).ok()
-    });
-    let headers = response.headers_mut();
-    if let Some(id) = id {
-        headers.insert("x-request-id", id);
-    }
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
 }

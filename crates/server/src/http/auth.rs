@@ -6,13 +6,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::app::App;
+use super::observe::{self, Asker};
 use super::problem::Problem;
 use crate::identity::Action;
 
@@ -42,8 +43,13 @@ pub(crate) async fn check(
         return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", why)
             .hint(format!("use a key with one of these roles: {}", gate.action.roles())));
     }
+    let asker = observe::is_told(&gate.app).then(|| Asker::from(&identity));
     request.extensions_mut().insert(identity);
-    Ok(next.run(request).await)
+    let mut response = next.run(request).await;
+    if let Some(asker) = asker {
+        response.extensions_mut().insert(asker);
+    }
+    Ok(response)
 }
 
 fn unauthorized(why: &str) -> Problem {
@@ -68,29 +74,14 @@ fn key_of(request: &Request) -> Option<Cow<'_, str>> {
     None
 }
 
-/// Refuses requests for other names, which a page gets when it makes a name of
-/// its own point here, and requests of other pages.
-pub(crate) async fn check_origin(
-    State(app): State<Arc<App>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let from = match origin(&app, &request) {
-        Ok(from) => from,
-        Err(problem) => return problem.into_response(),
-    };
-    let Some(page) = from else { return next.run(request).await };
-    let mut response = match is_preflight(&request) {
-        true => StatusCode::NO_CONTENT.into_response(),
-        false => next.run(request).await,
-    };
+/// Lets a page of another origin see an answer, which it may.
+pub(crate) fn share(response: &mut Response, page: HeaderValue) {
     let headers = response.headers_mut();
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, page);
     headers.append(header::VARY, HeaderValue::from_static("origin"));
     for (name, value) in SHARED {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    response
 }
 
 /// What pages of other origins that were allowed may send and see.
@@ -105,15 +96,21 @@ const SHARED: [(header::HeaderName, &str); 4] = [
     (header::ACCESS_CONTROL_MAX_AGE, "600"),
 ];
 
-fn is_preflight(request: &Request) -> bool {
+/// Whether a browser asks what a page may send.
+pub(crate) fn is_preflight<B>(request: &Request<B>) -> bool {
     request.method() == Method::OPTIONS
         && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }
 
 /// The page of another origin that a request is from, if it may be from there.
-fn origin(app: &App, request: &Request) -> Result<Option<HeaderValue>, Problem> {
-    let headers = request.headers();
-    let host = host(request)?;
+/// A request for another name, which a page gets when it makes a name of its own
+/// point here, and a request of another page are refused.
+pub(crate) fn origin(
+    app: &App,
+    headers: &HeaderMap,
+    uri: &Uri,
+) -> Result<Option<HeaderValue>, Problem> {
+    let host = host(headers, uri)?;
     if !is_known(host, &app.settings.hosts) {
         let why = format!("this server does not answer for `{host}`");
         return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "unknown_host", why)
@@ -135,10 +132,10 @@ fn origin(app: &App, request: &Request) -> Result<Option<HeaderValue>, Problem> 
 /// The name that a request is for. HTTP/2 has it in the address, HTTP/1.1 in a
 /// header; where it is in both, they must agree, or what one checks another
 /// does not see.
-fn host(request: &Request) -> Result<&str, Problem> {
-    let mut named = named(request.headers());
+fn host<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Result<&'a str, Problem> {
+    let mut named = named(headers);
     let header = named.next().unwrap_or_default();
-    let address = request.uri().authority().map(|authority| authority.as_str());
+    let address = uri.authority().map(|authority| authority.as_str());
     let differs = |other: &str| !header.is_empty() && !other.eq_ignore_ascii_case(header);
     if named.next().is_some() || address.is_some_and(differs) {
         return Err(Problem::bad("a request is for one name").at("Host", "there are two"));

@@ -8,7 +8,7 @@ use axum::response::Response;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use windlass::{Batch, BatchId};
+use windlass::{Batch, BatchId, TraceContext};
 
 use super::app::App;
 use super::calls::wants_events;
@@ -19,7 +19,7 @@ use super::problem::Problem;
 use super::shape::{self, BatchEvent};
 use super::stream::{self, Results};
 use super::view::{self, ResultDoc};
-use crate::identity::Action;
+use crate::identity::{Action, Identity};
 
 /// More calls than anybody's batch has: they would be refused one by one.
 const MAX_CALLS: usize = 1_000;
@@ -98,7 +98,7 @@ pub(crate) struct CancelledBatch {
 }
 
 impl BatchBody {
-    fn read(self, who: &crate::identity::Identity) -> Result<Batch, Problem> {
+    fn read(self, who: &Identity, trace: Option<&TraceContext>) -> Result<Batch, Problem> {
         if self.calls.len() > MAX_CALLS {
             let why = format!("at most {MAX_CALLS} calls, these are {}", self.calls.len());
             return Err(Problem::bad("the batch is too large").at("/calls", why));
@@ -108,7 +108,11 @@ impl BatchBody {
             call.conversation_id = call.conversation_id.or_else(|| self.conversation_id.clone());
             call.caller_id = call.caller_id.or_else(|| self.caller_id.clone());
             call.user_id = call.user_id.or_else(|| self.user_id.clone());
-            requests.push(call.request(who.tenant.clone(), &format!("/calls/{at}"))?);
+            let request = call.request(who.tenant.clone(), &format!("/calls/{at}"))?;
+            requests.push(match trace {
+                Some(trace) => request.trace(trace.clone()),
+                None => request,
+            });
         }
         Ok(Batch::new(requests).parallel(self.parallel))
     }
@@ -121,7 +125,7 @@ async fn run(
     Body(body): Body<BatchBody>,
 ) -> Result<Response, Problem> {
     app.refuse_while_draining()?;
-    let batch = body.read(&who)?;
+    let batch = body.read(&who, app.trace(&headers).as_ref())?;
     if wants_events(&headers) {
         return Ok(stream::batch(&app, batch));
     }

@@ -58,6 +58,7 @@ pub(crate) fn rows() -> Vec<Operation> {
                 "^[!-~]{1,128}$",
                 "the same as `idempotency_key` in the body",
             )
+            .header("traceparent", "", "where in a trace the call belongs, as the W3C has it")
             .body::<CallBody>()
             .example(|| json!({"tool": "echo", "arguments": {"message": "hello"}}))
             .answer::<ResultDoc>(200, "The result of the call")
@@ -121,7 +122,10 @@ async fn run(
         })?;
         body.idempotency_key.get_or_insert_with(|| key.to_owned());
     }
-    let request = body.request(who.tenant.clone(), "")?;
+    let mut request = body.request(who.tenant.clone(), "")?;
+    if let Some(trace) = app.trace(&headers) {
+        request = request.trace(trace);
+    }
     if wants_events(&headers) {
         return Ok(stream::call(&app, request));
     }

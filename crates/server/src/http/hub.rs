@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, broadcast, watch};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass::{BatchId, CallId, Engine, Error, Event, EventBody, Subscription, TenantId};
 use windlass_store::{Change, Documents, EventFilter, Expect, KeptEvent, NewEvent, Put};
@@ -96,22 +97,18 @@ impl Hub {
         })
     }
 
-    /// Begins to record and to tell, until the server ends.
+    /// Begins to record and to tell, until the server ends. What comes back ends
+    /// when all events that happened before have been written.
     pub(crate) async fn start(
         self: &Arc<Self>,
         engine: &Engine,
         stop: CancellationToken,
-    ) -> Result<(), Error> {
+    ) -> Result<JoinHandle<()>, Error> {
         let (_, newest) = self.documents.event_range().await?;
         self.told.send_replace(newest);
         self.read_interests().await?;
         let (hub, engine, end) = (Arc::clone(self), engine.clone(), stop.clone());
-        tokio::spawn(async move {
-            tokio::select! {
-                () = hub.record(&engine) => {}
-                () = end.cancelled() => {}
-            }
-        });
+        let recorder = tokio::spawn(async move { hub.record(&engine, &end).await });
         let (hub, end) = (Arc::clone(self), stop.clone());
         tokio::spawn(async move {
             tokio::select! {
@@ -126,7 +123,7 @@ impl Hub {
                 () = stop.cancelled() => {}
             }
         });
-        Ok(())
+        Ok(recorder)
     }
 
     /// The position up to which readers have been told.
@@ -223,15 +220,18 @@ impl Hub {
 
     /// Keeps events while anybody listens. While nobody does, the engine does
     /// not even make them.
-    async fn record(&self, engine: &Engine) {
-        loop {
+    async fn record(&self, engine: &Engine, stop: &CancellationToken) {
+        while !stop.is_cancelled() {
             while self.tenants().is_empty() {
-                self.interested.notified().await;
+                tokio::select! {
+                    () = self.interested.notified() => {}
+                    () = stop.cancelled() => return,
+                }
             }
             let mut recorder = Recorder { hub: self, batches: HashMap::new() };
             let events = engine.events();
             self.records.send_replace(true);
-            recorder.run(events).await;
+            recorder.run(events, stop).await;
             self.records.send_replace(false);
         }
     }
@@ -290,14 +290,20 @@ struct Recorder<'a> {
 }
 
 impl Recorder<'_> {
-    /// Until nobody listens.
-    async fn run(&mut self, mut events: Subscription) {
+    /// Until nobody listens, or until the server ends and nothing is left.
+    async fn run(&mut self, mut events: Subscription, stop: &CancellationToken) {
         let mut tenants = self.hub.tenants();
         while !tenants.is_empty() {
-            let next = tokio::time::timeout(Duration::from_secs(5), events.next());
-            let mut waiting = match next.await {
+            let ends = stop.is_cancelled();
+            let patience = if ends { Duration::ZERO } else { Duration::from_secs(5) };
+            let next = tokio::select! {
+                next = tokio::time::timeout(patience, events.next()) => next,
+                () = stop.cancelled(), if !ends => continue,
+            };
+            let mut waiting = match next {
                 Ok(Some(event)) => vec![event],
                 Ok(None) => return,
+                Err(_) if ends => return,
                 Err(_) => Vec::new(),
             };
             // What has gathered meanwhile goes with it.
