@@ -247,7 +247,7 @@ fn pages_of_others_and_other_names_are_refused() {
 
 #[test]
 fn a_client_that_dawdles_is_cut_and_others_go_on() {
-    let server = Server::start();
+    let server = Server::with("server:\n  header_timeout: 1s\n", &[]);
     let client = server.admin();
     let mut slow: Vec<_> = (0..50).map(|_| connect(server.address)).collect();
     for stream in &mut slow {
@@ -258,6 +258,13 @@ fn a_client_that_dawdles_is_cut_and_others_go_on() {
         client.get("/v1/stats").is(200);
     }
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    // Those that never say what they want are cut.
+    for mut stream in slow {
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert!(!answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+    }
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
     // A head without an end.
     let mut endless = connect(server.address);
     endless.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n").unwrap();

@@ -42,6 +42,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "cancel_call",
             "cancel_conversation",
             "run_batch",
+            "run_turn",
+            "stream_turn",
             "cancel_batch",
             "set_groups",
             "reset_groups",
