@@ -25,7 +25,7 @@ use super::context::check_name;
 use super::extract::{Body, Query, Who};
 use super::operation::Operation;
 use super::problem::Problem;
-use super::shape::TurnEvent;
+use super::shape::{self, TurnEvent};
 use super::stream::{self, BEHIND};
 use super::view::{self, ResultDoc, ResultView};
 use crate::identity::Action;
@@ -76,10 +76,16 @@ struct TurnQuery {
     #[schemars(schema_with = "format_name")]
     format: Option<String>,
     /// The conversation that the calls belong to.
+    #[serde(default)]
+    #[schemars(schema_with = "shape::name")]
     conversation_id: Option<String>,
     /// The agent or program that calls.
+    #[serde(default)]
+    #[schemars(schema_with = "shape::name")]
     caller_id: Option<String>,
     /// The person on whose behalf it calls.
+    #[serde(default)]
+    #[schemars(schema_with = "shape::name")]
     user_id: Option<String>,
 }
 
@@ -280,6 +286,6 @@ impl Telling {
         {
             self.tell(&happened);
         }
-        let _ = self.sender.send(stream::event("turn", &show(answer, app))).await;
+        stream::end(&self.sender, stream::event("turn", &show(answer, app))).await;
     }
 }

@@ -165,7 +165,7 @@ fn keys_count_where_they_belong_and_nowhere_else() {
         "Basic !!!",
         "Bearer wl_",
         "Digest x",
-        &format!("Bearer {}x", key),
+        &format!("Bearer {key}x"),
         &format!("Bearer {}", &key[..key.len() - 1]),
         &format!("Bearer {}", key.to_uppercase()),
     ] {
