@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 pub use batch::Batch;
+pub(crate) use batch::GrowingBatch;
 pub(crate) use builder::Bind;
 pub use builder::EngineBuilder;
 use finish::Finishing;
@@ -364,6 +365,11 @@ impl Engine {
     /// many.
     pub fn cancel_conversation(&self, tenant: &TenantId, conversation: &str) -> usize {
         self.0.running.cancel_conversation(tenant, conversation)
+    }
+
+    /// Cancels all calls that have not ended, of all tenants. Returns how many.
+    pub fn cancel_all(&self) -> usize {
+        self.0.running.cancel_everything()
     }
 
     /// How many calls wait or run, but for those that end at once.

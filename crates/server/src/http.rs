@@ -22,14 +22,20 @@ mod hub;
 mod keys;
 mod listen;
 mod metrics;
+mod observe;
 mod openapi;
 mod operate;
 mod operation;
 mod own_tools;
+mod page;
 mod problem;
 mod providers;
+mod reference;
+#[expect(dead_code, reason = "it only describes what others write")]
+mod shape;
 mod stream;
 mod tools;
+mod turns;
 mod view;
 
 use std::sync::Arc;
@@ -37,8 +43,9 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
+use axum::middleware::from_fn;
 use axum::response::IntoResponse;
-use windlass::{CallId, Error};
+use windlass::Error;
 use windlass_store::Change;
 
 pub(crate) use app::{App, HttpSettings};
@@ -59,6 +66,7 @@ fn rows() -> Vec<Operation> {
         .chain(tagged("credentials", credentials::rows()))
         .chain(tagged("calls", calls::rows()))
         .chain(tagged("batches", batches::rows()))
+        .chain(tagged("turns", turns::rows()))
         .chain(tagged("approvals", approvals::rows()))
         .chain(tagged("operation", operate::rows()))
         .chain(tagged("events", events::rows()))
@@ -77,13 +85,21 @@ pub(crate) fn front(app: &Arc<App>) -> Front {
     let routes = operation::router(health, app)
         .layer(Extension(documentation))
         .merge(operation::router(rows, app))
-        .fallback(async || Problem::not_found("route").into_response())
+        .fallback(async || {
+            Problem::not_found("route").hint("/openapi.json names all routes").into_response()
+        })
         .method_not_allowed_fallback(async || {
             let why = "this route does not take this method";
-            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", why).into_response()
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", why)
+                .hint("the header Allow names those that it takes")
+                .into_response()
         })
         .layer(DefaultBodyLimit::max(app.settings.max_body_bytes))
         .with_state(Arc::clone(app));
+    let routes = match observe::is_told(app) {
+        true => routes.layer(from_fn(observe::note_route)),
+        false => routes,
+    };
     Front::new(Arc::clone(app), routes)
 }
 
@@ -92,16 +108,15 @@ pub(crate) async fn prepare(app: &App) -> Result<(), Error> {
     providers::load_all(app).await?;
     own_tools::load_all(app).await?;
     app.desk.read_rules().await?;
-    app.desk.finish_left(&app.engine).await
+    app.desk.finish_left(&app.engine).await?;
+    let (desk, engine) = (Arc::clone(&app.desk), app.engine.clone());
+    tokio::spawn(async move { desk.refuse_late(&engine).await });
+    Ok(())
 }
 
 /// Does what other servers did, and what they ask for.
 pub(crate) async fn heed(app: &App, change: &Change) {
-    if change.space == calls::CANCELS
-        && let Ok(id) = change.id.parse::<CallId>()
-    {
-        app.engine.cancel_call(&change.tenant, id);
-    }
+    calls::changed(app, change);
     let providers = providers::changed(app, change).await;
     let tools = own_tools::changed(app, change).await;
     let rules = app.desk.changed(change).await;

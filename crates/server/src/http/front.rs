@@ -11,7 +11,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use tower::{BoxError, Service};
@@ -20,11 +20,14 @@ use tower_http::compression::predicate::{And, NotForContentType, Predicate, Size
 use windlass::CallId;
 
 use super::app::App;
-use super::auth::origin_problem;
+use super::auth;
+use super::observe::{Seen, is_told};
 use super::problem::Problem;
 
 /// Answers that are smaller are not worth it.
 const COMPRESS_FROM: u64 = 1024;
+/// The header with a request's id.
+const REQUEST_ID: &str = "x-request-id";
 /// The longest id of a request that is taken over.
 const MAX_ID: usize = 128;
 /// What is asked to find out how the server does, above all when it has too
@@ -48,21 +51,30 @@ impl Front {
 
     /// Answers a request. Every answer has the id of its request, so that people
     /// can talk about it.
-    pub(crate) async fn answer<B>(&self, request: Request<B>) -> Response
+    pub(crate) async fn answer<B>(&self, mut request: Request<B>) -> Response
     where
         B: HttpBody<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
         self.app.metrics.requests.fetch_add(1, Ordering::Relaxed);
-        let given = request.headers().get("x-request-id").filter(|id| id.len() <= MAX_ID).cloned();
+        let is_plain = |id: &&HeaderValue| (1..=MAX_ID).contains(&id.len()) && id.to_str().is_ok();
+        let given = request.headers().get(REQUEST_ID).filter(is_plain).cloned();
+        let seen = is_told(&self.app).then(|| Seen::begin(&self.app, &mut request));
         let mut response = self.admit(request).await;
         let id = given.or_else(|| {
             let id = CallId::at(Timestamp::now()).to_string();
             HeaderValue::from_maybe_shared(Bytes::from(id)).ok()
         });
-        if let Some(id) = id {
-            response.headers_mut().insert("x-request-id", id);
+        if let Some(seen) = seen {
+            seen.end(&self.app, &mut response, id.as_ref());
         }
+        let headers = response.headers_mut();
+        if let Some(id) = id {
+            headers.insert(REQUEST_ID, id);
+        }
+        // Nobody on the way keeps an answer, and no browser guesses what it is.
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         response
     }
 
@@ -79,9 +91,25 @@ impl Front {
             self.app.metrics.refused.fetch_add(1, Ordering::Relaxed);
             return too_many();
         }
-        if let Some(problem) = origin_problem(&self.app, request.headers(), request.uri()) {
-            return problem.into_response();
+        let page = match auth::origin(&self.app, &request) {
+            Ok(page) => page,
+            Err(problem) => return problem.into_response(),
+        };
+        let mut response = match page.is_some() && auth::is_preflight(&request) {
+            true => StatusCode::NO_CONTENT.into_response(),
+            false => self.route(request).await,
+        };
+        if let Some(page) = page {
+            auth::share(&mut response, page);
         }
+        response
+    }
+
+    async fn route<B>(&self, request: Request<B>) -> Response
+    where
+        B: HttpBody<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
         match self.routes.clone().call(request).await {
             Ok(response) => response.map(Body::new),
             Err(never) => match never {},

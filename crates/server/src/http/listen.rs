@@ -29,8 +29,9 @@ use tower::service_fn;
 
 use super::front::Front;
 
-/// How long a client may take to say what it wants.
-const HEADERS: Duration = Duration::from_secs(30);
+/// How long connections stay open when the server is to end. Whoever asks for
+/// something in that time is told so, in place of meeting a closed door.
+const LINGER: Duration = Duration::from_millis(250);
 /// How long a client may take to agree on keys.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long to wait after the system could not give us a connection.
@@ -48,7 +49,8 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
-    fn acceptor(&self) -> io::Result<TlsAcceptor> {
+    /// Reads both files, and finds out whether they belong together.
+    pub(crate) fn acceptor(&self) -> io::Result<TlsAcceptor> {
         let bad = |path: &PathBuf, why: &dyn std::fmt::Display| {
             io::Error::other(format!("{}: {why}", path.display()))
         };
@@ -86,7 +88,13 @@ impl Listener {
     }
 
     /// Serves until `stop`, then lets the requests that are under way end.
-    pub(crate) async fn serve(self, front: Front, stop: CancellationToken, open: TaskTracker) {
+    pub(crate) async fn serve(
+        self,
+        front: Front,
+        headers: Duration,
+        stop: CancellationToken,
+        open: TaskTracker,
+    ) {
         let Self { socket, tls } = self;
         let front = Arc::new(front);
         loop {
@@ -103,47 +111,58 @@ impl Listener {
                     continue;
                 }
             };
-            let (front, tls, stop) = (Arc::clone(&front), tls.clone(), stop.clone());
-            open.spawn(async move { welcome(stream, tls, front, stop).await });
+            let door = Door { front: Arc::clone(&front), headers, stop: stop.clone() };
+            let tls = tls.clone();
+            open.spawn(async move { welcome(stream, tls, door).await });
         }
     }
 }
 
-async fn welcome(
-    stream: TcpStream,
-    tls: Option<TlsAcceptor>,
+/// What every connection leads to.
+struct Door {
     front: Arc<Front>,
+    /// How long a client may take to say what it wants.
+    headers: Duration,
     stop: CancellationToken,
-) {
+}
+
+async fn welcome(stream: TcpStream, tls: Option<TlsAcceptor>, door: Door) {
     // Answers are small and wanted at once.
     let _ = stream.set_nodelay(true);
     match tls {
         None => {
-            if let Ok(Ok(version)) = timeout(HEADERS, spoken(&stream)).await {
-                converse(stream, version, front, stop).await;
+            let version = tokio::select! {
+                version = timeout(door.headers, spoken(&stream)) => version,
+                () = door.ends() => return,
+            };
+            if let Ok(Ok(version)) = version {
+                converse(stream, version, door).await;
             }
         }
         // Kept apart: what TLS needs is more than all the rest.
-        Some(tls) => Box::pin(converse_safely(stream, tls, front, stop)).await,
+        Some(tls) => Box::pin(converse_safely(stream, tls, door)).await,
     }
 }
 
-async fn converse_safely(
-    stream: TcpStream,
-    tls: TlsAcceptor,
-    front: Arc<Front>,
-    stop: CancellationToken,
-) {
+async fn converse_safely(stream: TcpStream, tls: TlsAcceptor, door: Door) {
     match timeout(HANDSHAKE, tls.accept(stream)).await {
         Ok(Ok(stream)) => {
             let version = match stream.get_ref().1.alpn_protocol() {
                 Some(b"h2") => Version::Two,
                 _ => Version::One,
             };
-            converse(stream, version, front, stop).await;
+            converse(stream, version, door).await;
         }
         Ok(Err(error)) => tracing::debug!(%error, "a client did not agree on keys"),
         Err(_) => tracing::debug!("a client took too long to agree on keys"),
+    }
+}
+
+impl Door {
+    /// Ends shortly after the server is told to.
+    async fn ends(&self) {
+        self.stop.cancelled().await;
+        sleep(LINGER).await;
     }
 }
 
@@ -168,7 +187,7 @@ async fn spoken(stream: &TcpStream) -> io::Result<Version> {
     }
 }
 
-async fn converse<S>(stream: S, version: Version, front: Arc<Front>, stop: CancellationToken)
+async fn converse<S>(stream: S, version: Version, door: Door)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -180,12 +199,13 @@ where
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADERS)
+        .header_read_timeout(door.headers)
         .max_buf_size(64 * 1024)
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(256)
         .keep_alive_interval(Duration::from_secs(30));
+    let front = Arc::clone(&door.front);
     let service = service_fn(move |request: Request<_>| {
         let front = Arc::clone(&front);
         async move { Ok::<_, Infallible>(front.answer(request).await) }
@@ -195,7 +215,7 @@ where
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = stop.cancelled() => {
+        () = door.ends() => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }

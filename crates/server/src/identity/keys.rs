@@ -99,6 +99,19 @@ impl Keys {
         self.create_as(&TenantId::default(), FIRST.to_owned(), request).await
     }
 
+    /// How many admin keys there are, of all tenants, and how many of them work.
+    pub(crate) async fn admins(&self) -> Result<(usize, usize), Error> {
+        let (mut all, mut working) = (0, 0);
+        for document in self.documents.all(SPACE).await? {
+            let key = read(&document)?;
+            if key.role == Role::Admin {
+                all += 1;
+                working += usize::from(key.works(Timestamp::now()));
+            }
+        }
+        Ok((all, working))
+    }
+
     /// All keys of a tenant, the oldest first, also those that do not work any
     /// more.
     pub(crate) async fn list(&self, tenant: &TenantId) -> Result<Vec<ApiKey>, Error> {
