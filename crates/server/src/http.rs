@@ -43,7 +43,7 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
-use axum::middleware::from_fn;
+use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
 use windlass::Error;
 use windlass_store::Change;
@@ -97,7 +97,7 @@ pub(crate) fn front(app: &Arc<App>) -> Front {
         .layer(DefaultBodyLimit::max(app.settings.max_body_bytes))
         .with_state(Arc::clone(app));
     let routes = match observe::is_told(app) {
-        true => routes.layer(from_fn(observe::note_route)),
+        true => routes.layer(from_fn_with_state(Arc::clone(app), observe::observe)),
         false => routes,
     };
     Front::new(Arc::clone(app), routes)

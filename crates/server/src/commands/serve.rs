@@ -131,8 +131,7 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
     tokio::spawn(heed_changes(Arc::clone(&app)));
     let open = TaskTracker::new();
     let bound = listener.address()?;
-    let (headers, stop) = (app.settings.header_timeout, draining.clone());
-    let serving = tokio::spawn(listener.serve(http::front(&app), headers, stop, open.clone()));
+    let serving = tokio::spawn(listener.serve(http::front(&app), draining.clone(), open.clone()));
     announce(screen, bound, tls.is_some(), args.without_tls, first.as_ref());
     interrupts.next().await;
     tracing::info!("draining: no new calls, those that run may end");

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use base64::Engine as _;
@@ -74,7 +74,7 @@ fn key_of(request: &Request) -> Option<Cow<'_, str>> {
     None
 }
 
-/// Lets a page of another origin see an answer.
+/// Lets a page of another origin see an answer, which it may.
 pub(crate) fn share(response: &mut Response, page: HeaderValue) {
     let headers = response.headers_mut();
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, page);
@@ -96,18 +96,21 @@ const SHARED: [(header::HeaderName, &str); 4] = [
     (header::ACCESS_CONTROL_MAX_AGE, "600"),
 ];
 
-/// Whether a browser asks what it may ask.
+/// Whether a browser asks what a page may send.
 pub(crate) fn is_preflight<B>(request: &Request<B>) -> bool {
     request.method() == Method::OPTIONS
         && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }
 
 /// The page of another origin that a request is from, if it may be from there.
-/// Refuses requests for other names, which a page gets when it makes a name of
-/// its own point here, and requests of other pages.
-pub(crate) fn origin<B>(app: &App, request: &Request<B>) -> Result<Option<HeaderValue>, Problem> {
-    let headers = request.headers();
-    let host = host(request)?;
+/// A request for another name, which a page gets when it makes a name of its own
+/// point here, and a request of another page are refused.
+pub(crate) fn origin(
+    app: &App,
+    headers: &HeaderMap,
+    uri: &Uri,
+) -> Result<Option<HeaderValue>, Problem> {
+    let host = host(headers, uri)?;
     if !is_known(host, &app.settings.hosts) {
         let why = format!("this server does not answer for `{host}`");
         return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "unknown_host", why)
@@ -129,10 +132,10 @@ pub(crate) fn origin<B>(app: &App, request: &Request<B>) -> Result<Option<Header
 /// The name that a request is for. HTTP/2 has it in the address, HTTP/1.1 in a
 /// header; where it is in both, they must agree, or what one checks another
 /// does not see.
-fn host<B>(request: &Request<B>) -> Result<&str, Problem> {
-    let mut named = named(request.headers());
+fn host<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Result<&'a str, Problem> {
+    let mut named = named(headers);
     let header = named.next().unwrap_or_default();
-    let address = request.uri().authority().map(|authority| authority.as_str());
+    let address = uri.authority().map(|authority| authority.as_str());
     let differs = |other: &str| !header.is_empty() && !other.eq_ignore_ascii_case(header);
     if named.next().is_some() || address.is_some_and(differs) {
         return Err(Problem::bad("a request is for one name").at("Host", "there are two"));

@@ -99,7 +99,7 @@ pub(crate) enum Started {
     /// It runs in the background.
     Accepted(Accepted),
     /// It waits for a person.
-    Waits(ResultDoc),
+    Waits(Box<ResultDoc>),
 }
 
 /// What was cancelled.

@@ -21,15 +21,14 @@ use windlass::CallId;
 
 use super::app::App;
 use super::auth;
-use super::observe::{Seen, is_told};
 use super::problem::Problem;
 
 /// Answers that are smaller are not worth it.
 const COMPRESS_FROM: u64 = 1024;
-/// The header with a request's id.
-const REQUEST_ID: &str = "x-request-id";
 /// The longest id of a request that is taken over.
 const MAX_ID: usize = 128;
+/// The header with a request's id.
+pub(crate) const REQUEST_ID: &str = "x-request-id";
 /// What is asked to find out how the server does, above all when it has too
 /// much to do.
 const ALWAYS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
@@ -51,25 +50,19 @@ impl Front {
 
     /// Answers a request. Every answer has the id of its request, so that people
     /// can talk about it.
-    pub(crate) async fn answer<B>(&self, mut request: Request<B>) -> Response
+    pub(crate) async fn answer<B>(&self, request: Request<B>) -> Response
     where
         B: HttpBody<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
         self.app.metrics.requests.fetch_add(1, Ordering::Relaxed);
-        let is_plain = |id: &&HeaderValue| (1..=MAX_ID).contains(&id.len()) && id.to_str().is_ok();
-        let given = request.headers().get(REQUEST_ID).filter(is_plain).cloned();
-        let seen = is_told(&self.app).then(|| Seen::begin(&self.app, &mut request));
+        let given = given_id(&request);
         let mut response = self.admit(request).await;
-        let id = given.or_else(|| {
-            let id = CallId::at(Timestamp::now()).to_string();
-            HeaderValue::from_maybe_shared(Bytes::from(id)).ok()
-        });
-        if let Some(seen) = seen {
-            seen.end(&self.app, &mut response, id.as_ref());
-        }
         let headers = response.headers_mut();
-        if let Some(id) = id {
+        // Whoever tells about requests has named it already.
+        if !headers.contains_key(REQUEST_ID)
+            && let Some(id) = given.or_else(new_id)
+        {
             headers.insert(REQUEST_ID, id);
         }
         // Nobody on the way keeps an answer, and no browser guesses what it is.
@@ -91,17 +84,16 @@ impl Front {
             self.app.metrics.refused.fetch_add(1, Ordering::Relaxed);
             return too_many();
         }
-        let page = match auth::origin(&self.app, &request) {
+        let page = match auth::origin(&self.app, request.headers(), request.uri()) {
             Ok(page) => page,
             Err(problem) => return problem.into_response(),
         };
-        let mut response = match page.is_some() && auth::is_preflight(&request) {
+        let Some(page) = page else { return self.route(request).await };
+        let mut response = match auth::is_preflight(&request) {
             true => StatusCode::NO_CONTENT.into_response(),
             false => self.route(request).await,
         };
-        if let Some(page) = page {
-            auth::share(&mut response, page);
-        }
+        auth::share(&mut response, page);
         response
     }
 
@@ -115,6 +107,23 @@ impl Front {
             Err(never) => match never {},
         }
     }
+
+    /// How long a client may take to say what it wants.
+    pub(crate) fn header_timeout(&self) -> Duration {
+        self.app.settings.header_timeout
+    }
+}
+
+/// The id that a request brought, if it can be taken over.
+pub(crate) fn given_id<B>(request: &Request<B>) -> Option<HeaderValue> {
+    let is_plain = |id: &&HeaderValue| (1..=MAX_ID).contains(&id.len()) && id.to_str().is_ok();
+    request.headers().get(REQUEST_ID).filter(is_plain).cloned()
+}
+
+/// An id for a request that brought none.
+pub(crate) fn new_id() -> Option<HeaderValue> {
+    let id = CallId::at(Timestamp::now()).to_string();
+    HeaderValue::from_maybe_shared(Bytes::from(id)).ok()
 }
 
 /// A request that is being worked on. A stream that follows does not count.

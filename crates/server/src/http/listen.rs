@@ -88,13 +88,7 @@ impl Listener {
     }
 
     /// Serves until `stop`, then lets the requests that are under way end.
-    pub(crate) async fn serve(
-        self,
-        front: Front,
-        headers: Duration,
-        stop: CancellationToken,
-        open: TaskTracker,
-    ) {
+    pub(crate) async fn serve(self, front: Front, stop: CancellationToken, open: TaskTracker) {
         let Self { socket, tls } = self;
         let front = Arc::new(front);
         loop {
@@ -111,58 +105,47 @@ impl Listener {
                     continue;
                 }
             };
-            let door = Door { front: Arc::clone(&front), headers, stop: stop.clone() };
-            let tls = tls.clone();
-            open.spawn(async move { welcome(stream, tls, door).await });
+            let (front, tls, stop) = (Arc::clone(&front), tls.clone(), stop.clone());
+            open.spawn(async move { welcome(stream, tls, front, stop).await });
         }
     }
 }
 
-/// What every connection leads to.
-struct Door {
+async fn welcome(
+    stream: TcpStream,
+    tls: Option<TlsAcceptor>,
     front: Arc<Front>,
-    /// How long a client may take to say what it wants.
-    headers: Duration,
     stop: CancellationToken,
-}
-
-async fn welcome(stream: TcpStream, tls: Option<TlsAcceptor>, door: Door) {
+) {
     // Answers are small and wanted at once.
     let _ = stream.set_nodelay(true);
     match tls {
         None => {
-            let version = tokio::select! {
-                version = timeout(door.headers, spoken(&stream)) => version,
-                () = door.ends() => return,
-            };
-            if let Ok(Ok(version)) = version {
-                converse(stream, version, door).await;
+            if let Ok(Ok(version)) = timeout(front.header_timeout(), spoken(&stream)).await {
+                converse(stream, version, front, stop).await;
             }
         }
         // Kept apart: what TLS needs is more than all the rest.
-        Some(tls) => Box::pin(converse_safely(stream, tls, door)).await,
+        Some(tls) => Box::pin(converse_safely(stream, tls, front, stop)).await,
     }
 }
 
-async fn converse_safely(stream: TcpStream, tls: TlsAcceptor, door: Door) {
+async fn converse_safely(
+    stream: TcpStream,
+    tls: TlsAcceptor,
+    front: Arc<Front>,
+    stop: CancellationToken,
+) {
     match timeout(HANDSHAKE, tls.accept(stream)).await {
         Ok(Ok(stream)) => {
             let version = match stream.get_ref().1.alpn_protocol() {
                 Some(b"h2") => Version::Two,
                 _ => Version::One,
             };
-            converse(stream, version, door).await;
+            converse(stream, version, front, stop).await;
         }
         Ok(Err(error)) => tracing::debug!(%error, "a client did not agree on keys"),
         Err(_) => tracing::debug!("a client took too long to agree on keys"),
-    }
-}
-
-impl Door {
-    /// Ends shortly after the server is told to.
-    async fn ends(&self) {
-        self.stop.cancelled().await;
-        sleep(LINGER).await;
     }
 }
 
@@ -187,7 +170,7 @@ async fn spoken(stream: &TcpStream) -> io::Result<Version> {
     }
 }
 
-async fn converse<S>(stream: S, version: Version, door: Door)
+async fn converse<S>(stream: S, version: Version, front: Arc<Front>, stop: CancellationToken)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -199,13 +182,12 @@ where
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(door.headers)
+        .header_read_timeout(front.header_timeout())
         .max_buf_size(64 * 1024)
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(256)
         .keep_alive_interval(Duration::from_secs(30));
-    let front = Arc::clone(&door.front);
     let service = service_fn(move |request: Request<_>| {
         let front = Arc::clone(&front);
         async move { Ok::<_, Infallible>(front.answer(request).await) }
@@ -213,9 +195,13 @@ where
     let connection =
         builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
     let mut connection = std::pin::pin!(connection);
+    let ending = async {
+        stop.cancelled().await;
+        tokio::time::sleep(LINGER).await;
+    };
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = door.ends() => {
+        () = ending => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }

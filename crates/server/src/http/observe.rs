@@ -1,4 +1,5 @@
-//! What is told about every request: a line in the log, and a span.
+//! What is told about every request: an id for people to talk about it, a line
+//! in the log, and a span.
 //!
 //! Neither holds more of a request than its method, its route and how it was
 //! answered: paths, queries and headers may hold what is nobody's business.
@@ -6,13 +7,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::extract::{MatchedPath, Request};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::Response;
 use windlass::{TenantId, TraceContext};
 
 use super::app::App;
+use super::front::{REQUEST_ID, given_id, new_id};
 use crate::identity::Identity;
 use crate::telemetry::{self, RequestSpan};
 
@@ -32,50 +34,52 @@ impl From<&Identity> for Asker {
     }
 }
 
-/// The route that a request met, left on an answer for the same.
-#[derive(Clone)]
-struct Route(MatchedPath);
-
-/// Leaves the route of a request on its answer.
-pub(crate) async fn note_route(request: Request, next: Next) -> Response {
-    let matched = request.extensions().get::<MatchedPath>().cloned();
+/// Tells about a request.
+pub(crate) async fn observe(
+    State(app): State<Arc<App>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let id = given_id(&request).or_else(new_id);
+    let seen = Seen::begin(&app, &mut request);
     let mut response = next.run(request).await;
-    if let Some(matched) = matched {
-        response.extensions_mut().insert(Route(matched));
+    seen.end(&app, &mut response, id.as_ref());
+    if let Some(id) = id {
+        response.headers_mut().insert(REQUEST_ID, id);
     }
     response
 }
 
-/// Whether anybody wants to know; else a request costs nothing here.
+/// Whether anybody wants to know; else requests do not come by here.
 pub(crate) fn is_told(app: &App) -> bool {
     app.tracer.is_some() || tracing::enabled!(tracing::Level::DEBUG)
 }
 
 /// A request under way.
-pub(crate) struct Seen {
+struct Seen {
     began: Instant,
     method: Method,
+    route: Arc<str>,
     span: Option<RequestSpan>,
 }
 
 impl Seen {
-    pub(crate) fn begin<B>(app: &App, request: &mut Request<B>) -> Self {
+    fn begin(app: &App, request: &mut Request) -> Self {
+        let matched = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
         Self {
             began: Instant::now(),
             method: request.method().clone(),
+            route: matched.unwrap_or(NOWHERE).into(),
             span: app.tracer.as_ref().and_then(|tracer| tracer.begin(request.headers_mut())),
         }
     }
 
-    /// Tells about a request that was answered.
-    pub(crate) fn end(self, app: &App, response: &mut Response, id: Option<&HeaderValue>) {
+    fn end(self, app: &App, response: &mut Response, id: Option<&HeaderValue>) {
         let asker = response.extensions_mut().remove::<Asker>();
-        let matched = response.extensions_mut().remove::<Route>();
-        let route: Arc<str> = matched.as_ref().map_or(NOWHERE, |it| it.0.as_str()).into();
         let status = response.status().as_u16();
         tracing::debug!(
             method = %self.method,
-            route = &*route,
+            route = &*self.route,
             status,
             ms = self.began.elapsed().as_secs_f64() * 1000.0,
             request_id = id.and_then(|id| id.to_str().ok()),
@@ -85,7 +89,7 @@ impl Seen {
         );
         if let (Some(tracer), Some(span)) = (&app.tracer, self.span) {
             let tenant = asker.map(|asker| asker.tenant);
-            tracer.request(span.end(self.method, route, status, tenant));
+            tracer.request(span.end(self.method, self.route, status, tenant));
         }
     }
 }
