@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::net::TcpStream as TcpConnection;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -165,8 +166,8 @@ fn methods_that_a_route_does_not_have_are_named() {
 
 #[test]
 fn a_request_may_come_in_pieces_and_its_version_is_found_all_the_same() {
-    let server = Server::start();
-    // Both begin with the letter that HTTP/2 begins with, too.
+    let mut server = Server::start();
+    // Most begin with the letter that HTTP/2 begins with, too.
     for begin in ["PUT /healthz", "PROPFIND /healthz", "PRI_ /healthz", "GET /healthz"] {
         let mut stream = connect(server.address);
         stream.set_nodelay(true).unwrap();
@@ -184,6 +185,9 @@ fn a_request_may_come_in_pieces_and_its_version_is_found_all_the_same() {
     let (silent, mut half) = (connect(server.address), connect(server.address));
     half.write_all(b"PR").unwrap();
     assert_eq!(server.nobody().get("/healthz").status, 200);
+    let since = Instant::now();
+    server.terminate();
+    assert!(since.elapsed() < Duration::from_secs(10), "{:?}", since.elapsed());
     drop((silent, half));
 }
 
@@ -218,4 +222,24 @@ fn more_requests_than_may_be_open_are_refused_at_once() {
     // A stream that only follows does not count.
     let _readers: Vec<_> = (0..4).map(|_| client.follow("/v1/events", None)).collect();
     assert_eq!(client.get("/v1/stats").status, 200);
+}
+
+#[test]
+fn one_connection_too_many_waits_until_another_closes() {
+    let server = Server::with("server:\n  max_connections: 2\n", &[]);
+    let ask = |stream: &mut TcpConnection| {
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    };
+    let answered = |stream: &mut TcpConnection, patience: u64| {
+        stream.set_read_timeout(Some(Duration::from_millis(patience))).unwrap();
+        stream.read(&mut [0; 4096]).is_ok_and(|count| count > 0)
+    };
+    let [mut one, mut two, mut three] = [(); 3].map(|()| connect(server.address));
+    for stream in [&mut one, &mut two, &mut three] {
+        ask(stream);
+    }
+    assert!(answered(&mut one, 10_000) && answered(&mut two, 10_000));
+    assert!(!answered(&mut three, 300), "it was let in");
+    drop(two);
+    assert!(answered(&mut three, 10_000), "it was never let in");
 }
