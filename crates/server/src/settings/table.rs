@@ -167,6 +167,7 @@ pub(super) static ROWS: &[Row] = &[
         .flag("--tls-certificate"),
     row!("server.tls_key", server.tls_key, "The key of the certificate, in PEM form.").flag("--tls-key"),
     row!("server.max_body_bytes", server.http.max_body_bytes, "The largest request."),
+    row!("server.max_connections", server.http.max_connections, "Connections at once; one more waits until another closes."),
     row!("server.max_requests", server.http.max_requests, "Requests at once; one more is refused."),
     row!("server.header_timeout", server.http.header_timeout, "How long a client may take to say what it wants."),
     row!("server.drain", server.http.drain, "How long calls may go on when the server is told to end."),
