@@ -109,11 +109,11 @@ macro_rules! row {
 
 /// All settings, in the order in which they are explained.
 pub(super) static ROWS: &[Row] = &[
-    row!("tools_directory", tools_directory, "Where tool definitions are; folders in it are read, too.")
+    row!("tools_directory", tools_directory, "Where tool definitions are; folders in it are read, too. If nobody says, `tools` beside windlass.yaml.")
         .flag("--tools")
         .variable_too("WINDLASS_TOOLS")
         .paths(),
-    row!("database", database, "Where records and all else are kept.").flag("--database"),
+    row!("database", database, "Where records and all else are kept. If nobody says, `.windlass/windlass.db` beside windlass.yaml, or in the user's data.").flag("--database"),
     row!("auto_reload", auto_reload, "While serving: load definitions again when they change."),
     row!("reload_interval", reload_interval, "How often to look whether they did."),
     row!("watch_for_changes", watch_for_changes, "Also be told by the operating system at once."),

@@ -148,6 +148,8 @@ fn child(span: u64, part: u64) -> u64 {
 mod tests {
     use std::time::Duration;
 
+    use windlass::{CallId, Caller};
+
     use super::*;
 
     #[test]
@@ -155,6 +157,53 @@ mod tests {
         let ids: std::collections::HashSet<u64> =
             (0..64).flat_map(|span| (0..64).map(move |part| child(span, part))).collect();
         assert_eq!(ids.len(), 64 * 64);
+    }
+
+    /// A call that was tried three times.
+    fn tried() -> CallSpan {
+        let caller = Caller { conversation: Some("c".into()), ..Caller::default() };
+        CallSpan {
+            id: CallId::at(Timestamp::UNIX_EPOCH),
+            trace_id: 7,
+            parent: None,
+            tool: "t".into(),
+            caller: caller.into(),
+            status: "failed",
+            error: Some("timeout"),
+            attempts: 3,
+            began: Timestamp::UNIX_EPOCH,
+            queue_wait: Duration::from_nanos(10),
+            run_time: Duration::from_nanos(100),
+            failed: vec![
+                ("upstream_error", Duration::from_nanos(20), Duration::from_nanos(5)),
+                ("upstream_error", Duration::from_nanos(30), Duration::from_nanos(5)),
+            ],
+        }
+    }
+
+    #[test]
+    fn every_attempt_is_a_span_and_waits_are_between_them() {
+        let mut spans = Vec::new();
+        of_call(&tried(), &Engine::builder().build().unwrap(), &mut spans);
+        let told: Vec<(&str, &str, &str)> = (spans.iter())
+            .map(|span| {
+                let text = |key| span[key].as_str().unwrap_or_default();
+                (text("name"), text("startTimeUnixNano"), text("endTimeUnixNano"))
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("windlass.call", "0", "110"),
+                ("windlass.queue", "0", "10"),
+                ("windlass.run", "10", "30"),
+                ("windlass.run", "35", "65"),
+                ("windlass.run", "70", "110"),
+            ]
+        );
+        assert_eq!(spans[0].get("parentSpanId"), None, "it begins a trace");
+        assert!(spans[1..].iter().all(|span| span["parentSpanId"] == spans[0]["spanId"]));
+        assert_eq!(spans[4]["status"]["message"], "timeout");
     }
 
     #[test]
