@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 pub use batch::Batch;
+pub(crate) use batch::GrowingBatch;
 pub(crate) use builder::Bind;
 pub use builder::EngineBuilder;
 use finish::Finishing;

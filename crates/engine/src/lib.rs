@@ -48,6 +48,7 @@ mod sub_agent;
 mod text;
 mod tool;
 mod trace;
+mod turn;
 
 pub use approval::{
     ApprovalRule, ApprovalRules, Approvals, ArgumentRule, ArgumentTest, BehaviourTest, Decision,
@@ -87,6 +88,7 @@ pub use tool::{
     Source, Tool, ToolBuilder, ToolSpec, empty_object_schema,
 };
 pub use trace::TraceContext;
+pub use turn::{ModelCall, OpenTurn, Turn, TurnAnswer, TurnFormat};
 pub use windlass_macros::tool;
 
 /// What the code that `#[tool]` writes needs. Not for use by hand.

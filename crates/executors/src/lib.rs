@@ -21,3 +21,6 @@
 
 #[cfg(feature = "builtin")]
 pub mod builtin;
+
+#[cfg(feature = "outbound")]
+pub mod outbound;

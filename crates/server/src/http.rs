@@ -30,6 +30,7 @@ mod problem;
 mod providers;
 mod stream;
 mod tools;
+mod turns;
 mod view;
 
 use std::sync::Arc;
@@ -64,6 +65,7 @@ fn rows() -> Vec<Operation> {
         .chain(tagged("credentials", credentials::rows()))
         .chain(tagged("calls", calls::rows()))
         .chain(tagged("batches", batches::rows()))
+        .chain(tagged("turns", turns::rows()))
         .chain(tagged("approvals", approvals::rows()))
         .chain(tagged("operation", operate::rows()))
         .chain(tagged("events", events::rows()))

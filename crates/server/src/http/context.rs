@@ -99,6 +99,17 @@ impl Span {
 /// Longest texts that name things; records keep them.
 const MAX_NAME: usize = 512;
 
+/// Checks a text that names something, if it is there.
+pub(crate) fn check_name(path: &str, name: Option<&str>) -> Result<(), Problem> {
+    let why = match name {
+        Some("") => "must not be empty",
+        Some(name) if name.len() > MAX_NAME => "is too long",
+        Some(name) if name.contains('\0') => "must not hold NUL characters",
+        _ => return Ok(()),
+    };
+    Err(Problem::bad("a name is wrong").at(path, why))
+}
+
 impl CallBody {
     /// The call that is asked for. `at` is its place in the request.
     pub(crate) fn request(self, tenant: TenantId, at: &str) -> Result<CallRequest, Problem> {
@@ -153,14 +164,7 @@ impl CallBody {
             ("idempotency_key", &self.idempotency_key),
         ];
         for (name, value) in names {
-            let Some(value) = value else { continue };
-            let why = match value.len() {
-                0 => "must not be empty",
-                length if length > MAX_NAME => "is too long",
-                _ if value.contains('\0') => "must not hold NUL characters",
-                _ => continue,
-            };
-            return Err(Problem::bad("a name is wrong").at(format!("{at}/{name}"), why));
+            check_name(&format!("{at}/{name}"), value.as_deref())?;
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::Response;
 use jiff::Timestamp;
-use windlass::{CallId, TenantId, TraceContext};
+use windlass::{CallId, Context, TenantId, TraceContext};
 
 use super::app::App;
 use crate::identity::Identity;
@@ -105,5 +105,13 @@ impl App {
     pub(crate) fn trace(&self, headers: &HeaderMap) -> Option<TraceContext> {
         let trace = telemetry::from_headers(headers)?;
         Some(if self.tracer.is_some() { trace.reported() } else { trace })
+    }
+
+    /// A context with the place in a trace that a request names.
+    pub(crate) fn traced(&self, context: Context, headers: &HeaderMap) -> Context {
+        match self.trace(headers) {
+            Some(trace) => context.trace(trace),
+            None => context,
+        }
     }
 }

@@ -36,12 +36,12 @@ pub(super) struct Row {
 impl Row {
     /// Its key inside of its section.
     pub(super) fn key(&self) -> &'static str {
-        self.name.split_once('.').map_or(self.name, |(_, key)| key)
+        self.name.rsplit_once('.').map_or(self.name, |(_, key)| key)
     }
 
     /// Its section; none where it stands alone.
     pub(super) fn section(&self) -> Option<&'static str> {
-        self.name.split_once('.').map(|(section, _)| section)
+        self.name.rsplit_once('.').map(|(section, _)| section)
     }
 
     /// The variable of its own name.

@@ -63,14 +63,12 @@ fn of_call(call: &CallSpan, engine: &Engine, spans: &mut Vec<Value>) {
     let queue = (began, run_began);
     spans.push(span(child(own, 0), Some(own), "windlass.queue", queue, Vec::new(), None));
     let mut start = run_began;
-    let mut attempt = 1;
-    for (error, took, delay) in &call.failed {
+    for (attempt, (error, took, delay)) in (1..).zip(&call.failed) {
         let end = start + took.as_nanos();
         let about = vec![number("windlass.attempt", attempt), text("error.type", error)];
         let id = child(own, attempt);
         spans.push(span(id, Some(own), "windlass.run", (start, end), about, Some(error)));
         start = end + delay.as_nanos();
-        attempt += 1;
     }
     let mut about = vec![number("windlass.attempt", call.attempts.into())];
     about.extend(call.error.map(|error| text("error.type", error)));
