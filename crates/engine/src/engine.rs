@@ -197,8 +197,8 @@ impl Engine {
             held: Held::default(),
             veil: OnceLock::new(),
         };
-        if self.is_decided(request, &call) {
-            Box::pin(self.get_leave(request, open, &call, &until)).await?;
+        if let Some(decision) = self.decision(request, &call) {
+            Box::pin(self.get_leave(decision, request, open, &call, &until)).await?;
         }
         if let Some(source) = source {
             Box::pin(credential::add_secrets(source, &mut call, request, &until)).await?;
@@ -278,13 +278,6 @@ impl Engine {
             parts.cache.put(&call, &output);
         }
         Ok(output)
-    }
-
-    /// Whether anybody has a say in whether a call may run.
-    fn is_decided(&self, request: &CallRequest, call: &Call) -> bool {
-        self.0.approvals.is_some()
-            || call.tool.spec().approval.is_some()
-            || request.approved().is_some()
     }
 
     /// Who is asked for the credentials of a tool, if anybody is.

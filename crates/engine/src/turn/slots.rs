@@ -260,11 +260,8 @@ impl Scan {
                     self.began = Some(true);
                     self.depth = 1;
                 }
-                _ if self.began.is_none() => {
-                    if !c.is_ascii_whitespace() {
-                        self.began = Some(false);
-                    }
-                }
+                c if self.began.is_none() && c.is_ascii_whitespace() => {}
+                _ if self.began.is_none() => self.began = Some(false),
                 _ if self.is_escaped => self.is_escaped = false,
                 b'\\' if self.in_string => self.is_escaped = true,
                 b'"' => self.in_string = !self.in_string,

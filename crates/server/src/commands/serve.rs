@@ -100,7 +100,7 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
     let (tracer, exporter) = telemetry::start(&settings.telemetry, &metrics.traces).unzip();
     let credentials = Arc::new(wiring::credentials(&settings, &documents)?);
     let (source, asked) = VaultSource::new(Arc::clone(&credentials));
-    let desk = Desk::new(Arc::clone(&documents));
+    let desk = Desk::new(Arc::clone(&documents), settings.server.http.approvals_expire);
     let builder = Engine::builder().credentials(source).approvals(SharedDesk(Arc::clone(&desk)));
     let engine = wiring::serving(builder, &settings, screen, &metrics, tracer.clone()).await?;
     let _ = asked.set(engine.clone());
@@ -131,8 +131,7 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
     tokio::spawn(heed_changes(Arc::clone(&app)));
     let open = TaskTracker::new();
     let bound = listener.address()?;
-    let (headers, stop) = (app.settings.header_timeout, draining.clone());
-    let serving = tokio::spawn(listener.serve(http::router(&app), headers, stop, open.clone()));
+    let serving = tokio::spawn(listener.serve(http::front(&app), draining.clone(), open.clone()));
     announce(screen, bound, tls.is_some(), args.without_tls, first.as_ref());
     interrupts.next().await;
     tracing::info!("draining: no new calls, those that run may end");

@@ -53,6 +53,8 @@ pub(crate) struct HttpSettings {
     pub(crate) header_timeout: Duration,
     /// How long the calls that run may go on when the server is to end.
     pub(crate) drain: Duration,
+    /// How long a call waits for a person.
+    pub(crate) approvals_expire: Duration,
 }
 
 impl Default for HttpSettings {
@@ -64,6 +66,7 @@ impl Default for HttpSettings {
             max_requests: 4096,
             header_timeout: Duration::from_secs(30),
             drain: Duration::from_secs(30),
+            approvals_expire: Duration::from_secs(24 * 3600),
         }
     }
 }

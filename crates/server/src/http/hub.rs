@@ -32,6 +32,8 @@ const SEEN: Duration = Duration::from_secs(120);
 const BEHIND: usize = 64;
 /// Events in one write or one read.
 const PAGE: usize = 256;
+/// How long it may take until events are kept.
+const AT_ONCE: Duration = Duration::from_secs(5);
 /// How long the recorder waits before it tries again to write.
 const AGAIN: Duration = Duration::from_millis(200);
 
@@ -79,6 +81,8 @@ pub(crate) struct Hub {
     interested: Notify,
     /// The position up to which readers have been told.
     told: watch::Sender<u64>,
+    /// Whether the engine's events are being kept.
+    records: watch::Sender<bool>,
 }
 
 impl Hub {
@@ -89,6 +93,7 @@ impl Hub {
             interests: Mutex::default(),
             interested: Notify::new(),
             told: watch::Sender::new(0),
+            records: watch::Sender::new(false),
         })
     }
 
@@ -141,6 +146,12 @@ impl Hub {
             channel.subscribe()
         };
         self.see(&topic.tenant).await?;
+        // Whoever hears that it listens may call at once, and wants to see that.
+        let mut records = self.records.subscribe();
+        let begun = tokio::time::timeout(AT_ONCE, records.wait_for(|records| *records)).await;
+        if begun.is_err() {
+            tracing::warn!("events are not kept yet, although somebody listens");
+        }
         Ok(receiver)
     }
 
@@ -218,7 +229,10 @@ impl Hub {
                 }
             }
             let mut recorder = Recorder { hub: self, batches: HashMap::new() };
-            recorder.run(engine.events(), stop).await;
+            let events = engine.events();
+            self.records.send_replace(true);
+            recorder.run(events, stop).await;
+            self.records.send_replace(false);
         }
     }
 
@@ -328,10 +342,9 @@ impl Recorder<'_> {
             EventBody::QueueDrained { caller, .. } => Some(caller),
             body => body.call().map(|call| &call.caller),
         };
-        match caller {
-            Some(caller) if tenants.contains(&caller.tenant) => {
-                vec![new(&caller.tenant, caller.conversation.as_ref())]
-            }
+        let conversation = caller.and_then(|caller| caller.conversation.as_ref());
+        match event.body.tenant() {
+            Some(tenant) if tenants.contains(tenant) => vec![new(tenant, conversation)],
             Some(_) => Vec::new(),
             None => tenants.iter().map(|tenant| new(tenant, None)).collect(),
         }

@@ -11,15 +11,13 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::Response;
-use jiff::Timestamp;
-use windlass::{CallId, Context, TenantId, TraceContext};
+use windlass::{Context, TenantId, TraceContext};
 
 use super::app::App;
+use super::front::{REQUEST_ID, given_id, new_id};
 use crate::identity::Identity;
 use crate::telemetry::{self, RequestSpan};
 
-/// The header with a request's id.
-const REQUEST_ID: &str = "x-request-id";
 /// What a request to nowhere is called.
 const NOWHERE: &str = "(no route)";
 
@@ -42,21 +40,17 @@ pub(crate) async fn observe(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let given = request.headers().get(REQUEST_ID).filter(|id| id.len() <= 128).cloned();
-    let seen = is_told(&app).then(|| Seen::begin(&app, &mut request));
+    let id = given_id(&request).or_else(new_id);
+    let seen = Seen::begin(&app, &mut request);
     let mut response = next.run(request).await;
-    let id =
-        given.or_else(|| HeaderValue::from_str(&CallId::at(Timestamp::now()).to_string()).ok());
-    if let Some(seen) = seen {
-        seen.end(&app, &mut response, id.as_ref());
-    }
+    seen.end(&app, &mut response, id.as_ref());
     if let Some(id) = id {
         response.headers_mut().insert(REQUEST_ID, id);
     }
     response
 }
 
-/// Whether anybody wants to know; else a request costs nothing here.
+/// Whether anybody wants to know; else requests do not come by here.
 pub(crate) fn is_told(app: &App) -> bool {
     app.tracer.is_some() || tracing::enabled!(tracing::Level::DEBUG)
 }

@@ -382,6 +382,7 @@ mod tests {
         assert_eq!(format!("{:?}", raw.records), format!("{:?}", defaults.records));
         assert_eq!(raw.server.listen, defaults.server.listen);
         assert_eq!(raw.server.http.drain, defaults.server.http.drain);
+        assert_eq!(raw.server.http.approvals_expire, defaults.server.http.approvals_expire);
         assert_eq!(raw.server.http.header_timeout, defaults.server.http.header_timeout);
         assert_eq!(raw.server.http.max_requests, defaults.server.http.max_requests);
         assert_eq!(raw.server.http.max_body_bytes, defaults.server.http.max_body_bytes);

@@ -170,6 +170,7 @@ pub(super) static ROWS: &[Row] = &[
     row!("server.max_requests", server.http.max_requests, "Requests at once; one more is refused."),
     row!("server.header_timeout", server.http.header_timeout, "How long a client may take to say what it wants."),
     row!("server.drain", server.http.drain, "How long calls may go on when the server is told to end."),
+    row!("server.approvals_expire", server.http.approvals_expire, "How long a call waits for a person before it is refused."),
     row!("records.keep", records.keep, "How many records are kept; beyond it the oldest go."),
     row!("records.keep_keys", records.keep_keys, "How long an idempotency key keeps calls one."),
     row!("records.keep_outputs_bytes", records.keep_outputs_bytes, "The size of all results that are kept whole; the oldest go first."),

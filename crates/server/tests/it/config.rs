@@ -69,9 +69,9 @@ fn variables_are_checked_like_the_file() {
         crate::project::Ran::from(output)
     };
     run("WINDLASS_QUEUE_SIZE", "many")
-        .fails(2, &["`WINDLASS_QUEUE_SIZE` is a whole number from 0, found `many`"]);
+        .fails(2, &["WINDLASS_QUEUE_SIZE is a whole number from 0, found `many`"]);
     run("WINDLASS_SERVER_LISTEN", "here").fails(2, &["an address with a port"]);
-    run("WINDLASS_LOG", "loud").fails(2, &["`WINDLASS_LOG` is error, warn"]);
+    run("WINDLASS_LOG", "loud").fails(2, &["WINDLASS_LOG is error, warn"]);
     run("WINDLASS_BUCKET_LIMITS", "http").fails(2, &["http=5,ai=2"]);
     let fine = run("WINDLASS_BUCKET_LIMITS", "http=5,ai=2");
     assert!(fine.out.contains("ai: 2, http: 5"), "{fine:?}");

@@ -8,6 +8,7 @@ mod catalogue;
 mod checking;
 mod config;
 mod doctor;
+mod http;
 mod looking_back;
 mod operating;
 mod postgres;
