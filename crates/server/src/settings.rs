@@ -8,6 +8,7 @@
 mod database;
 mod engine;
 mod file;
+mod outbound;
 mod server;
 
 use std::env;
@@ -19,6 +20,7 @@ use crate::cli::Global;
 use crate::exit::Failure;
 pub(crate) use database::Database;
 use file::File;
+pub(crate) use outbound::OutboundSettings;
 pub(crate) use server::ServerSettings;
 
 /// The name of the settings file; it marks the root of a project.
@@ -43,6 +45,8 @@ pub(crate) struct Settings {
     pub(crate) engine: windlass::Settings,
     /// How a server listens.
     pub(crate) server: ServerSettings,
+    /// What tools may reach outside of the program.
+    pub(crate) outbound: OutboundSettings,
 }
 
 /// A folder of definitions.
@@ -72,6 +76,7 @@ impl Settings {
             }),
             engine: file.engine,
             server: ServerSettings::resolve(file.server, base)?,
+            outbound: OutboundSettings::default(),
             file: path,
         })
     }
