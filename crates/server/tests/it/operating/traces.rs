@@ -194,3 +194,30 @@ fn what_cannot_be_sent_is_counted_and_calls_go_on() {
     let log = server.log();
     assert!(log.contains("traces cannot be sent") && !log.contains("hunter2"), "{log}");
 }
+
+#[test]
+fn a_trace_is_passed_on_to_what_a_call_asks_of_others() {
+    let (collector, upstream) = (Collector::start("200 OK"), Collector::start("200 OK"));
+    let allow = "outbound: {allow: [127.0.0.1]}\n";
+    let body = json!({
+        "tool": "http_request",
+        "arguments": {"url": format!("http://{}/", upstream.address)},
+    })
+    .to_string();
+    let parent = format!("traceparent: 00-{TRACE}-{PARENT}-01");
+    // Where nobody hears of our spans, the caller's is the parent.
+    let server = Server::start(allow, &[]);
+    let answer = server.call(&[&parent, "tracestate: vendor=1"], &body);
+    assert_eq!(answer.json()["is_success"], true, "{answer:?}");
+    let head = upstream.got()[0].head.clone();
+    assert!(head.contains(&format!("{parent}\r\n")), "{head}");
+    assert!(head.contains("tracestate: vendor=1\r\n"), "{head}");
+    let mut server = Server::start(&(collector.settings() + allow), &[]);
+    assert_eq!(server.call(&[&parent], &body).json()["is_success"], true);
+    let head = upstream.got()[1].head.clone();
+    server.signal("-TERM");
+    server.ended();
+    let spans = collector.spans();
+    let own = named(&spans, "windlass.call")[0]["spanId"].as_str().unwrap();
+    assert!(head.contains(&format!("traceparent: 00-{TRACE}-{own}-01\r\n")), "{head}");
+}
