@@ -310,15 +310,15 @@ async fn cancel(
     if app.engine.cancel_call(&who.tenant, id) {
         return Ok(view::ok(&Cancelled { cancelled: 1 }));
     }
+    if app.engine.records().get(&who.tenant, id).await?.is_some() {
+        return Ok(view::ok(&Cancelled { cancelled: 0 }));
+    }
     if app.documents.get(PENDING, &who.tenant, &name.0).await?.is_some() {
         app.tell_others(&who.tenant, id.to_string()).await?;
         return Ok(view::ok(&Cancelled { cancelled: 1 }));
     }
     if app.withdraw(&who, &who.tenant, id).await? {
         return Ok(view::ok(&Cancelled { cancelled: 1 }));
-    }
-    if app.engine.records().get(&who.tenant, id).await?.is_some() {
-        return Ok(view::ok(&Cancelled { cancelled: 0 }));
     }
     // Another server may run it; its record shows that it did.
     if app.documents.is_shared() {

@@ -110,7 +110,10 @@ async fn list(
 #[serde(deny_unknown_fields)]
 struct KeyBody {
     /// What it is for.
-    #[schemars(length(min = 1, max = 200))]
+    #[schemars(
+        length(min = 1, max = 200),
+        regex(pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")
+    )]
     name: String,
     /// What its bearer may do.
     role: RoleName,
@@ -185,7 +188,9 @@ async fn create(
     let expires_at = expires_in.and_then(|span| Timestamp::now().checked_add(span).ok());
     let request = KeyRequest { name: body.name, role: body.role.into(), expires_at };
     let new = app.keys.create(&tenant, request).await.map_err(|error| match error.kind() {
-        ErrorKind::InvalidArguments => Problem::bad(error.message().to_owned()),
+        ErrorKind::InvalidArguments => {
+            Problem::bad("a name is wrong").at("/name", error.message().to_owned())
+        }
         _ => error.into(),
     })?;
     Ok(view::with_status(StatusCode::CREATED, &shown(&new)))
