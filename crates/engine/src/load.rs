@@ -17,7 +17,8 @@ pub use watch::{FolderWatch, WatchOptions};
 use crate::call::Call;
 use crate::content::Output;
 use crate::definition::{
-    Definition, Limits, LoadError, LoadedFile, ProviderSpec, list_files, load_folder, parse_all,
+    Definition, Limits, LoadError, LoadedFile, Parsed, ProviderSpec, list_files, load_folder,
+    parse_all,
 };
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
@@ -64,6 +65,17 @@ impl Engine {
     /// that it had from this source before.
     pub fn load_text_for(&self, tenant: &TenantId, source: &str, text: &str) -> LoadReport {
         self.load_text_of(Some(tenant), source, text)
+    }
+
+    /// Makes these the tools and providers of a source, for a tenant or for
+    /// everybody, in place of those that it had before.
+    pub fn load_parsed(
+        &self,
+        owner: Option<&TenantId>,
+        source: &str,
+        parsed: Parsed,
+    ) -> LoadReport {
+        self.install(owner, vec![LoadedFile { path: source.into(), outcome: Ok(parsed) }], &[]).0
     }
 
     /// Takes away what a tenant has from this source.

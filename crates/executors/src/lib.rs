@@ -7,6 +7,7 @@
 //! | module | feature | runs |
 //! |---|---|---|
 //! | [`builtin`] | `builtin` | what Windlass ships: arithmetic, dates, text, arrays, objects |
+//! | [`rest`] | `rest` | APIs over HTTP, from OpenAPI and Swagger documents or by hand |
 //!
 //! ```
 //! # #[cfg(feature = "builtin")] {
@@ -21,3 +22,5 @@
 
 #[cfg(feature = "builtin")]
 pub mod builtin;
+#[cfg(feature = "rest")]
+pub mod rest;

@@ -42,6 +42,8 @@ mod tree;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use serde_json::Value;
+
 pub use export::{Format, declare, export};
 pub use folder::{Folder, LoadedFile, list_files, load_folder, load_folder_with, read_file};
 pub use lint::{Lint, lint};
@@ -49,7 +51,8 @@ pub use provider::{CredentialField, CredentialKind, ProviderSpec};
 
 use self::located::{At, Data, Node};
 use self::reader::Report;
-use crate::tool::{Preset, ToolSpec};
+use crate::error::Error;
+use crate::tool::{Preset, Schema, ToolSpec};
 
 /// A tool as a file defines it, and where.
 #[derive(Clone)]
@@ -88,6 +91,24 @@ impl fmt::Debug for Definition {
             .field("column", &self.column)
             .finish_non_exhaustive()
     }
+}
+
+impl From<ToolSpec> for Definition {
+    /// A tool that no file defines, such as an imported one.
+    fn from(spec: ToolSpec) -> Self {
+        let At { line, column } = At::START;
+        Self { spec, presets: Vec::new(), line, column, places: BTreeMap::new(), notes: Vec::new() }
+    }
+}
+
+/// Says why the engine would not take a schema for the arguments of a tool.
+pub fn check_schema(schema: &Value) -> Result<(), Error> {
+    Schema::compile(schema).map(drop)
+}
+
+/// Whether a value fits a schema; it does not fit one that is not valid.
+pub fn accepts(schema: &Value, value: &Value) -> bool {
+    Schema::compile(schema).is_ok_and(|schema| schema.accepts(value))
 }
 
 /// Everything that one file defines.

@@ -1,0 +1,3 @@
+//! API documents become tools, and tools become requests.
+
+mod corpus;
