@@ -22,5 +22,8 @@
 
 #[cfg(feature = "builtin")]
 pub mod builtin;
+
+#[cfg(feature = "outbound")]
+pub mod outbound;
 #[cfg(feature = "rest")]
 pub mod rest;

@@ -11,12 +11,18 @@
 //! What a tool's request looks like is plain data in its `entry`: nothing is
 //! read from a document when a call is made.
 
+mod auth;
 mod document;
+mod entry;
+mod executor;
 mod import;
 mod media;
 mod plan;
 mod request;
+mod response;
 mod schema;
 
+pub use auth::{AskConsent, Consent};
 pub use document::{Limits, ReadFile};
+pub use executor::Rest;
 pub use import::{Import, ImportOptions, ImportedTool, Origin, Selector, Unsupported, import};

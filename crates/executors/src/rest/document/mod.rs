@@ -23,6 +23,7 @@ mod swagger;
 mod text;
 
 pub(crate) use api::{Api, Body, Encoding, Operation, Param, Scheme, SchemeKind};
+pub(crate) use parameter::names_in;
 pub(crate) use reference::{At, Files};
 use serde_json::Value;
 use windlass::{Error, ErrorKind};

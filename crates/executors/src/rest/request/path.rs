@@ -36,8 +36,20 @@ impl Base {
         Ok(Self { url, path })
     }
 
-    pub(crate) fn url(&self) -> &Url {
-        &self.url
+    /// The address of what somebody wrote: a path below this one, or the whole
+    /// address of one.
+    pub(crate) fn join(&self, text: &str) -> Result<Url, Error> {
+        let outside = || refused("the `url` is not below the address of this tool".to_owned());
+        if is_dots(text.split(['?', '#']).next().unwrap_or_default()) || text.contains('\\') {
+            return Err(outside());
+        }
+        let mut base = self.url.clone();
+        base.set_path(&format!("{}/", self.path));
+        let relative = if text.contains("://") { text } else { text.trim_start_matches('/') };
+        let url = base.join(relative).map_err(|_| outside())?;
+        let below = url.path().strip_prefix(&self.path).is_some_and(|rest| rest.starts_with('/'));
+        let plain = url.username().is_empty() && url.password().is_none();
+        if url.origin() == self.url.origin() && below && plain { Ok(url) } else { Err(outside()) }
     }
 
     /// The address of a path below this one.
