@@ -60,22 +60,33 @@ impl Rest {
         if let (Err(why), true) = (&base, plan.base_url.contains("://")) {
             return Err(refused(why.clone()));
         }
-        let unsaid = unsaid(spec);
-        Ok(Arc::new(Tool { rest: self.clone(), plan, open, method, base, unsaid }))
+        let assumed = Assumed::of(spec);
+        Ok(Arc::new(Tool { rest: self.clone(), plan, open, method, base, assumed }))
     }
 }
 
-/// Arguments that need not be sent: what the API assumes anyway.
-fn unsaid(spec: &ToolSpec) -> Vec<(String, Value)> {
-    let required = spec.input.get("required").and_then(Value::as_array);
-    let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
-    let properties = spec.input.get("properties").and_then(Value::as_object);
-    properties
-        .into_iter()
-        .flatten()
-        .filter(|(name, _)| !is_required(name))
-        .filter_map(|(name, schema)| Some((name.clone(), schema.get("default")?.clone())))
-        .collect()
+/// Arguments that need not be sent: the API assumes them anyway, and some
+/// exclude each other.
+pub(super) struct Assumed(Vec<(String, Value)>);
+
+impl Assumed {
+    pub(super) fn of(spec: &ToolSpec) -> Self {
+        let required = spec.input.get("required").and_then(Value::as_array);
+        let is_required =
+            |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
+        let properties = spec.input.get("properties").and_then(Value::as_object);
+        let defaults = properties
+            .into_iter()
+            .flatten()
+            .filter(|(name, _)| !is_required(name))
+            .filter_map(|(name, schema)| Some((name.clone(), schema.get("default")?.clone())));
+        Self(defaults.collect())
+    }
+
+    /// Whether an argument says nothing new.
+    pub(super) fn is(&self, name: &str, value: &Value) -> bool {
+        self.0.iter().any(|(own, default)| own == name && default == value)
+    }
 }
 
 struct Tool {
@@ -85,7 +96,7 @@ struct Tool {
     open: bool,
     method: Method,
     base: Result<Base, String>,
-    unsaid: Vec<(String, Value)>,
+    assumed: Assumed,
 }
 
 impl Executor for Tool {
@@ -130,9 +141,7 @@ impl Tool {
 
     /// An argument that has something to say.
     fn argument<'c>(&self, call: &'c Call, name: &str) -> Option<&'c Value> {
-        let value = call.argument(name)?;
-        let assumed = self.unsaid.iter().any(|(own, default)| own == name && default == value);
-        (!assumed).then_some(value)
+        call.argument(name).filter(|value| !self.assumed.is(name, value))
     }
 
     /// The request that the arguments `url`, `method` and `body` say (S1.7).

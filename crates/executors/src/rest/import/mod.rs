@@ -10,9 +10,10 @@ mod names;
 mod select;
 mod tool;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use url::Url;
 use windlass::definition::ProviderSpec;
 use windlass::{Approval, Error, ErrorKind, ToolSpec};
@@ -129,6 +130,8 @@ struct Importer<'i, 'd> {
     options: &'i ImportOptions,
     requests: Shaper<'d>,
     responses: Shaper<'d>,
+    /// Schemas of answers: many operations share one.
+    outputs: HashMap<*const Value, Option<Value>>,
     /// Where the document is.
     url: Option<Url>,
     /// The fields of the credential form, by scheme.
@@ -155,6 +158,7 @@ impl<'i, 'd> Importer<'i, 'd> {
             options,
             requests: Shaper::new(document.files(), Direction::Request),
             responses: Shaper::new(document.files(), Direction::Response),
+            outputs: HashMap::new(),
             url: origin.url.and_then(|url| Url::parse(url).ok()),
             forms: credential::Forms::of(api),
             notes: api.notes.clone(),

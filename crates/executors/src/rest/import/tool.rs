@@ -92,10 +92,16 @@ impl<'d> Importer<'_, 'd> {
 
     fn output(&mut self, operation: &Operation<'d>) -> Option<Value> {
         let schema = operation.answer.as_ref()?.schema?;
+        let id = self.responses.followed(schema);
+        if let Some(known) = self.outputs.get(&id) {
+            return known.clone();
+        }
         let (shaped, _) = self.responses.shape_whole(schema);
         let output = self.responses.emit(&shaped, OUTPUT).schema;
         let says = output.as_object().is_some_and(|map| map.keys().any(|key| key != "description"));
-        (says && check_schema(&output).is_ok()).then_some(output)
+        let output = (says && check_schema(&output).is_ok()).then_some(output);
+        self.outputs.insert(id, output.clone());
+        output
     }
 
     fn description(&self, operation: &Operation<'_>) -> String {

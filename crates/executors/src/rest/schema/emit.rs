@@ -76,7 +76,7 @@ impl Shaper<'_> {
         let mut notes: Vec<String> = Vec::new();
         while let Some(number) = found.pop() {
             if seen.insert(number) && seen.len() < 500 {
-                found.extend(numbers_in(self.target(number)));
+                found.extend(numbers_in(&self.target(number)));
                 for note in &self.targets[number].notes {
                     if !notes.contains(note) {
                         notes.push(note.clone());
@@ -98,7 +98,7 @@ impl Shaper<'_> {
         while let Some((number, name)) = write.names.order.get(next).cloned() {
             next += 1;
             let depth = uses.get(&number).map_or(0, |used| used.depth);
-            let target = write.shaper.target(number).clone();
+            let target = write.shaper.target(number);
             defs.insert(name, write.copy(&target, depth, 2)?);
         }
         if let (Value::Object(map), false) = (&mut schema, defs.is_empty()) {
@@ -125,7 +125,7 @@ impl Shaper<'_> {
         references(root, 0, cut.depth, &mut found, &mut values);
         note(std::mem::take(&mut found), &mut queue);
         while let Some((number, depth)) = queue.pop_front() {
-            references(self.target(number), depth, cut.depth, &mut found, &mut values);
+            references(&self.target(number), depth, cut.depth, &mut found, &mut values);
             note(std::mem::take(&mut found), &mut queue);
             if values > most {
                 return None;
@@ -262,11 +262,10 @@ impl Write<'_, '_> {
     ) -> Option<Value> {
         let used = self.uses.get(&number)?;
         let target = self.shaper.target(number);
-        let small = numbers_in(target).is_empty() && size(target) <= SMALL;
+        let small = self.shaper.targets[number].small;
         let depth = used.depth;
         let description = map.get("description").and_then(Value::as_str);
         let mut written = if small || used.times == 1 && nesting < MAX_INLINE_NESTING {
-            let target = target.clone();
             self.copy(&target, depth, nesting)?
         } else {
             let wanted = self.shaper.targets[number].name.clone();
@@ -327,6 +326,11 @@ fn references(
             _ => {}
         }
     }
+}
+
+/// Whether a schema is written wherever it is used.
+pub(super) fn is_small(shaped: &Value) -> bool {
+    size(shaped) <= SMALL && numbers_in(shaped).is_empty()
 }
 
 fn numbers_in(value: &Value) -> Vec<usize> {

@@ -16,6 +16,7 @@ mod keywords;
 mod merge;
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use windlass::definition::check_schema;
@@ -57,7 +58,9 @@ pub(crate) struct Shaper<'d> {
 struct Target<'d> {
     at: At<'d>,
     name: String,
-    shaped: Option<Value>,
+    shaped: Option<Arc<Value>>,
+    /// It is written wherever it is used.
+    small: bool,
     notes: Vec<String>,
 }
 
@@ -88,6 +91,11 @@ impl<'d> Shaper<'d> {
         (shaped, std::mem::take(&mut self.notes))
     }
 
+    /// Tells what a schema leads to from every other one.
+    pub(crate) fn followed(&self, at: At<'d>) -> *const Value {
+        self.files.follow(at).unwrap_or(at).id()
+    }
+
     /// Whether a property of a request is none, because only the API sets it.
     pub(crate) fn left_out(&self, at: At<'d>) -> bool {
         let word = match self.direction {
@@ -99,16 +107,19 @@ impl<'d> Shaper<'d> {
     }
 
     /// What a reference by number leads to.
-    fn target(&mut self, number: usize) -> &Value {
-        if self.targets[number].shaped.is_none() {
-            let before = std::mem::take(&mut self.notes);
-            let at = self.targets[number].at;
-            self.depth = 0;
-            let shaped = self.any(at);
-            self.targets[number].notes = std::mem::replace(&mut self.notes, before);
-            self.targets[number].shaped = Some(shaped);
+    fn target(&mut self, number: usize) -> Arc<Value> {
+        if let Some(shaped) = &self.targets[number].shaped {
+            return Arc::clone(shaped);
         }
-        self.targets[number].shaped.as_ref().unwrap_or(&Value::Null)
+        let before = std::mem::take(&mut self.notes);
+        let at = self.targets[number].at;
+        self.depth = 0;
+        let shaped = Arc::new(self.any(at));
+        let target = &mut self.targets[number];
+        target.notes = std::mem::replace(&mut self.notes, before);
+        target.small = emit::is_small(&shaped);
+        target.shaped = Some(Arc::clone(&shaped));
+        shaped
     }
 
     fn any(&mut self, at: At<'d>) -> Value {
@@ -140,7 +151,13 @@ impl<'d> Shaper<'d> {
                 let number = self.targets.len();
                 self.numbers.insert(target.id(), number);
                 let name = name_of(reference);
-                self.targets.push(Target { at: target, name, shaped: None, notes: Vec::new() });
+                self.targets.push(Target {
+                    at: target,
+                    name,
+                    shaped: None,
+                    small: false,
+                    notes: Vec::new(),
+                });
                 number
             }
         };

@@ -3,20 +3,23 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use windlass_executors::rest::{Import, ImportOptions, Origin, import};
+use windlass_executors::rest::{Import, ImportOptions, Origin, import, preview};
 
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora/openapi")
-}
+use super::generate::{Amount, arguments};
+use super::judge::Judge;
 
-pub(crate) fn documents() -> Vec<PathBuf> {
+/// Operations that cannot be told from the document alone, with the reason.
+const EXCUSED: &[(&str, &str)] = &[];
+
+fn documents() -> Vec<PathBuf> {
     fn walk(dir: &Path, found: &mut Vec<PathBuf>) {
         let entries = fs::read_dir(dir).unwrap_or_else(|error| {
             panic!("the documents of real services are missing: {}: {error}", dir.display())
         });
-        for entry in entries {
-            let path = entry.unwrap().path();
+        for path in entries.map(|entry| entry.unwrap().path()) {
             if path.is_dir() {
                 walk(&path, found);
             } else if path.extension().is_some_and(|e| e == "json" || e == "yaml" || e == "yml") {
@@ -25,55 +28,109 @@ pub(crate) fn documents() -> Vec<PathBuf> {
         }
     }
     let mut found = Vec::new();
-    walk(&folder(), &mut found);
-    found.sort();
+    walk(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora/openapi"),
+        &mut found,
+    );
+    // The large ones first, so that all threads end together.
+    found.sort_by_key(|path| std::cmp::Reverse(fs::metadata(path).map_or(0, |about| about.len())));
     found
 }
 
-pub(crate) fn read(path: &Path) -> Option<Import> {
-    let text = fs::read_to_string(path).unwrap();
+fn read(path: &Path, text: &str) -> Import {
     let beside = path.parent().unwrap();
     let read = |name: &str| fs::read_to_string(beside.join(name)).map_err(|e| e.to_string());
-    if !text.contains("openapi") && !text.contains("swagger") {
-        return None;
+    let options = ImportOptions {
+        base_url: Some("https://judged.example/base".into()),
+        ..ImportOptions::default()
+    };
+    let origin = Origin { url: None, read: &read };
+    import("api", text, &options, origin).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+#[derive(Default)]
+struct Tally {
+    documents: usize,
+    tools: usize,
+    requests: usize,
+    unsupported: Vec<String>,
+    faults: Vec<String>,
+}
+
+impl Tally {
+    fn add(&mut self, path: &Path) {
+        let text = fs::read_to_string(path).unwrap();
+        // Parts of other documents, and notes beside them.
+        if !["openapi", "swagger"].iter().any(|word| {
+            text.contains(&format!("{word}: ")) || text.contains(&format!("\"{word}\":"))
+        }) {
+            return;
+        }
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let import = read(path, &text);
+        let judge = Judge::new(path, &text);
+        self.documents += 1;
+        self.tools += import.tools.len();
+        self.unsupported.extend(
+            import
+                .unsupported
+                .iter()
+                .map(|one| format!("{name}: {}: {}", one.operation, one.reason)),
+        );
+        for tool in &import.tools {
+            for amount in [Amount::Least, Amount::Most] {
+                let given = arguments(&tool.spec.input, amount);
+                let label = format!("{name}: {}", tool.operation);
+                if !windlass::definition::accepts(&tool.spec.input, &given) {
+                    self.faults
+                        .push(format!("{label}: no arguments were found for {}", tool.spec.name));
+                    continue;
+                }
+                self.requests += 1;
+                match preview(&tool.spec, &given) {
+                    Ok(request) => {
+                        let faults = judge.faults(&tool.operation, &request);
+                        self.faults
+                            .extend(faults.into_iter().map(|fault| format!("{label}: {fault}")));
+                    }
+                    Err(error) => self.faults.push(format!("{label}: {error}")),
+                }
+            }
+        }
     }
-    let origin = Origin { url: Some("https://api.example.com/openapi.json"), read: &read };
-    Some(
-        import("api", &text, &ImportOptions::default(), origin)
-            .unwrap_or_else(|e| panic!("{}: {e}", path.display())),
-    )
 }
 
 #[test]
-fn every_document_imports() {
-    let (mut tools, mut unsupported) = (0, 0);
-    for path in documents() {
-        let began = std::time::Instant::now();
-        let Some(import) = read(&path) else { continue };
-        let bytes: usize = import.tools.iter().map(|t| t.spec.input.to_string().len()).sum();
-        println!(
-            "{:>6} ms {:>5} tools {:>3} no {:>6} avg {:>6} max  {}",
-            began.elapsed().as_millis(),
-            import.tools.len(),
-            import.unsupported.len(),
-            bytes / import.tools.len().max(1),
-            import.tools.iter().map(|t| t.spec.input.to_string().len()).max().unwrap_or(0),
-            path.file_name().unwrap().display()
-        );
-        for one in &import.unsupported {
-            println!("     {} : {}", one.operation, one.reason);
+fn documents_of_real_services_become_tools_whose_requests_fit() {
+    let documents = documents();
+    let (next, all) = (AtomicUsize::new(0), Mutex::new(Tally::default()));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut own = Tally::default();
+                while let Some(path) = documents.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    own.add(path);
+                }
+                let mut all = all.lock().unwrap();
+                all.documents += own.documents;
+                all.tools += own.tools;
+                all.requests += own.requests;
+                all.unsupported.append(&mut own.unsupported);
+                all.faults.append(&mut own.faults);
+            });
         }
-        let mut notes = std::collections::BTreeMap::new();
-        for t in &import.tools {
-            for n in &t.notes {
-                *notes.entry(n.clone()).or_insert(0) += 1;
-            }
-        }
-        for (n, c) in notes.iter().take(12) {
-            println!("       {c} x {n}");
-        }
-        tools += import.tools.len();
-        unsupported += import.unsupported.len();
-    }
-    println!("{tools} tools, {unsupported} not");
+    });
+    let mut all = all.into_inner().unwrap();
+    all.faults.retain(|fault| !EXCUSED.iter().any(|(operation, _)| fault.starts_with(operation)));
+    println!(
+        "{} documents, {} tools, {} operations without: {:#?}",
+        all.documents,
+        all.tools,
+        all.unsupported.len(),
+        all.unsupported
+    );
+    println!("{} requests, {} faults: {:#?}", all.requests, all.faults.len(), all.faults);
+    let share = all.tools as f64 / (all.tools + all.unsupported.len()) as f64;
+    assert!(all.documents > 150 && share >= 0.995, "{} documents, {share}", all.documents);
+    assert!(all.faults.is_empty(), "{} faults", all.faults.len());
 }
