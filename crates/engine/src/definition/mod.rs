@@ -47,7 +47,7 @@ use serde_json::Value;
 pub use export::{Format, declare, export};
 pub use folder::{Folder, LoadedFile, list_files, load_folder, load_folder_with, read_file};
 pub use lint::{Lint, lint};
-pub use provider::{CredentialField, CredentialKind, ProviderSpec};
+pub use provider::{CredentialCheck, CredentialField, CredentialKind, ProviderSpec};
 
 use self::located::{At, Data, Node};
 use self::reader::Report;

@@ -6,6 +6,7 @@ mod batching;
 mod calling;
 mod catalogue;
 mod checking;
+mod http;
 mod looking_back;
 mod postgres;
 mod process;
