@@ -137,6 +137,7 @@ impl Engine {
             // Without a source, the tools of the last good version stay.
             Err(errors) => return Compiled { errors, ..compiled },
         };
+        let parsed = self.with_imports(&file.path, parsed, &mut compiled.errors);
         let mut own = SourceTools::new(Arc::clone(&source)).owned_by(owner);
         for definition in parsed.tools {
             let name = definition.spec.name.clone();
@@ -158,6 +159,31 @@ impl Engine {
         compiled.source = Some(own);
         compiled.providers = Some((source, parsed.providers));
         compiled
+    }
+
+    /// Adds what the documents of providers describe. One that cannot be read
+    /// is reported, and loses nothing else of its file.
+    fn with_imports(&self, file: &Path, mut parsed: Parsed, errors: &mut Vec<LoadError>) -> Parsed {
+        for request in std::mem::take(&mut parsed.imports) {
+            let outcome = match self.importer() {
+                Some(import) => import(&request, file.parent().unwrap_or(Path::new(""))),
+                None => Err(Error::new(
+                    ErrorKind::ExecutorNotFound,
+                    "this engine reads no API documents",
+                )),
+            };
+            match outcome {
+                Ok(mut imported) => {
+                    parsed.tools.append(&mut imported.tools);
+                    parsed.providers.append(&mut imported.providers);
+                }
+                Err(error) => {
+                    let place = Place { line: request.line, column: request.column };
+                    errors.push(place.error(&source_of(file), &error));
+                }
+            }
+        }
+        parsed
     }
 
     /// Finds the code for a definition. A definition whose handler is not

@@ -8,10 +8,12 @@
 mod diff;
 mod fetch;
 
+use std::path::{Path, PathBuf};
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use windlass::definition::{Definition, Parsed, ProviderSpec};
+use windlass::definition::{Definition, ImportRequest, Parsed, ProviderSpec};
 use windlass::{Approval, Error, ErrorKind, ToolSpec};
 use windlass_executors::rest::{Import, ImportOptions, Origin, import};
 use windlass_store::Document;
@@ -29,7 +31,7 @@ pub(crate) struct Source {
     pub(crate) text: String,
     pub(crate) url: Option<String>,
     /// The folder that it stands in, where it is a file.
-    pub(crate) folder: Option<std::path::PathBuf>,
+    pub(crate) folder: Option<PathBuf>,
 }
 
 impl Source {
@@ -122,7 +124,7 @@ impl Kept {
             }
             Definition::from(spec)
         });
-        Parsed { tools: tools.collect(), providers: vec![self.provider] }
+        Parsed { tools: tools.collect(), providers: vec![self.provider], imports: Vec::new() }
     }
 
     /// The same after another import, and what that changes. Changed tools are
@@ -141,7 +143,8 @@ impl Kept {
     /// the names of those that were flagged.
     pub(crate) fn accept(&mut self, names: &[String]) -> Vec<String> {
         let wanted = |tool: &KeptTool| {
-            tool.flagged && (names.is_empty() || names.iter().any(|name| tool.spec.name.as_str() == name))
+            tool.flagged
+                && (names.is_empty() || names.iter().any(|name| tool.spec.name.as_str() == name))
         };
         let mut accepted = Vec::new();
         for tool in self.tools.iter_mut() {
@@ -157,6 +160,35 @@ impl Kept {
         let flagged = self.tools.iter().filter(|tool| tool.flagged);
         flagged.map(|tool| tool.spec.name.to_string()).collect()
     }
+}
+
+/// Reads the document that a provider's definition names.
+pub(crate) fn of_definition(request: &ImportRequest, folder: &Path) -> Result<Parsed, Error> {
+    let refused = |why: String| Error::new(ErrorKind::InvalidDefinition, why);
+    let options = ImportOptions::deserialize(Value::Object(request.options.clone()))
+        .map_err(|error| refused(format!("`options`: {error}")))?;
+    if request.document.contains("://") {
+        return Err(refused(
+            "a definition names a file; `windlass providers add` takes addresses".to_owned(),
+        ));
+    }
+    let path = folder.join(&request.document);
+    let source =
+        Source { text: read_file(&path)?, url: None, folder: path.parent().map(Path::to_owned) };
+    let name = &request.provider.name;
+    let import = source.import(name, &options)?;
+    for one in &import.unsupported {
+        tracing::warn!(provider = name, operation = one.operation, reason = one.reason, "no tool");
+    }
+    let written = request.provider.clone();
+    let provider = ProviderSpec {
+        credentials: import.provider.credentials,
+        label: written.label.or(import.provider.label),
+        description: written.description.or(import.provider.description),
+        ..written
+    };
+    let tools = import.tools.into_iter().map(|tool| Definition::from(tool.spec)).collect();
+    Ok(Parsed { tools, providers: vec![provider], imports: Vec::new() })
 }
 
 /// What came of a document, for people and programs.

@@ -7,14 +7,20 @@ use std::path::Path;
 use std::sync::Arc;
 
 use windlass::definition::{self, ProviderSpec};
-use windlass::{Engine, EngineBuilder, Error, Executor, Kind, MemoryStore, RecordStore, ToolSpec};
+use windlass::{
+    Engine, EngineBuilder, Error, Executor, Kind, MemoryStore, RecordStore, TenantId, ToolSpec,
+};
 use windlass_executors::builtin;
-use windlass_store::{Documents, MemoryDocuments, Options, SqliteDocuments, SqliteStore};
+use windlass_executors::outbound::{Outbound, OutboundPolicy};
+use windlass_executors::rest::Rest;
+use windlass_store::{Document, Documents, MemoryDocuments, Options, SqliteDocuments, SqliteStore};
 #[cfg(feature = "postgres")]
 use windlass_store::{PostgresDocuments, PostgresOptions, PostgresStore, PostgresUrl};
 
+use crate::credential_source::VaultSource;
 use crate::exit::Failure;
 use crate::http::{Counted, Metrics};
+use crate::imports;
 use crate::output::Screen;
 use crate::settings::{Database, RecordSettings, Settings};
 use crate::telemetry::Tracer;
@@ -38,13 +44,54 @@ pub(crate) fn engine(settings: &Settings, screen: &Screen) -> Result<Engine, Fai
             Engine::builder().store(block_on(postgres(url, &settings.records))?)
         }
     };
-    load(builder, settings, screen)
+    let kept = block_on(Kept::open(settings))?;
+    let (source, asked) = VaultSource::new(kept.credentials);
+    let engine = load(builder.credentials(source), settings, screen)?;
+    let _ = asked.set(engine.clone());
+    load_imports(&engine, kept.providers, screen)?;
+    Ok(engine)
+}
+
+/// What commands need of what is kept besides records.
+struct Kept {
+    credentials: Arc<Credentials>,
+    providers: Vec<Document>,
+}
+
+impl Kept {
+    async fn open(settings: &Settings) -> Result<Self, Failure> {
+        let documents = kept_documents(&settings.database).await?;
+        let credentials = Arc::new(credentials(settings, &documents)?);
+        Ok(Self { credentials, providers: documents.all(imports::SPACE).await? })
+    }
+}
+
+/// The providers that were imported. Commands are one tenant's, the first.
+fn load_imports(engine: &Engine, providers: Vec<Document>, screen: &Screen) -> Result<(), Failure> {
+    let own = TenantId::default();
+    for document in providers.iter().filter(|document| document.tenant == own) {
+        let Some(kept) = imports::Kept::read(document) else { continue };
+        let source = format!("api/providers/{}", document.id);
+        let report = engine.load_parsed(None, &source, kept?.parsed());
+        report.errors.iter().for_each(|error| screen.warn(error));
+    }
+    Ok(())
+}
+
+/// The guarded way out.
+pub(crate) fn outbound(_settings: &Settings) -> Outbound {
+    Outbound::new(OutboundPolicy::default())
 }
 
 /// An engine with all tools for those who only look at them: nothing is
 /// opened or created on disk.
 pub(crate) fn catalogue(settings: &Settings, screen: &Screen) -> Result<Engine, Failure> {
-    load(Engine::builder(), settings, screen)
+    let engine = load(Engine::builder(), settings, screen)?;
+    let providers = block_on(async {
+        Ok(kept_documents(&settings.database).await?.all(imports::SPACE).await?)
+    })?;
+    load_imports(&engine, providers, screen)?;
+    Ok(engine)
 }
 
 /// The same for a server: what ends is counted, and traced where that was set.
@@ -192,6 +239,9 @@ pub(crate) fn bind(spec: &ToolSpec) -> Result<Arc<dyn Executor>, Error> {
 
 fn load(builder: EngineBuilder, settings: &Settings, screen: &Screen) -> Result<Engine, Failure> {
     let builder = KINDS.iter().fold(builder, |builder, (kind, bind)| builder.kind(*kind, bind));
+    let rest = Rest::new(outbound(settings));
+    let builder =
+        builder.kind(Kind::Rest, move |spec| rest.bind(spec)).importer(imports::of_definition);
     let engine = builder.output_tool().settings(|own| own.clone_from(&settings.engine)).build()?;
     for folder in &settings.tools {
         if folder.path.is_dir() {

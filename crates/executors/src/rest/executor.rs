@@ -134,9 +134,10 @@ impl Tool {
         if answer.status() == 401 && !signed.cached.is_empty() {
             signed.cached.iter().for_each(|key| self.rest.tokens.forget(key));
             let signed = sign().await?;
-            return response::read(self.send(method, &built, &signed).await?).await;
+            let answer = self.send(method, &built, &signed).await?;
+            return response::read(answer, &signed.shapes()).await;
         }
-        response::read(answer).await
+        response::read(answer, &signed.shapes()).await
     }
 
     /// An argument that has something to say.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::{Map, Value, json};
 use url::Url;
 use windlass::{Body, Content, Data, Error, ErrorKind, Output};
@@ -12,6 +12,8 @@ use crate::outbound::{Answer, of_status};
 
 /// How much of what an API says about a failure a model reads.
 const MAX_SAID: usize = 1_000;
+/// What stands in place of a hidden text.
+const HIDDEN: &str = "[hidden]";
 /// Headers that are kept with a result: pages, limits, what to quote to support.
 const KEPT: [&str; 12] = [
     "etag",
@@ -28,10 +30,12 @@ const KEPT: [&str; 12] = [
     "x-total-count",
 ];
 
-/// Reads an answer to its end.
-pub(super) async fn read(answer: Answer) -> Result<Output, Error> {
-    let (status, headers, url) = (answer.status(), answer.headers().clone(), answer.url().clone());
-    let bytes = answer.bytes().await;
+/// Reads an answer to its end. `hidden` are texts that an API may echo and
+/// nobody may see.
+pub(super) async fn read(answer: Answer, hidden: &[&str]) -> Result<Output, Error> {
+    let (status, url) = (answer.status(), answer.url().clone());
+    let headers = without_in_headers(answer.headers(), hidden);
+    let bytes = answer.bytes().await.map(|bytes| without(bytes, hidden));
     if !status.is_success() {
         // What was said about a failure is welcome, but not needed.
         let bytes = bytes.unwrap_or_default();
@@ -42,6 +46,39 @@ pub(super) async fn read(answer: Answer) -> Result<Output, Error> {
         output.metadata.insert(&name, value);
     }
     Ok(output)
+}
+
+/// The bytes of a body without what must not be seen.
+fn without(bytes: Bytes, hidden: &[&str]) -> Bytes {
+    let mut kept = bytes;
+    for shape in hidden.iter().map(|shape| shape.as_bytes()) {
+        let mut at = 0;
+        let mut clean = Vec::new();
+        let found = |from: usize| {
+            kept[from..].windows(shape.len()).position(|part| part == shape).map(|n| n + from)
+        };
+        while let Some(next) = found(at) {
+            clean.extend_from_slice(&kept[at..next]);
+            clean.extend_from_slice(HIDDEN.as_bytes());
+            at = next + shape.len();
+        }
+        if at > 0 {
+            clean.extend_from_slice(&kept[at..]);
+            kept = clean.into();
+        }
+    }
+    kept
+}
+
+fn without_in_headers(headers: &HeaderMap, hidden: &[&str]) -> HeaderMap {
+    let mut headers = headers.clone();
+    for value in headers.values_mut() {
+        let clean = without(Bytes::copy_from_slice(value.as_bytes()), hidden);
+        if clean != value.as_bytes() {
+            *value = HeaderValue::from_bytes(&clean).unwrap_or(HeaderValue::from_static(HIDDEN));
+        }
+    }
+    headers
 }
 
 fn content(headers: &HeaderMap, bytes: &Bytes, status: StatusCode) -> Output {

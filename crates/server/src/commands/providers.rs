@@ -153,13 +153,19 @@ impl OptionArgs {
 
 fn after_help() -> String {
     cli::examples(&[
-        ("What would come of a document", "windlass providers add petstore ./petstore.yaml --dry-run"),
+        (
+            "What would come of a document",
+            "windlass providers add petstore ./petstore.yaml --dry-run",
+        ),
         ("Every operation becomes a tool", "windlass providers add petstore ./petstore.yaml"),
         (
             "Only what reads, from an address",
             "windlass providers add github https://example.com/openapi.json --include 'GET /repos/*'",
         ),
-        ("Ask a person before anything is deleted", "windlass providers add crm crm.json --ask DELETE"),
+        (
+            "Ask a person before anything is deleted",
+            "windlass providers add crm crm.json --ask DELETE",
+        ),
         ("Its credential", "windlass credentials set petstore"),
         ("The API has changed", "windlass providers update petstore ./petstore.yaml"),
         ("The changes are fine", "windlass providers accept petstore"),
@@ -245,10 +251,11 @@ impl Desk<'_> {
     ) -> Result<(), Failure> {
         for _ in 0..ATTEMPTS {
             let (version, old) = self.kept(name).await?;
-            let from = document.map(str::to_owned).or_else(|| old.url.clone()).ok_or_else(|| {
-                Failure::usage(format!("`{name}` did not come from an address"))
-                    .hint(format!("windlass providers update {name} FILE"))
-            })?;
+            let from =
+                document.map(str::to_owned).or_else(|| old.url.clone()).ok_or_else(|| {
+                    Failure::usage(format!("`{name}` did not come from an address"))
+                        .hint(format!("windlass providers update {name} FILE"))
+                })?;
             let source = self.source(&from).await?;
             let import = source.import(name, &old.options).map_err(Failure::named)?;
             let (mut new, diff) = old.updated(Kept::new(import, &source, old.options.clone()));
@@ -331,5 +338,8 @@ fn missing(name: &str) -> Failure {
 }
 
 fn busy(name: &str) -> Failure {
-    Failure::new(Exit::Storage, format!("the provider `{name}` is being changed by others; try again"))
+    Failure::new(
+        Exit::Storage,
+        format!("the provider `{name}` is being changed by others; try again"),
+    )
 }

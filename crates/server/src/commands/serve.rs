@@ -114,6 +114,7 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
         hub: Hub::new(Arc::clone(&documents)),
         engine,
         desk,
+        outbound: wiring::outbound(&settings),
         links: Links::new(&*documents).await?,
         documents,
         keys,

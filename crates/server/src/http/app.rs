@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass::{Engine, Lang};
+use windlass_executors::outbound::Outbound;
 use windlass_store::Documents;
 
 use super::files::Links;
@@ -23,6 +24,8 @@ pub(crate) struct App {
     pub(crate) keys: Keys,
     pub(crate) credentials: Arc<Credentials>,
     pub(crate) desk: Arc<Desk>,
+    /// The guarded way out.
+    pub(crate) outbound: Outbound,
     pub(crate) links: Links,
     pub(crate) hub: Arc<Hub>,
     pub(crate) metrics: Arc<Metrics>,

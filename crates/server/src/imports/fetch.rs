@@ -13,14 +13,13 @@ use super::Source;
 /// Gets a document through the guard.
 pub(crate) async fn fetch(outbound: &Outbound, url: &str) -> Result<Source, Error> {
     let most = Limits::default().file_bytes as u64;
-    let request = Request::parse(http::Method::GET, url)?
+    let request = Request::parse(axum::http::Method::GET, url)?
         .header("accept", "application/json, application/yaml, text/yaml, */*;q=0.5")?
         .max_bytes(most);
     let answer = outbound.send(request).await?.checked().await?;
     let from = answer.url().to_string();
-    let text = String::from_utf8(answer.bytes().await?.to_vec()).map_err(|_| {
-        Error::new(ErrorKind::InvalidDefinition, "the document is not UTF-8 text")
-    })?;
+    let text = String::from_utf8(answer.bytes().await?.to_vec())
+        .map_err(|_| Error::new(ErrorKind::InvalidDefinition, "the document is not UTF-8 text"))?;
     // Where a redirect led is where relative addresses begin.
     Ok(Source { text, url: Some(from), folder: None })
 }

@@ -135,6 +135,20 @@ impl Signed {
         self.headers.push(("authorization".to_owned(), Secret::new(format!("Bearer {token}"))));
     }
 
+    /// What must not come back, in the forms in which it was sent. The secrets
+    /// as they are stored are the engine's to hide; tokens and what is encoded
+    /// are known only here.
+    pub(super) fn shapes(&self) -> Vec<&str> {
+        const SHORTEST: usize = 6;
+        let after = |secret: &'_ Secret, sign: char| -> usize {
+            secret.expose().find(sign).map_or(0, |at| at + 1)
+        };
+        let headers = self.headers.iter().map(|(_, secret)| &secret.expose()[after(secret, ' ')..]);
+        let pairs = self.query.iter().chain(&self.cookies);
+        let pairs = pairs.map(|secret| &secret.expose()[after(secret, '=')..]);
+        headers.chain(pairs).filter(|shape| shape.len() >= SHORTEST).collect()
+    }
+
     /// Puts the parts that belong to the address into it.
     pub(super) fn address(&self, request: &Request) -> Url {
         let mut url = request.url.clone();

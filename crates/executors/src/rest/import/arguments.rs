@@ -86,15 +86,15 @@ impl<'d> Importer<'_, 'd> {
     pub(super) fn arguments(&mut self, operation: &Operation<'d>) -> Arguments {
         let mut all = Arguments::default();
         for parameter in &operation.parameters {
-            self.parameter(parameter, &mut all);
+            self.parameter(operation, parameter, &mut all);
         }
         if let Some(body) = &operation.body {
-            self.body(body, &mut all);
+            self.body(operation, body, &mut all);
         }
         all
     }
 
-    fn parameter(&mut self, parameter: &Param<'d>, all: &mut Arguments) {
+    fn parameter(&mut self, operation: &Operation<'d>, parameter: &Param<'d>, all: &mut Arguments) {
         use crate::rest::plan::Location;
         if parameter.place == Location::Header && is_reserved_header(&parameter.name) {
             if parameter.name.eq_ignore_ascii_case("authorization") {
@@ -106,7 +106,9 @@ impl<'d> Importer<'_, 'd> {
             return;
         }
         let (mut shaped, notes) = match parameter.schema {
-            Some(schema) => self.requests.shape(schema),
+            // Outside of a body there are no files, only texts.
+            Some(schema) if self.requests.is_file(schema) => (json!({"type": "string"}), Vec::new()),
+            Some(schema) => self.shaper(operation).shape(schema),
             None => (json!({"type": "string"}), Vec::new()),
         };
         all.notes.extend(notes);
@@ -128,7 +130,7 @@ impl<'d> Importer<'_, 'd> {
         });
     }
 
-    fn body(&mut self, body: &Body<'d>, all: &mut Arguments) {
+    fn body(&mut self, operation: &Operation<'d>, body: &Body<'d>, all: &mut Arguments) {
         let form = media::form(&body.media.media_type);
         let mut plan = BodyPlan {
             media_type: body.media.media_type.clone(),
@@ -140,9 +142,9 @@ impl<'d> Importer<'_, 'd> {
         let shaped = match form {
             Form::Text => json!({"type": "string"}),
             Form::Bytes => file_schema("The content"),
-            _ if !body.media.fields.is_empty() => self.fields(body, all),
+            _ if !body.media.fields.is_empty() => self.fields(operation, body, all),
             _ => {
-                let shaped = body.media.schema.map(|schema| self.requests.shape_whole(schema));
+                let shaped = body.media.schema.map(|schema| self.shaper(operation).shape_whole(schema));
                 let (shaped, notes) = shaped.unwrap_or_else(|| (json!({}), Vec::new()));
                 all.notes.extend(notes);
                 shaped
@@ -157,11 +159,11 @@ impl<'d> Importer<'_, 'd> {
     }
 
     /// The fields of a form as one object.
-    fn fields(&mut self, body: &Body<'d>, all: &mut Arguments) -> Value {
+    fn fields(&mut self, operation: &Operation<'d>, body: &Body<'d>, all: &mut Arguments) -> Value {
         let mut properties = Map::new();
         let mut required = Vec::new();
         for field in &body.media.fields {
-            let (mut shaped, notes) = self.requests.shape(field.schema);
+            let (mut shaped, notes) = self.shaper(operation).shape(field.schema);
             all.notes.extend(notes);
             if let Value::Object(map) = &mut shaped
                 && !field.description.trim().is_empty()

@@ -20,6 +20,7 @@ use windlass::{Approval, Error, ErrorKind, ToolSpec};
 
 pub use self::select::Selector;
 use super::document::{Api, Document, Limits, Operation, ReadFile};
+use super::media::{self, Form};
 use super::schema::{Bounds, Direction, Shaper};
 
 /// What to make of a document.
@@ -129,6 +130,7 @@ struct Importer<'i, 'd> {
     api: &'i Api<'d>,
     options: &'i ImportOptions,
     requests: Shaper<'d>,
+    uploads: Shaper<'d>,
     responses: Shaper<'d>,
     /// Schemas of answers: many operations share one.
     outputs: HashMap<*const Value, Option<Value>>,
@@ -157,6 +159,7 @@ impl<'i, 'd> Importer<'i, 'd> {
             api,
             options,
             requests: Shaper::new(document.files(), Direction::Request),
+            uploads: Shaper::new(document.files(), Direction::Form),
             responses: Shaper::new(document.files(), Direction::Response),
             outputs: HashMap::new(),
             url: origin.url.and_then(|url| Url::parse(url).ok()),
@@ -188,6 +191,14 @@ impl<'i, 'd> Importer<'i, 'd> {
         }
         let provider = self.describe();
         Ok(Import { provider, tools, unsupported, left_out, notes: self.notes })
+    }
+
+    /// What shapes the arguments of an operation: only forms take files.
+    fn shaper(&mut self, operation: &Operation<'d>) -> &mut Shaper<'d> {
+        let form = operation.body.as_ref().is_some_and(|body| {
+            media::form(&body.media.media_type) == Form::Multipart
+        });
+        if form { &mut self.uploads } else { &mut self.requests }
     }
 
     fn is_wanted(&self, operation: &Operation<'_>) -> bool {

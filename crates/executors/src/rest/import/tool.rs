@@ -32,7 +32,7 @@ impl<'d> Importer<'_, 'd> {
             security = vec![std::mem::take(&mut arguments.credentials)];
         }
         let root = arguments.schema();
-        let input = self.input(&root, &mut notes)?;
+        let input = self.input(operation, &root, &mut notes)?;
         notes.append(&mut arguments.notes);
         let plan = Plan {
             base_url,
@@ -70,17 +70,24 @@ impl<'d> Importer<'_, 'd> {
     }
 
     /// The schema of the arguments, which the engine takes.
-    fn input(&mut self, root: &Value, notes: &mut Vec<String>) -> Result<Value, String> {
-        let emitted = self.requests.emit(root, self.bounds());
+    fn input(
+        &mut self,
+        operation: &Operation<'d>,
+        root: &Value,
+        notes: &mut Vec<String>,
+    ) -> Result<Value, String> {
+        let bounds = self.bounds();
+        let shaper = self.shaper(operation);
+        let emitted = shaper.emit(root, bounds);
         if emitted.cut {
             notes.push(
                 "the schema is large; fields that nobody has to set were left out".to_owned(),
             );
         }
-        notes.extend(self.requests.notes_of(root));
+        notes.extend(shaper.notes_of(root));
         let Err(error) = check_schema(&emitted.schema) else { return Ok(emitted.schema) };
         // A smaller one may pass where this one does not.
-        let small = self.requests.emit(root, Bounds { description: 60, bytes: 2_000 });
+        let small = shaper.emit(root, Bounds { description: 60, bytes: 2_000 });
         match check_schema(&small.schema) {
             Ok(()) => {
                 notes.push(format!("the schema was simplified: {}", error.message()));

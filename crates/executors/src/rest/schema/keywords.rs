@@ -9,7 +9,7 @@ use crate::rest::document::At;
 const FORMATS: [&str; 9] =
     ["date", "date-time", "time", "email", "uri", "uuid", "ipv4", "ipv6", "hostname"];
 /// More values than this are no choice that a model makes.
-const MAX_ENUM: usize = 300;
+const MAX_ENUM: usize = 1_000;
 
 /// Whether null is one of the values, in the words of 3.0 and before.
 pub(super) fn nullable(map: &Map<String, Value>) -> bool {
@@ -186,7 +186,7 @@ impl<'d> Shaper<'d> {
         if let Some(Value::Array(names)) = map.get("required") {
             let mut kept: Vec<&str> = Vec::new();
             for name in names.iter().filter_map(Value::as_str) {
-                if !gone.contains(&name) && !kept.contains(&name) {
+                if !gone.contains(&name) && !kept.contains(&name) && !impossible(map, name) {
                     kept.push(name);
                 }
             }
@@ -207,7 +207,7 @@ impl<'d> Shaper<'d> {
         }
         for word in ["items", "contains", "propertyNames", "not", "if", "then", "else"] {
             // In an answer these only refuse; and a list of items is draft 4's.
-            let wanted = word == "items" || self.direction == Direction::Request;
+            let wanted = word == "items" || self.direction != Direction::Response;
             if let Some(part) = at.get(word).filter(|part| wanted && !part.value.is_array()) {
                 let shaped = self.any(part);
                 out.insert(word.to_owned(), shaped);
@@ -240,8 +240,10 @@ impl<'d> Shaper<'d> {
         let text = map.get("description").and_then(Value::as_str).map(str::trim);
         let text = text.filter(|text| !text.is_empty()).unwrap_or("A file.");
         let file = match self.direction {
-            Direction::Request => file_schema(text),
-            Direction::Response => json!({"type": "string", "description": text}),
+            Direction::Form => file_schema(text),
+            Direction::Request | Direction::Response => {
+                json!({"type": "string", "description": text})
+            }
         };
         match file {
             Value::Object(file) => file,
@@ -267,7 +269,7 @@ pub(crate) fn file_schema(description: &str) -> Value {
 }
 
 /// Whether a schema means bytes.
-fn is_file(map: &Map<String, Value>) -> bool {
+pub(super) fn is_file(map: &Map<String, Value>) -> bool {
     let text = |key: &str| map.get(key).and_then(Value::as_str);
     text("type") == Some("file")
         || text("type") == Some("string") && text("format") == Some("binary")
@@ -328,6 +330,13 @@ fn default(map: &Map<String, Value>, out: &mut Map<String, Value>) {
     if fits && listed && (plain || bounded()) {
         out.insert("default".to_owned(), value);
     }
+}
+
+/// Whether a schema demands a property that it does not allow.
+fn impossible(map: &Map<String, Value>, name: &str) -> bool {
+    let alone = !["allOf", "anyOf", "oneOf", "patternProperties"].iter().any(|word| map.contains_key(*word));
+    let known = map.get("properties").is_some_and(|all| all.get(name).is_some());
+    alone && !known && map.get("additionalProperties") == Some(&Value::Bool(false))
 }
 
 /// A number of things. Some documents write `1.0` or `"1"`.

@@ -37,6 +37,8 @@ const NUMBER: &str = "$number";
 pub(crate) enum Direction {
     /// Windlass: read-only properties are left out.
     Request,
+    /// The same in a form, whose fields may be files.
+    Form,
     /// The API: write-only properties are left out, and nothing is demanded.
     Response,
 }
@@ -91,6 +93,12 @@ impl<'d> Shaper<'d> {
         (shaped, std::mem::take(&mut self.notes))
     }
 
+    /// Whether a schema means bytes.
+    pub(crate) fn is_file(&self, at: At<'d>) -> bool {
+        let map = self.files.follow(at).and_then(|at| at.value.as_object());
+        map.is_some_and(keywords::is_file)
+    }
+
     /// Tells what a schema leads to from every other one.
     pub(crate) fn followed(&self, at: At<'d>) -> *const Value {
         self.files.follow(at).unwrap_or(at).id()
@@ -99,7 +107,7 @@ impl<'d> Shaper<'d> {
     /// Whether a property of a request is none, because only the API sets it.
     pub(crate) fn left_out(&self, at: At<'d>) -> bool {
         let word = match self.direction {
-            Direction::Request => "readOnly",
+            Direction::Request | Direction::Form => "readOnly",
             Direction::Response => "writeOnly",
         };
         at.flag(word) == Some(true)

@@ -79,13 +79,11 @@ impl Tally {
         );
         for tool in &import.tools {
             for amount in [Amount::Least, Amount::Most] {
-                let given = arguments(&tool.spec.input, amount);
                 let label = format!("{name}: {}", tool.operation);
-                if !windlass::definition::accepts(&tool.spec.input, &given) {
-                    self.faults
-                        .push(format!("{label}: no arguments were found for {}", tool.spec.name));
+                let Some(given) = arguments(&tool.spec.input, amount) else {
+                    self.faults.push(format!("{label}: no arguments were found"));
                     continue;
-                }
+                };
                 self.requests += 1;
                 match preview(&tool.spec, &given) {
                     Ok(request) => {

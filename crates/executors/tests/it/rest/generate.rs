@@ -12,13 +12,17 @@ pub(crate) enum Amount {
 }
 
 /// Arguments for a schema.
-pub(crate) fn arguments(schema: &Value, amount: Amount) -> Value {
-    Generator { root: schema, amount }.value(schema, 0).unwrap_or_else(|| json!({}))
+pub(crate) fn arguments(schema: &Value, amount: Amount) -> Option<Value> {
+    // Which of several alternatives is taken is tried out.
+    (0..8)
+        .filter_map(|choice| Generator { root: schema, amount, choice }.value(schema, 0))
+        .find(|given| windlass::definition::accepts(schema, given))
 }
 
 struct Generator<'s> {
     root: &'s Value,
     amount: Amount,
+    choice: usize,
 }
 
 impl Generator<'_> {
@@ -51,7 +55,8 @@ impl Generator<'_> {
             return last.filter(|_| merged.is_empty()).or(Some(Value::Object(merged)));
         }
         if let Some(any) = schema.get("anyOf").and_then(Value::as_array) {
-            for alternative in any {
+            for at in 0..any.len() {
+                let alternative = &any[(at + self.choice) % any.len()];
                 let own = self.plain(schema, depth);
                 match (own, self.value(alternative, depth + 1)) {
                     (Some(Value::Object(mut own)), Some(Value::Object(other))) => {
@@ -82,6 +87,9 @@ impl Generator<'_> {
     }
 
     fn plain(&self, schema: &Value, depth: usize) -> Option<Value> {
+        if schema.pointer("/properties/base64").is_some() {
+            return Some(json!({"text": "any"}));
+        }
         let kind = match schema.get("type") {
             Some(Value::String(kind)) => kind.as_str(),
             Some(Value::Array(kinds)) => kinds
@@ -117,7 +125,9 @@ impl Generator<'_> {
             schema.get("properties").and_then(Value::as_object).into_iter().flatten()
         {
             let needed = required.contains(&name.as_str());
-            let wanted = self.amount == Amount::Most && depth < 3;
+            // A form cannot say that an object is empty.
+            let first = depth > 0 && depth < 8 && object.is_empty() && required.is_empty();
+            let wanted = self.amount == Amount::Most && depth < 3 || first;
             if !needed && !wanted {
                 continue;
             }
@@ -148,7 +158,9 @@ impl Generator<'_> {
 
     fn array(&self, schema: &Value, depth: usize) -> Option<Value> {
         let least = schema.get("minItems").and_then(Value::as_u64).unwrap_or(0);
-        let count = if self.amount == Amount::Most && depth < 4 { least.max(1) } else { least };
+        let most = schema.get("maxItems").and_then(Value::as_u64).unwrap_or(u64::MAX);
+        // Nor that a list is.
+        let count = if depth < 8 { least.max(1).min(most) } else { least };
         let any = json!({});
         let items = schema.get("items").unwrap_or(&any);
         let one = self.value(items, depth + 1);
@@ -203,7 +215,10 @@ fn text(schema: &Value) -> String {
 
 /// A text that fits a pattern, and everything else that is said of it.
 fn matching(pattern: &str, schema: &Value, formatted: &str) -> Option<String> {
-    let fits = |text: &String| windlass::definition::accepts(schema, &json!(text));
+    let fits = |text: &String| {
+        let plain = !text.is_empty() && text.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b'\\');
+        plain && windlass::definition::accepts(schema, &json!(text))
+    };
     let known = [
         formatted,
         "any",
@@ -229,10 +244,11 @@ fn matching(pattern: &str, schema: &Value, formatted: &str) -> Option<String> {
     if let Some(text) = known.iter().map(|text| (*text).to_owned()).find(fits) {
         return Some(text);
     }
-    let bare = pattern.trim_start_matches('^').trim_end_matches('$');
-    let strategy = proptest::string::string_regex(bare).ok()?;
+    let bare = pattern.replace("\\d", "[0-9]").replace("\\w", "[a-z]").replace("\\S", "[a-z]");
+    let bare = bare.replace(['^', '$'], "").replace("(?:{[", "(?:\\{[").replace("[]", "[^]");
+    let strategy = proptest::string::string_regex(&bare).ok()?;
     let mut runner = TestRunner::deterministic();
-    (0..60).filter_map(|_| Some(strategy.new_tree(&mut runner).ok()?.current())).find(fits)
+    (0..200).filter_map(|_| Some(strategy.new_tree(&mut runner).ok()?.current())).find(fits)
 }
 
 fn number(schema: &Value, whole: bool) -> Value {
@@ -245,7 +261,7 @@ fn number(schema: &Value, whole: bool) -> Value {
         (None, Some(high)) => (high / step).floor() * step,
         (None, None) => step,
     };
-    if let (false, Some(low), Some(high)) =
+    if let (false, None, Some(low), Some(high)) =
         (whole, limit("exclusiveMinimum"), limit("maximum").or(limit("exclusiveMaximum")))
     {
         value = f64::midpoint(low, high);

@@ -8,8 +8,12 @@
 //! enums have the type of their schema, and what `readOnly` names is no part of
 //! a request.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
+use std::rc::Rc;
+
+use jsonschema::Validator;
 
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
@@ -17,6 +21,8 @@ use windlass_executors::rest::Preview;
 
 pub(crate) struct Judge {
     files: HashMap<String, Value>,
+    /// By the place of the schema: many requests ask for the same.
+    validators: RefCell<HashMap<usize, Rc<Validator>>>,
 }
 
 /// Where a value stands: in a file.
@@ -60,7 +66,7 @@ impl Judge {
                 }
             }
         }
-        Self { files }
+        Self { files, validators: RefCell::default() }
     }
 
     /// Everything that is wrong with a request for an operation (`GET /pets`).
@@ -269,6 +275,14 @@ impl Judge {
         };
         let decoded = |text: &str| if place == "header" { text.to_owned() } else { decode(text) };
         let mut candidates = vec![];
+        if first.starts_with('\u{1}') {
+            let whole = object_of(name, raw, first, separator, explode, &decoded);
+            // A plain value stands behind the name itself.
+            let plain = (raw.len() == 2).then(|| json!(decoded(&raw[1])));
+            candidates.extend(whole.get(LIST).cloned());
+            candidates.extend(plain);
+            candidates.push(whole);
+        }
         if self.is_type(schema, "array") {
             let parts: Vec<String> = if raw.len() > 1 {
                 raw.iter().map(|one| decoded(one)).collect()
@@ -387,6 +401,7 @@ impl Judge {
             let form: Vec<_> =
                 swagger.iter().filter(|one| one.text("in") == Some("formData")).collect();
             match (&request.body, body) {
+                (Some((kind, _)), Some(_)) if !kind.contains("json") => {}
                 (Some((_, bytes)), Some(body)) => {
                     faults.extend(self.check_json(body.get("schema"), bytes))
                 }
@@ -489,26 +504,27 @@ impl Judge {
 
     /// Why a value does not fit a schema of the document.
     fn reject(&self, schema: Spot<'_>, value: &Value) -> Option<String> {
+        let validator = self.validator(schema);
+        let error = validator.iter_errors(value).next()?;
+        Some(format!("{error} at {}", error.instance_path()))
+    }
+
+    fn validator(&self, schema: Spot<'_>) -> Rc<Validator> {
+        let place = std::ptr::from_ref(schema.value).addr();
+        if let Some(known) = self.validators.borrow().get(&place) {
+            return Rc::clone(known);
+        }
         let mut defs = BTreeMap::new();
         let mut whole = self.plain(schema, &mut defs, 0);
         if let Value::Object(whole) = &mut whole {
-            whole.insert(
-                "$defs".into(),
-                Value::Object(
-                    defs.into_iter()
-                        .map(|(key, value)| (key, value.unwrap_or(json!({}))))
-                        .collect(),
-                ),
-            );
+            let defs = defs.into_iter().map(|(key, value)| (key, value.unwrap_or(json!({}))));
+            whole.insert("$defs".into(), Value::Object(defs.collect()));
         }
-        let validator = jsonschema::options()
-            .offline()
-            .build(&whole)
-            .unwrap_or_else(|error| panic!("the judge cannot read {whole}: {error}"));
+        let built = jsonschema::options().offline().build(&whole);
+        let built = built.unwrap_or_else(|error| panic!("the judge cannot read {whole}: {error}"));
+        let validator = Rc::new(built);
+        self.validators.borrow_mut().insert(place, Rc::clone(&validator));
         validator
-            .iter_errors(value)
-            .next()
-            .map(|error| format!("{error} at {}", error.instance_path()))
     }
 
     /// A schema in the words of JSON Schema, with what it refers to in `$defs`.
@@ -681,10 +697,15 @@ impl Judge {
     }
 }
 
+/// `y` and `no` are texts since YAML 1.2.
+fn options() -> serde_saphyr::Options {
+    serde_saphyr::Options { strict_booleans: true, ..serde_saphyr::Options::default() }
+}
+
 fn parse(text: &str) -> Value {
     match serde_json::from_str(text) {
         Ok(value) => value,
-        Err(_) => serde_saphyr::from_str(text)
+        Err(_) => serde_saphyr::from_str_with_options(text, options())
             .unwrap_or_else(|error| panic!("the judge cannot read this: {error}")),
     }
 }
@@ -776,6 +797,9 @@ fn path_values<'t>(template: &'t str, path: &str) -> HashMap<&'t str, String> {
     values
 }
 
+/// Where a list is put that stands in brackets.
+const LIST: &str = "\u{1}list";
+
 /// An object from what a style made of it.
 fn object_of(
     name: &str,
@@ -796,7 +820,9 @@ fn object_of(
                         .skip(1)
                         .map(|key| key.trim_end_matches(']').to_owned())
                         .collect();
-                    insert_deep(&mut object, &keys, decoded(&pair[1]));
+                    let is_list = keys[0].is_empty() || keys[0].chars().all(|c| c.is_ascii_digit());
+                    let inside = if is_list { &mut object[LIST] } else { &mut object };
+                    insert_deep(inside, &keys, decoded(&pair[1]));
                 }
                 None if key == name => {
                     let parts: Vec<String> = pair[1].split(separator).map(decoded).collect();

@@ -29,9 +29,10 @@ pub(super) fn import(import: &Import, verb: &str, screen: Screen) -> Result<(), 
         ]);
     }
     screen.table(&table)?;
-    let warnings = import.tools.iter().flat_map(|tool| {
-        tool.notes.iter().map(move |note| format!("{}: {note}", tool.operation))
-    });
+    let warnings = import
+        .tools
+        .iter()
+        .flat_map(|tool| tool.notes.iter().map(move |note| format!("{}: {note}", tool.operation)));
     let warnings: Vec<String> = import.notes.iter().cloned().chain(warnings).collect();
     for warning in warnings.iter().take(SHOWN) {
         screen.warn(warning);
@@ -64,7 +65,8 @@ pub(super) fn list(
 ) -> Result<(), Failure> {
     if screen.json {
         let imported = kept.iter().map(summary);
-        let defined = defined.values().map(|provider| json!({"name": provider.name, "imported": false}));
+        let defined =
+            defined.values().map(|provider| json!({"name": provider.name, "imported": false}));
         screen.document(&imported.chain(defined).collect::<Vec<_>>())?;
         return Ok(());
     }
@@ -84,7 +86,13 @@ pub(super) fn list(
     }
     for provider in defined.values() {
         let (tools, changed, imported) = ("-", "-", "-");
-        table.row([strong(&provider.name), cell(tools), cell(changed), cell(imported), cell("definitions")]);
+        table.row([
+            strong(&provider.name),
+            cell(tools),
+            cell(changed),
+            cell(imported),
+            cell("definitions"),
+        ]);
     }
     screen.table(&table)?;
     Ok(())
