@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use windlass::{ErrorKind, FilledBy, Lang, ToolSpec};
+use windlass_executors::{builtin, files, network, sql};
 
 use crate::run::{cargo, must, root};
 
@@ -63,11 +64,12 @@ fn errors() -> anyhow::Result<String> {
 
 fn tools() -> anyhow::Result<String> {
     let mut page = format!(
-        "{NOTICE}# Built-in tools\n\nThey are defined by the same YAML that everybody writes, in \
-         `crates/executors/src/builtin/definitions`.\n"
+        "{NOTICE}# Built-in tools\n\nThey are defined by the same YAML that everybody writes, in the \
+         folders `definitions` of `crates/executors`.\n"
     );
     let mut specs: Vec<ToolSpec> = Vec::new();
-    for (file, text) in windlass_executors::builtin::DEFINITIONS {
+    let boxes = [builtin::DEFINITIONS, files::DEFINITIONS, network::DEFINITIONS, sql::DEFINITIONS];
+    for (file, text) in boxes.into_iter().flatten() {
         let parsed = windlass::definition::parse(file, text)
             .map_err(|errors| anyhow::anyhow!("{file}: {}", errors[0]))?;
         specs.extend(parsed.into_iter().map(|definition| definition.spec));

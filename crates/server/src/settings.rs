@@ -12,6 +12,7 @@ mod file;
 mod layers;
 mod log;
 mod raw;
+mod outbound;
 mod server;
 mod table;
 mod telemetry;
@@ -32,6 +33,7 @@ pub(crate) use layers::{Flag, Origin};
 pub(crate) use log::LogLevel;
 pub(crate) use log::{LogFormat, LogSettings};
 pub(crate) use raw::RecordSettings;
+pub(crate) use outbound::OutboundSettings;
 pub(crate) use server::ServerSettings;
 pub(crate) use telemetry::{Headers, TelemetrySettings};
 
@@ -69,6 +71,8 @@ pub(crate) struct Settings {
     pub(crate) effective: Vec<Effective>,
     /// What is odd and no reason to stop.
     pub(crate) warnings: Vec<String>,
+    /// What tools may reach outside of the program.
+    pub(crate) outbound: OutboundSettings,
 }
 
 /// A folder of definitions.
@@ -116,6 +120,7 @@ impl Settings {
             telemetry: raw.telemetry,
             effective,
             warnings,
+            outbound: OutboundSettings::default(),
             file: path,
         })
     }

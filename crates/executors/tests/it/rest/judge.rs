@@ -699,7 +699,7 @@ impl Judge {
 
 /// `y` and `no` are texts since YAML 1.2.
 fn options() -> serde_saphyr::Options {
-    serde_saphyr::Options { strict_booleans: true, ..serde_saphyr::Options::default() }
+    serde_saphyr::options! { strict_booleans: true }
 }
 
 fn parse(text: &str) -> Value {
