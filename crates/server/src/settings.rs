@@ -11,8 +11,8 @@ mod engine;
 mod file;
 mod layers;
 mod log;
-mod raw;
 mod outbound;
+mod raw;
 mod server;
 mod table;
 mod telemetry;
@@ -32,8 +32,8 @@ pub(crate) use layers::{Flag, Origin};
 #[cfg(test)]
 pub(crate) use log::LogLevel;
 pub(crate) use log::{LogFormat, LogSettings};
-pub(crate) use raw::RecordSettings;
 pub(crate) use outbound::OutboundSettings;
+pub(crate) use raw::RecordSettings;
 pub(crate) use server::ServerSettings;
 pub(crate) use telemetry::{Headers, TelemetrySettings};
 

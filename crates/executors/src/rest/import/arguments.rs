@@ -107,7 +107,9 @@ impl<'d> Importer<'_, 'd> {
         }
         let (mut shaped, notes) = match parameter.schema {
             // Outside of a body there are no files, only texts.
-            Some(schema) if self.requests.is_file(schema) => (json!({"type": "string"}), Vec::new()),
+            Some(schema) if self.requests.is_file(schema) => {
+                (json!({"type": "string"}), Vec::new())
+            }
             Some(schema) => self.shaper(operation).shape(schema),
             None => (json!({"type": "string"}), Vec::new()),
         };
@@ -144,7 +146,8 @@ impl<'d> Importer<'_, 'd> {
             Form::Bytes => file_schema("The content"),
             _ if !body.media.fields.is_empty() => self.fields(operation, body, all),
             _ => {
-                let shaped = body.media.schema.map(|schema| self.shaper(operation).shape_whole(schema));
+                let shaped =
+                    body.media.schema.map(|schema| self.shaper(operation).shape_whole(schema));
                 let (shaped, notes) = shaped.unwrap_or_else(|| (json!({}), Vec::new()));
                 all.notes.extend(notes);
                 shaped

@@ -195,9 +195,10 @@ impl<'i, 'd> Importer<'i, 'd> {
 
     /// What shapes the arguments of an operation: only forms take files.
     fn shaper(&mut self, operation: &Operation<'d>) -> &mut Shaper<'d> {
-        let form = operation.body.as_ref().is_some_and(|body| {
-            media::form(&body.media.media_type) == Form::Multipart
-        });
+        let form = operation
+            .body
+            .as_ref()
+            .is_some_and(|body| media::form(&body.media.media_type) == Form::Multipart);
         if form { &mut self.uploads } else { &mut self.requests }
     }
 

@@ -334,7 +334,9 @@ fn default(map: &Map<String, Value>, out: &mut Map<String, Value>) {
 
 /// Whether a schema demands a property that it does not allow.
 fn impossible(map: &Map<String, Value>, name: &str) -> bool {
-    let alone = !["allOf", "anyOf", "oneOf", "patternProperties"].iter().any(|word| map.contains_key(*word));
+    let alone = !["allOf", "anyOf", "oneOf", "patternProperties"]
+        .iter()
+        .any(|word| map.contains_key(*word));
     let known = map.get("properties").is_some_and(|all| all.get(name).is_some());
     alone && !known && map.get("additionalProperties") == Some(&Value::Bool(false))
 }

@@ -216,7 +216,8 @@ fn text(schema: &Value) -> String {
 /// A text that fits a pattern, and everything else that is said of it.
 fn matching(pattern: &str, schema: &Value, formatted: &str) -> Option<String> {
     let fits = |text: &String| {
-        let plain = !text.is_empty() && text.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b'\\');
+        let plain =
+            !text.is_empty() && text.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b'\\');
         plain && windlass::definition::accepts(schema, &json!(text))
     };
     let known = [
