@@ -23,6 +23,7 @@ mod imports;
 mod keys;
 mod listen;
 mod metrics;
+mod oauth;
 mod observe;
 mod openapi;
 mod operate;
@@ -65,6 +66,7 @@ fn rows() -> Vec<Operation> {
         .chain(tagged("tools", own_tools::rows()))
         .chain(tagged("providers", providers::rows()))
         .chain(tagged("providers", imports::rows()))
+        .chain(tagged("credentials", oauth::rows()))
         .chain(tagged("credentials", credentials::rows()))
         .chain(tagged("calls", calls::rows()))
         .chain(tagged("batches", batches::rows()))

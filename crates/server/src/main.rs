@@ -16,6 +16,7 @@ mod wiring;
 
 mod approvals;
 mod arguments;
+mod consents;
 mod context;
 mod credential_source;
 mod finish;

@@ -12,7 +12,7 @@ use windlass::{
 };
 use windlass_executors::builtin::Builtins;
 use windlass_executors::outbound::Outbound;
-use windlass_executors::rest::Rest;
+use windlass_executors::rest::{AskConsent, Rest};
 use windlass_executors::{files, network, sql};
 use windlass_store::{Document, Documents, MemoryDocuments, Options, SqliteDocuments, SqliteStore};
 #[cfg(feature = "postgres")]
@@ -25,7 +25,7 @@ use crate::imports;
 use crate::output::Screen;
 use crate::settings::{Database, OutboundSettings, RecordSettings, Settings};
 use crate::telemetry::Tracer;
-use crate::vault::{Credentials, KEY_FILE, KeySource, MASTER_KEY, Missing, Vault};
+use crate::vault::{Credentials, Grants, KEY_FILE, KeySource, MASTER_KEY, Missing, Vault};
 
 /// Finds what runs a definition.
 type Bind = Box<dyn Fn(&ToolSpec) -> Result<Arc<dyn Executor>, Error> + Send + Sync>;
@@ -40,12 +40,18 @@ pub(crate) struct Kinds {
 impl Kinds {
     /// All kinds, which reach out as far as these settings let them.
     pub(crate) fn new(settings: &OutboundSettings) -> Self {
+        Self::asking(settings, None)
+    }
+
+    /// The same, where people can be asked to agree.
+    fn asking(settings: &OutboundSettings, ask: Option<AskConsent>) -> Self {
         let outbound = Outbound::new(settings.policy.clone());
         let builtins = Builtins::default()
             .with(network::toolbox(&outbound))
             .with(files::toolbox(&settings.files))
             .with(sql::toolbox(&outbound, settings.databases.clone()));
         let rest = Rest::new(outbound);
+        let rest = ask.into_iter().fold(rest, Rest::ask_consent);
         Self {
             definitions: builtins.definitions(),
             kinds: vec![
@@ -80,8 +86,8 @@ pub(crate) fn engine(settings: &Settings, screen: &Screen) -> Result<Engine, Fai
         }
     };
     let kept = block_on(Kept::open(settings))?;
-    let (source, asked) = VaultSource::new(kept.credentials);
-    let engine = load(builder.credentials(source), settings, screen)?;
+    let (source, asked) = VaultSource::new(kept.credentials, kept.grants, outbound(settings));
+    let engine = load(builder.credentials(source), settings, screen, None)?;
     let _ = asked.set(engine.clone());
     load_imports(&engine, kept.providers, screen)?;
     Ok(engine)
@@ -90,6 +96,7 @@ pub(crate) fn engine(settings: &Settings, screen: &Screen) -> Result<Engine, Fai
 /// What commands need of what is kept besides records.
 struct Kept {
     credentials: Arc<Credentials>,
+    grants: Arc<Grants>,
     providers: Vec<Document>,
 }
 
@@ -97,7 +104,8 @@ impl Kept {
     async fn open(settings: &Settings) -> Result<Self, Failure> {
         let documents = kept_documents(&settings.database).await?;
         let credentials = Arc::new(credentials(settings, &documents)?);
-        Ok(Self { credentials, providers: documents.all(imports::SPACE).await? })
+        let grants = Arc::new(Grants::new(Arc::clone(&documents), Arc::clone(&credentials)));
+        Ok(Self { credentials, grants, providers: documents.all(imports::SPACE).await? })
     }
 }
 
@@ -121,7 +129,7 @@ pub(crate) fn outbound(settings: &Settings) -> Outbound {
 /// An engine with all tools for those who only look at them: nothing is
 /// opened or created on disk.
 pub(crate) fn catalogue(settings: &Settings, screen: &Screen) -> Result<Engine, Failure> {
-    let engine = load(Engine::builder(), settings, screen)?;
+    let engine = load(Engine::builder(), settings, screen, None)?;
     let providers = block_on(async {
         Ok(kept_documents(&settings.database).await?.all(imports::SPACE).await?)
     })?;
@@ -136,6 +144,7 @@ pub(crate) async fn serving(
     screen: Screen,
     metrics: &Arc<Metrics>,
     tracer: Option<Arc<Tracer>>,
+    ask: AskConsent,
 ) -> Result<Engine, Failure> {
     let metrics = Arc::clone(metrics);
     let builder = match &settings.database {
@@ -150,7 +159,7 @@ pub(crate) async fn serving(
             builder.store(Counted { store, metrics, tracer })
         }
     };
-    load(builder, settings, &screen)
+    load(builder, settings, &screen, Some(ask))
 }
 
 /// What a server keeps besides records.
@@ -265,8 +274,13 @@ async fn postgres(url: &PostgresUrl, records: &RecordSettings) -> Result<Postgre
     Ok(PostgresStore::connect_to(url, postgres_options(records)).await?)
 }
 
-fn load(builder: EngineBuilder, settings: &Settings, screen: &Screen) -> Result<Engine, Failure> {
-    let Kinds { kinds, definitions } = Kinds::new(&settings.outbound);
+fn load(
+    builder: EngineBuilder,
+    settings: &Settings,
+    screen: &Screen,
+    ask: Option<AskConsent>,
+) -> Result<Engine, Failure> {
+    let Kinds { kinds, definitions } = Kinds::asking(&settings.outbound, ask);
     let builder = kinds.into_iter().fold(builder, |builder, (kind, bind)| builder.kind(kind, bind));
     let builder = builder.importer(imports::of_definition);
     let engine = builder.output_tool().settings(|own| own.clone_from(&settings.engine)).build()?;

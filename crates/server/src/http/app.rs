@@ -13,6 +13,7 @@ use super::files::Links;
 use super::hub::Hub;
 use super::metrics::Metrics;
 use crate::approvals::Desk;
+use crate::consents::Consents;
 use crate::identity::Keys;
 use crate::telemetry::Tracer;
 use crate::vault::Credentials;
@@ -24,6 +25,8 @@ pub(crate) struct App {
     pub(crate) keys: Keys,
     pub(crate) credentials: Arc<Credentials>,
     pub(crate) desk: Arc<Desk>,
+    /// People who are asked to agree.
+    pub(crate) consents: Arc<Consents>,
     /// The guarded way out.
     pub(crate) outbound: Outbound,
     pub(crate) links: Links,

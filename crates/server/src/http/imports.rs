@@ -32,10 +32,12 @@ pub(crate) fn rows() -> Vec<Operation> {
                  With `dry_run`, nothing is done.",
             )
             .body::<UpdateBody>()
+            .example(|| json!({"document": "openapi: 3.0.3\ninfo: {title: Pets}\npaths: {}", "dry_run": true}))
             .answer::<UpdatedDoc>(200, "What was added, removed and changed"),
         Operation::post("/v1/providers/{name}/accept", "accept_changes", accept)
             .may(Action::WriteTools, "Accept changes of tools, so that they run without asking")
             .body::<AcceptBody>()
+            .example(|| json!({"tools": ["list_pets"]}))
             .answer::<AcceptedDoc>(200, "The tools that were accepted"),
     ]
 }

@@ -11,4 +11,5 @@ mod looking_back;
 mod postgres;
 mod process;
 mod project;
+mod providers;
 mod settings;
