@@ -50,9 +50,20 @@ struct Pending {
     redirect_uri: String,
 }
 
-/// What was finished.
-pub(crate) struct Finished {
-    pub(crate) provider: String,
+/// A consent that a person gave.
+pub(crate) struct Agreed {
+    pub(crate) tenant: TenantId,
+    pending: Pending,
+}
+
+impl Agreed {
+    pub(crate) fn provider(&self) -> &str {
+        &self.pending.provider
+    }
+
+    pub(crate) fn user(&self) -> Option<&str> {
+        self.pending.user.as_deref()
+    }
 }
 
 impl Consents {
@@ -109,37 +120,41 @@ impl Consents {
         Ok(format!("{}{sign}{query}", consent.authorization_url))
     }
 
-    /// A person has agreed: takes the code for tokens, and keeps them. `client`
-    /// gives the fields of the provider's credential.
-    pub(crate) async fn finish(
-        &self,
-        state: &str,
-        code: &str,
-        client: impl AsyncFnOnce(&TenantId, &str, Option<&str>) -> Result<Vec<(String, Secret)>, Error>,
-    ) -> Result<Finished, Error> {
+    /// A person has agreed: the consent that this is about. It is taken away, so
+    /// that it is finished once.
+    pub(crate) async fn take(&self, state: &str) -> Result<Agreed, Error> {
         let unknown = || {
             let why = "this consent is not known, was used or has expired; call the tool again";
             Error::new(ErrorKind::NotFound, why)
         };
         let document = self.documents.find(SPACE, &hashed(state)).await?.ok_or_else(unknown)?;
-        // Once: whoever takes it away finishes it.
         let version = Expect::Version(document.version);
         if !self.documents.delete(SPACE, &document.tenant, &document.id, version).await? {
             return Err(unknown());
         }
         let pending = Pending::deserialize(&document.body).map_err(|_| unknown())?;
-        let user = pending.user.as_deref();
-        let fields = client(&document.tenant, &pending.provider, user).await?;
+        Ok(Agreed { tenant: document.tenant, pending })
+    }
+
+    /// Takes the code for tokens, and keeps them. `fields` are those of the
+    /// provider's credential.
+    pub(crate) async fn finish(
+        &self,
+        agreed: Agreed,
+        code: &str,
+        fields: &[(String, Secret)],
+    ) -> Result<(), Error> {
+        let Agreed { tenant, pending } = agreed;
         let form = [
             ("grant_type", "authorization_code"),
             ("code", code),
             ("redirect_uri", &pending.redirect_uri),
             ("code_verifier", &pending.verifier),
         ];
-        let tokens = exchange(&self.outbound, &pending.endpoint, &fields, &form).await?;
-        let grantee = Grantee { tenant: &document.tenant, provider: &pending.provider, user };
-        self.grants.keep(grantee, &pending.field, pending.endpoint, tokens).await?;
-        Ok(Finished { provider: pending.provider })
+        let tokens = exchange(&self.outbound, &pending.endpoint, fields, &form).await?;
+        let user = pending.user.as_deref();
+        let grantee = Grantee { tenant: &tenant, provider: &pending.provider, user };
+        self.grants.keep(grantee, &pending.field, pending.endpoint, tokens).await
     }
 }
 

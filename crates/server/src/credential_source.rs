@@ -64,12 +64,13 @@ impl VaultSource {
         provider: &str,
         fields: &[(String, Secret)],
     ) -> Result<Vec<(String, Secret)>, Error> {
-        let refresh = |endpoint: Endpoint, old: Secret| -> BoxFuture<'_, Result<Tokens, Error>> {
-            Box::pin(async move {
-                let form = [("grant_type", "refresh_token"), ("refresh_token", old.expose())];
-                consents::exchange(&self.outbound, &endpoint, fields, &form).await
-            })
-        };
+        let refresh =
+            move |endpoint: Endpoint, old: Secret| -> BoxFuture<'_, Result<Tokens, Error>> {
+                Box::pin(async move {
+                    let form = [("grant_type", "refresh_token"), ("refresh_token", old.expose())];
+                    consents::exchange(&self.outbound, &endpoint, fields, &form).await
+                })
+            };
         for user in caller.user.as_deref().map(Some).into_iter().chain([None]) {
             let grantee = Grantee { tenant: &caller.tenant, provider, user };
             let tokens = self.grants.tokens(grantee, &refresh).await?;

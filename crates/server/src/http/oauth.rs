@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use windlass::{Error, ErrorKind, TenantId};
+use windlass::{Error, ErrorKind};
 
 use super::app::App;
 use super::extract::Query;
@@ -39,31 +39,28 @@ async fn callback(State(app): State<Arc<App>>, Query(query): Query<CallbackQuery
     let (Some(state), Some(code), None) = (&query.state, &query.code, &query.error) else {
         return page(StatusCode::BAD_REQUEST, "Access was not granted.", "未获得授权。");
     };
-    let client = async |tenant: &TenantId, provider: &str, user: Option<&str>| {
-        let missing = || Error::new(ErrorKind::ProviderNotFound, "the provider is gone");
-        let provider = app.engine.providers().get_for(tenant, provider).ok_or_else(missing)?;
-        let wanted = Wanted { name: None, user };
-        let revealed = app.credentials.reveal(tenant, &provider, wanted).await?;
-        Ok(revealed.map(|revealed| revealed.values).unwrap_or_default())
-    };
-    match app.consents.finish(state, code, client).await {
-        Ok(done) => {
-            tracing::info!(provider = done.provider, "a person agreed");
-            page(
-                StatusCode::OK,
-                "Access was granted. You can close this page.",
-                "已授权,可以关闭此页面。",
-            )
+    match finish(&app, state, code).await {
+        Ok(()) => {
+            let english = "Access was granted. You can close this page.";
+            page(StatusCode::OK, english, "已授权,可以关闭此页面。")
         }
         Err(error) => {
             tracing::warn!(%error, "a consent could not be finished");
-            page(
-                StatusCode::BAD_REQUEST,
-                "Access could not be granted. Try again.",
-                "授权失败,请重试。",
-            )
+            let english = "Access could not be granted. Try again.";
+            page(StatusCode::BAD_REQUEST, english, "授权失败,请重试。")
         }
     }
+}
+
+async fn finish(app: &App, state: &str, code: &str) -> Result<(), Error> {
+    let agreed = app.consents.take(state).await?;
+    let provider = app.engine.providers().get_for(&agreed.tenant, agreed.provider());
+    let missing = || Error::new(ErrorKind::ProviderNotFound, "the provider is gone");
+    let provider = provider.ok_or_else(missing)?;
+    let wanted = Wanted { name: None, user: agreed.user() };
+    let revealed = app.credentials.reveal(&agreed.tenant, &provider, wanted).await?;
+    let fields = revealed.map(|revealed| revealed.values).unwrap_or_default();
+    app.consents.finish(agreed, code, &fields).await
 }
 
 /// A page without anything that a stranger wrote.
