@@ -14,4 +14,5 @@ mod operating;
 mod postgres;
 mod process;
 mod project;
+mod providers;
 mod settings;
