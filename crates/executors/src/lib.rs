@@ -8,12 +8,24 @@
 //! |---|---|---|
 //! | [`builtin`] | `builtin` | what Windlass ships: arithmetic, dates, text, arrays, objects |
 //!
+//! Built-in tools that touch the world come in boxes, which are added to those
+//! of [`builtin::Builtins`]:
+//!
+//! | module | feature | tools |
+//! |---|---|---|
+//! | [`network`] | `network` | HTTP requests, web pages, search, weather, speech, notifications |
+//! | [`files`] | `files` | the files of one folder |
+//! | [`sql`] | `sql` | questions to PostgreSQL and SQLite |
+//!
+//! [`outbound`] is no kind: it is the guarded way out that everything with a
+//! network builds on.
+//!
 //! ```
 //! # #[cfg(feature = "builtin")] {
 //! use windlass::{ToolName, ToolSpec};
 //!
 //! let spec = ToolSpec::new(ToolName::new("calculator")?);
-//! let executor = windlass_executors::builtin::bind(&spec)?;
+//! let executor = windlass_executors::builtin::Builtins::default().bind(&spec)?;
 //! # drop(executor);
 //! # }
 //! # Ok::<(), windlass::Error>(())
@@ -22,5 +34,11 @@
 #[cfg(feature = "builtin")]
 pub mod builtin;
 
+#[cfg(feature = "files")]
+pub mod files;
+#[cfg(feature = "network")]
+pub mod network;
 #[cfg(feature = "outbound")]
 pub mod outbound;
+#[cfg(feature = "sql")]
+pub mod sql;

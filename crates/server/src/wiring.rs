@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::env;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use windlass::definition::{self, ProviderSpec};
+use windlass::definition::{self, Limits, ProviderSpec};
 use windlass::{Engine, EngineBuilder, Error, Executor, Kind, MemoryStore, RecordStore, ToolSpec};
-use windlass_executors::builtin;
+use windlass_executors::builtin::Builtins;
+use windlass_executors::outbound::Outbound;
+use windlass_executors::{files, network, sql};
 use windlass_store::{Documents, MemoryDocuments, Options, SqliteDocuments, SqliteStore};
 #[cfg(feature = "postgres")]
 use windlass_store::{PostgresDocuments, PostgresOptions, PostgresStore, PostgresUrl};
@@ -16,15 +18,52 @@ use windlass_store::{PostgresDocuments, PostgresOptions, PostgresStore, Postgres
 use crate::exit::Failure;
 use crate::http::{Counted, Metrics};
 use crate::output::Screen;
-use crate::settings::{Database, RecordSettings, Settings};
+use crate::settings::{Database, OutboundSettings, RecordSettings, Settings};
 use crate::telemetry::Tracer;
 use crate::vault::{Credentials, KEY_FILE, KeySource, MASTER_KEY, Missing, Vault};
 
 /// Finds what runs a definition.
-type Bind = fn(&ToolSpec) -> Result<Arc<dyn Executor>, Error>;
+type Bind = Box<dyn Fn(&ToolSpec) -> Result<Arc<dyn Executor>, Error> + Send + Sync>;
 
 /// The kinds of tools that definitions may name.
-const KINDS: &[(Kind, Bind)] = &[(Kind::Builtin, builtin::bind)];
+pub(crate) struct Kinds {
+    kinds: Vec<(Kind, Bind)>,
+    /// The tools that come with the program: a file name, and the YAML in it.
+    definitions: Vec<(&'static str, &'static str)>,
+}
+
+impl Kinds {
+    /// All kinds, which reach out as far as these settings let them.
+    pub(crate) fn new(settings: &OutboundSettings) -> Self {
+        let outbound = Outbound::new(settings.policy.clone());
+        let builtins = Builtins::default()
+            .with(network::toolbox(&outbound))
+            .with(files::toolbox(&settings.files))
+            .with(sql::toolbox(&outbound, settings.databases.clone()));
+        Self {
+            definitions: builtins.definitions(),
+            kinds: vec![(Kind::Builtin, Box::new(move |spec| builtins.bind(spec)))],
+        }
+    }
+
+    /// What runs a definition, or why nothing here does.
+    pub(crate) fn bind(&self, spec: &ToolSpec) -> Result<Arc<dyn Executor>, Error> {
+        match self.kinds.iter().find(|(kind, _)| *kind == spec.kind) {
+            Some((_, bind)) => bind(spec),
+            None => Err(Error::new(
+                windlass::ErrorKind::ExecutorNotFound,
+                format!("this program runs no tools of the kind `{}`", spec.kind),
+            )),
+        }
+    }
+}
+
+/// What runs a definition, or why nothing here does. Whether there is something
+/// does not depend on what it may reach, so this is not for running it.
+pub(crate) fn bind(spec: &ToolSpec) -> Result<Arc<dyn Executor>, Error> {
+    static KINDS: LazyLock<Kinds> = LazyLock::new(|| Kinds::new(&OutboundSettings::default()));
+    KINDS.bind(spec)
+}
 
 /// An engine with all tools, which keeps its records in the database.
 pub(crate) fn engine(settings: &Settings, screen: &Screen) -> Result<Engine, Failure> {
@@ -151,11 +190,15 @@ pub(crate) fn key_source(settings: &Settings) -> KeySource {
     }
 }
 
-/// The providers that definitions describe, by name.
+/// The providers that definitions describe, by name; those of the user win over
+/// those that come with the program.
 pub(crate) fn providers(settings: &Settings) -> BTreeMap<String, ProviderSpec> {
     let folders = settings.tools.iter().filter(|folder| folder.path.is_dir());
     let files = folders.flat_map(|folder| definition::load_folder(&folder.path).files);
-    let found = files.filter_map(|file| file.outcome.ok()).flat_map(|parsed| parsed.providers);
+    let shipped = Kinds::new(&settings.outbound).definitions.into_iter();
+    let shipped = shipped.map(|(file, text)| definition::parse_all(file, text, &Limits::default()));
+    let read = files.map(|file| file.outcome).chain(shipped);
+    let found = read.filter_map(Result::ok).flat_map(|parsed| parsed.providers);
     let mut providers = BTreeMap::new();
     for provider in found {
         providers.entry(provider.name.clone()).or_insert(provider);
@@ -179,19 +222,9 @@ async fn postgres(url: &PostgresUrl, records: &RecordSettings) -> Result<Postgre
     Ok(PostgresStore::connect_to(url, postgres_options(records)).await?)
 }
 
-/// What runs a definition, or why nothing here does.
-pub(crate) fn bind(spec: &ToolSpec) -> Result<Arc<dyn Executor>, Error> {
-    match KINDS.iter().find(|(kind, _)| *kind == spec.kind) {
-        Some((_, bind)) => bind(spec),
-        None => Err(Error::new(
-            windlass::ErrorKind::ExecutorNotFound,
-            format!("this program runs no tools of the kind `{}`", spec.kind),
-        )),
-    }
-}
-
 fn load(builder: EngineBuilder, settings: &Settings, screen: &Screen) -> Result<Engine, Failure> {
-    let builder = KINDS.iter().fold(builder, |builder, (kind, bind)| builder.kind(*kind, bind));
+    let Kinds { kinds, definitions } = Kinds::new(&settings.outbound);
+    let builder = kinds.into_iter().fold(builder, |builder, (kind, bind)| builder.kind(kind, bind));
     let engine = builder.output_tool().settings(|own| own.clone_from(&settings.engine)).build()?;
     for folder in &settings.tools {
         if folder.path.is_dir() {
@@ -203,7 +236,7 @@ fn load(builder: EngineBuilder, settings: &Settings, screen: &Screen) -> Result<
     }
     // Last, so that a definition of the user's wins over a built-in of its
     // name. That a name is taken is the only thing which can be wrong here.
-    for (file, text) in builtin::DEFINITIONS {
+    for (file, text) in definitions {
         engine.load_text(&format!("builtin/{file}"), text);
     }
     Ok(engine)

@@ -173,7 +173,7 @@ async fn run(
     let turn = turn.map_err(|error| {
         Problem::bad("the body is no message of a model").at("", error.message().to_owned())
     })?;
-    let context = query.context(who)?;
+    let context = app.traced(query.context(who)?, &headers);
     if !wants_events(&headers) {
         return Ok(view::ok(&show(&app.engine.turn(turn, context, app.lang).await, &app)));
     }
@@ -191,11 +191,12 @@ async fn follow(
     State(app): State<Arc<App>>,
     Who(who): Who,
     Query(query): Query<TurnQuery>,
+    headers: HeaderMap,
     body: Incoming,
 ) -> Result<Response, Problem> {
     app.refuse_while_draining()?;
     let format = query.format()?;
-    let context = query.context(who)?;
+    let context = app.traced(query.context(who)?, &headers);
     let (sender, receiver) = mpsc::channel(BEHIND);
     app.tasks.clone().spawn(async move {
         let mut turn = app.engine.open_turn(format, context, app.lang);
