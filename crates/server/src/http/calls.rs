@@ -117,8 +117,12 @@ async fn run(
 ) -> Result<Response, Problem> {
     app.refuse_while_draining()?;
     if let Some(key) = headers.get("idempotency-key") {
-        let key = key.to_str().map_err(|_| {
-            Problem::bad("a header is wrong").at("Idempotency-Key", "must be printable text")
+        let plain = |key: &&str| {
+            (1..=128).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
+        };
+        let key = key.to_str().ok().filter(plain).ok_or_else(|| {
+            let why = "1 to 128 characters of ASCII without spaces";
+            Problem::bad("a header is wrong").at("Idempotency-Key", why)
         })?;
         body.idempotency_key.get_or_insert_with(|| key.to_owned());
     }
