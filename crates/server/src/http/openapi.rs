@@ -5,7 +5,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::operation::{Answer, Operation};
-use super::problem::{self, Problem};
+use super::problem;
 use super::shape;
 use crate::identity::Action;
 
@@ -36,7 +36,7 @@ pub(crate) fn document(rows: &[Operation]) -> Value {
     settings.definitions_path = "/components/schemas".into();
     settings.meta_schema = None;
     let mut generator = settings.into_generator();
-    let problem = generator.subschema_for::<Problem>().to_value();
+    let problem = generator.subschema_for::<problem::Told>().to_value();
     let mut paths = Map::new();
     for row in rows {
         let item = paths.entry(row.path).or_insert_with(|| json!({}));

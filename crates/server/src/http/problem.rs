@@ -14,14 +14,14 @@ pub(crate) const MEDIA: &str = "application/problem+json";
 
 /// Why a request got no answer. Small, because nearly everything may end in
 /// one.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Problem(Box<Told>);
 
 /// Why a request got no answer.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Problem")]
-struct Told {
+pub(crate) struct Told {
     /// What kind of problem, as a URI that identifies it.
     #[serde(rename = "type")]
     kind: String,

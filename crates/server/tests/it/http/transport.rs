@@ -209,7 +209,8 @@ fn more_requests_than_may_be_open_are_refused_at_once() {
             std::thread::sleep(Duration::from_millis(10));
         }
     };
-    let waiting = [slow(), slow()];
+    // More than there is room for: one may meet the question below, and is refused.
+    let waiting = [slow(), slow(), slow(), slow()];
     let refused = until(429);
     refused.problem(429, "too_many_requests");
     assert_eq!(refused.header("retry-after"), Some("1"));
