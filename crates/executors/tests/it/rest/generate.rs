@@ -262,9 +262,9 @@ fn number(schema: &Value, whole: bool) -> Value {
         (None, Some(high)) => (high / step).floor() * step,
         (None, None) => step,
     };
-    if let (false, None, Some(low), Some(high)) =
-        (whole, limit("exclusiveMinimum"), limit("maximum").or(limit("exclusiveMaximum")))
-    {
+    let above = limit("exclusiveMinimum");
+    let below = limit("maximum").or(limit("exclusiveMaximum"));
+    if let (false, None, Some(low), Some(high)) = (whole, limit("multipleOf"), above, below) {
         value = f64::midpoint(low, high);
     }
     if whole || value.fract() == 0.0 { json!(value as i64) } else { json!(value) }
