@@ -59,6 +59,8 @@ pub(crate) struct Settings {
     pub(crate) engine: windlass::Settings,
     /// How a server listens.
     pub(crate) server: ServerSettings,
+    /// What tools may reach outside of the program.
+    pub(crate) outbound: OutboundSettings,
     /// How much is kept of the past.
     pub(crate) records: RecordSettings,
     /// The file of the master key, where somebody named one.
@@ -71,8 +73,6 @@ pub(crate) struct Settings {
     pub(crate) effective: Vec<Effective>,
     /// What is odd and no reason to stop.
     pub(crate) warnings: Vec<String>,
-    /// What tools may reach outside of the program.
-    pub(crate) outbound: OutboundSettings,
 }
 
 /// A folder of definitions.
@@ -114,13 +114,13 @@ impl Settings {
             }),
             engine: raw.engine,
             server: ServerSettings::resolve(raw.server)?,
+            outbound: raw.outbound,
             records: raw.records,
             key_file: raw.key_file,
             log: raw.log,
             telemetry: raw.telemetry,
             effective,
             warnings,
-            outbound: OutboundSettings::default(),
             file: path,
         })
     }

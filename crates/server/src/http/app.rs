@@ -53,6 +53,8 @@ pub(crate) struct HttpSettings {
     pub(crate) origins: Vec<String>,
     /// The largest body of a request.
     pub(crate) max_body_bytes: usize,
+    /// How many connections may be open; one more waits until another closes.
+    pub(crate) max_connections: usize,
     /// How many requests are worked on at once; one more is refused at once.
     pub(crate) max_requests: usize,
     /// How long a client may take to say what it wants.
@@ -69,6 +71,7 @@ impl Default for HttpSettings {
             hosts: Vec::new(),
             origins: Vec::new(),
             max_body_bytes: 4 * 1024 * 1024,
+            max_connections: 16_384,
             max_requests: 4096,
             header_timeout: Duration::from_secs(30),
             drain: Duration::from_secs(30),

@@ -1,30 +1,17 @@
 //! What tools may reach outside of the program: the network, a folder of files,
 //! databases.
 //!
-//! The section `outbound` of `windlass.yaml` fills it. Its keys are the names
-//! of the fields here and in [`OutboundPolicy`]; what follows says how each is
-//! written:
-//!
-//! | key | written as | default |
-//! |---|---|---|
-//! | `allow` | list of texts, each `.parse::<Allowed>()`: `localhost:8080`, `*.internal`, `10.0.0.0/8` | none |
-//! | `deny` | list of texts, each `.parse::<Network>()` | none |
-//! | `proxy` | text, `.parse::<Proxy>()`; a secret: it may hold a password | none |
-//! | `connect_timeout`, `read_timeout`, `total_timeout`, `idle_timeout` | durations | 3s, 10s, 300s, 30s |
-//! | `max_redirects`, `idle_per_host`, `max_connections` | counts | 5, 20, 200 |
-//! | `max_response_bytes`, `max_header_bytes` | bytes | 10 MiB, 64 KiB |
-//! | `ca_files` | list of paths, relative to the file | none |
-//! | `user_agent` | text | `windlass/VERSION` |
-//! | `files.folder` | path, relative to the file | none: the file tools are refused |
-//! | `files.max_bytes` | bytes | 1 MiB |
-//! | `databases` | mapping of a name to an address: `postgres://…` or `sqlite:PATH`; secrets | none |
+//! The section `outbound` of `windlass.yaml` fills it.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
+use serde_json::{Map, Value as Json, json};
 use windlass::Secret;
 use windlass_executors::files::FileSettings;
-use windlass_executors::outbound::OutboundPolicy;
+use windlass_executors::outbound::{Allowed, Network, OutboundPolicy, Proxy};
+
+use super::value::{Given, Value};
 
 /// The section `outbound`, resolved.
 #[derive(Clone, Default)]
@@ -45,5 +32,61 @@ impl fmt::Debug for OutboundSettings {
             .field("files", &self.files)
             .field("databases", &self.databases.keys())
             .finish()
+    }
+}
+
+macro_rules! parsed_lists {
+    ($($type:ty, $form:literal;)*) => {$(
+        impl Value for Vec<$type> {
+            const FORM: &'static str = $form;
+
+            fn read(given: &Given<'_>) -> Result<Self, String> {
+                let read = |text: &str| {
+                    text.parse::<$type>().map_err(|why| format!("{}: {why}", given.label()))
+                };
+                given.texts()?.into_iter().map(read).collect()
+            }
+
+            fn show(&self) -> Json {
+                self.iter().map(ToString::to_string).collect()
+            }
+        }
+    )*};
+}
+
+parsed_lists! {
+    Allowed, "a list of names, addresses and networks, each with a port or without";
+    Network, "a list of networks";
+}
+
+/// Shown without its password.
+impl Value for Proxy {
+    const FORM: &'static str = "a URL such as http://proxy.internal:3128";
+
+    fn read(given: &Given<'_>) -> Result<Self, String> {
+        given.text()?.parse::<Self>().map_err(|why| format!("{}: {why}", given.label()))
+    }
+
+    fn show(&self) -> Json {
+        json!(self.to_string())
+    }
+}
+
+/// Addresses of databases, which may hold passwords and are not shown.
+impl Value for BTreeMap<String, Secret> {
+    const FORM: &'static str = "an address for each name: {sales: postgres://…}";
+
+    fn read(given: &Given<'_>) -> Result<Self, String> {
+        let pairs = given.texts()?.into_iter().map(|pair| {
+            let wrong = || format!("{} is written NAME=ADDRESS", given.label());
+            let (name, address) = pair.split_once('=').ok_or_else(wrong)?;
+            Ok((name.trim().to_owned(), Secret::new(address.trim())))
+        });
+        pairs.collect()
+    }
+
+    fn show(&self) -> Json {
+        let names = self.keys().map(|name| (name.clone(), json!("[hidden]")));
+        Json::Object(names.collect::<Map<_, _>>())
     }
 }

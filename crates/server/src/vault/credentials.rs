@@ -87,7 +87,7 @@ impl Credentials {
     ) -> Result<Credential, Error> {
         let name = checked_name(&request.name)?;
         let user = request.user.as_deref().map(checked_name).transpose()?;
-        let fields = Fields::check(&provider.credentials, request.values, &Fields::default())?;
+        let fields = Fields::check(&provider.credentials, &request.values, &Fields::default())?;
         let scope = Scope { tenant, provider: &provider.name, user: user.as_deref() };
         if self.in_scope(scope).await?.len() >= MAX_IN_SCOPE {
             return Err(refused(format!("there are {MAX_IN_SCOPE} credentials already")));
@@ -117,7 +117,7 @@ impl Credentials {
         provider: &ProviderSpec,
         values: Vec<(String, Given)>,
     ) -> Result<Vec<(String, Secret)>, Error> {
-        let fields = Fields::check(&provider.credentials, values, &Fields::default())?;
+        let fields = Fields::check(&provider.credentials, &values, &Fields::default())?;
         Ok(fields.reveal(&provider.credentials))
     }
 
@@ -136,7 +136,7 @@ impl Credentials {
                 return Err(missing(id));
             }
             let old = self.open(tenant, id, &stored).await?;
-            let fields = Fields::check(&provider.credentials, values.clone(), &old)?;
+            let fields = Fields::check(&provider.credentials, &values, &old)?;
             let bytes = fields.to_bytes();
             stored.sealed =
                 self.vault.seal(tenant, &stored.scope(tenant).bound(id), &bytes).await?;
