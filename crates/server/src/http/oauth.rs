@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use schemars::JsonSchema;
@@ -10,7 +10,6 @@ use serde::Deserialize;
 use windlass::{Error, ErrorKind};
 
 use super::app::App;
-use super::extract::Query;
 use super::operation::Operation;
 use crate::vault::Wanted;
 
@@ -25,7 +24,7 @@ pub(crate) fn rows() -> Vec<Operation> {
 }
 
 /// What the service says. It may say more.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Default, Deserialize, JsonSchema)]
 struct CallbackQuery {
     /// What is taken for tokens.
     code: Option<String>,
@@ -35,7 +34,10 @@ struct CallbackQuery {
     error: Option<String>,
 }
 
-async fn callback(State(app): State<Arc<App>>, Query(query): Query<CallbackQuery>) -> Response {
+async fn callback(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> Response {
+    // A browser shows a page, whatever somebody wrote into its address.
+    let query: CallbackQuery =
+        serde_urlencoded::from_str(query.as_deref().unwrap_or_default()).unwrap_or_default();
     let (Some(state), Some(code), None) = (&query.state, &query.code, &query.error) else {
         return page(StatusCode::BAD_REQUEST, "Access was not granted.", "未获得授权。");
     };

@@ -13,10 +13,12 @@ pub(crate) enum Amount {
 
 /// Arguments for a schema.
 pub(crate) fn arguments(schema: &Value, amount: Amount) -> Option<Value> {
+    let validator =
+        jsonschema::options().offline().should_validate_formats(true).build(schema).ok()?;
     // Which of several alternatives is taken is tried out.
     (0..8)
         .filter_map(|choice| Generator { root: schema, amount, choice }.value(schema, 0))
-        .find(|given| windlass::definition::accepts(schema, given))
+        .find(|given| validator.is_valid(given))
 }
 
 struct Generator<'s> {
@@ -60,20 +62,17 @@ impl Generator<'_> {
                 let own = self.plain(schema, depth);
                 match (own, self.value(alternative, depth + 1)) {
                     (Some(Value::Object(mut own)), Some(Value::Object(other))) => {
-                        own.extend(other);
-                        for name in alternative
-                            .get("required")
-                            .and_then(Value::as_array)
-                            .into_iter()
-                            .flatten()
-                        {
-                            let name = name.as_str().unwrap_or_default();
-                            if !own.contains_key(name)
-                                && let Some(property) =
-                                    schema.pointer("/properties").and_then(|all| all.get(name))
-                            {
-                                own.insert(name.to_owned(), self.value(property, depth + 1)?);
-                            }
+                        for (name, value) in other {
+                            // What the whole says of a property is more than that it is there.
+                            let known =
+                                schema.pointer("/properties").and_then(|all| all.get(&name));
+                            let said =
+                                alternative.pointer("/properties").and_then(|all| all.get(&name));
+                            let value = match (known, said) {
+                                (Some(known), None) => self.value(known, depth + 1)?,
+                                _ => value,
+                            };
+                            own.insert(name, value);
                         }
                         return Some(Value::Object(own));
                     }
@@ -262,9 +261,9 @@ fn number(schema: &Value, whole: bool) -> Value {
         (None, Some(high)) => (high / step).floor() * step,
         (None, None) => step,
     };
-    if let (false, Some(low), Some(high)) =
-        (whole, limit("exclusiveMinimum"), limit("maximum").or(limit("exclusiveMaximum")))
-    {
+    let above = limit("exclusiveMinimum");
+    let below = limit("maximum").or(limit("exclusiveMaximum"));
+    if let (false, None, Some(low), Some(high)) = (whole, limit("multipleOf"), above, below) {
         value = f64::midpoint(low, high);
     }
     if whole || value.fract() == 0.0 { json!(value as i64) } else { json!(value) }

@@ -1,4 +1,10 @@
-//! API documents over HTTP: sent, uploaded, tried out, imported again.
+//! API documents over HTTP: sent, uploaded, tried out, imported again; and
+//! people who agree.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+use std::thread;
 
 use serde_json::{Value, json};
 
@@ -90,10 +96,10 @@ fn documents_are_uploaded_and_bad_ones_refused() {
     }
     client
         .post("/v1/providers", &json!({"document": "a: b", "name": "x"}))
-        .problem(422, "invalid_definition");
+        .problem(400, "invalid_definition");
     client
         .post("/v1/providers", &json!({"document": pets(), "name": "../x"}))
-        .problem(422, "invalid_arguments");
+        .problem(400, "invalid_arguments");
     let inside = client.post("/v1/providers", &json!({"url": "http://127.0.0.1:1/x", "name": "x"}));
     assert!((400..500).contains(&inside.status), "{}", inside.text());
     // Larger than other bodies may be, but not than a document.
@@ -119,4 +125,103 @@ fn the_callback_of_a_consent_tells_strangers_nothing() {
         assert_eq!(answer.status, 400, "{query}");
         assert!(!answer.text().contains("script") && !answer.text().contains("guess"));
     }
+}
+
+/// A service with a token endpoint, and what it was asked.
+fn service() -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let seen = Arc::<Mutex<Vec<String>>>::default();
+    let kept = Arc::clone(&seen);
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let kept = Arc::clone(&kept);
+            thread::spawn(move || serve(BufReader::new(stream.unwrap()), &kept));
+        }
+    });
+    (url, seen)
+}
+
+fn serve(mut stream: BufReader<std::net::TcpStream>, seen: &Mutex<Vec<String>>) -> Option<()> {
+    loop {
+        let (mut head, mut length) = (String::new(), 0);
+        loop {
+            let mut line = String::new();
+            if stream.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            if let Some(said) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = said.trim().parse().ok()?;
+            }
+            if line == "\r\n" {
+                break;
+            }
+            head.push_str(&line);
+        }
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).ok()?;
+        let asked = format!("{head}{}", String::from_utf8_lossy(&body));
+        let answer = if asked.contains("grant_type=authorization_code") {
+            json!({"access_token": "first-token", "refresh_token": "again-1", "expires_in": 1})
+        } else if asked.contains("grant_type=refresh_token") {
+            json!({"access_token": "second-token", "refresh_token": "again-2", "expires_in": 3600})
+        } else {
+            json!({"echo": asked})
+        };
+        seen.lock().unwrap().push(asked);
+        let text = answer.to_string();
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length";
+        write!(stream.get_mut(), "{head}: {}\r\n\r\n{text}", text.len()).ok()?;
+    }
+}
+
+#[test]
+fn a_person_agrees_and_one_refresh_serves_all_calls() {
+    let (url, seen) = service();
+    let server = Server::with("outbound: {allow: [127.0.0.1]}\n", &[]);
+    let client = server.key("default", "operator");
+    let mut document = document(&json!({"/me": {"get": {"operationId": "me", "responses": {}}}}));
+    document["servers"] = json!([{"url": url}]);
+    document["security"] = json!([{"person": ["profile"]}]);
+    document["components"] = json!({"securitySchemes": {"person": {"type": "oauth2", "flows": {
+        "authorizationCode": {"authorizationUrl": "https://x.example/agree", "tokenUrl": format!("{url}/token"), "scopes": {}}}}}});
+    client.post("/v1/providers", &json!({"name": "svc", "document": document})).is(201);
+    let values =
+        json!({"values": {"person_client_id": "client-7", "person_client_secret": "hush-hush-1"}});
+    client.post("/v1/providers/svc/credentials", &values).is(201);
+
+    let me = || client.post("/v1/calls", &json!({"tool": "me", "arguments": {}})).text();
+    let told = me();
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let text = told.to_string();
+    assert!(text.contains("Authorization required"), "{text}");
+    let state = text.split("state=").nth(1).unwrap().split('&').next().unwrap().to_owned();
+    let challenge = text.split("code_challenge=").nth(1).unwrap().split('&').next().unwrap();
+    assert!(challenge.len() == 43 && text.contains("code_challenge_method=S256"));
+    assert!(text.contains("client_id=client-7") && !text.contains("hush-hush-1"));
+
+    let back = format!("/v1/oauth/callback?code=c-1&state={state}");
+    assert_eq!(server.nobody().get(&back).status, 200);
+    assert_eq!(server.nobody().get(&back).status, 400, "a state is used once");
+    let exchange = seen.lock().unwrap().last().unwrap().clone();
+    assert!(exchange.contains("code=c-1") && exchange.contains("code_verifier="), "{exchange}");
+
+    // The first token ends at once: many calls, one refresh.
+    let calls: Vec<_> = (0..8)
+        .map(|_| {
+            let client = client.clone();
+            thread::spawn(move || {
+                client.post("/v1/calls", &json!({"tool": "me", "arguments": {}})).text()
+            })
+        })
+        .collect();
+    for call in calls {
+        let text = call.join().unwrap();
+        assert!(text.contains("echo") && !text.contains("second-token"), "{text}");
+    }
+    let seen = seen.lock().unwrap();
+    let refreshes = seen.iter().filter(|asked| asked.contains("grant_type=refresh_token")).count();
+    assert_eq!(refreshes, 1, "{seen:?}");
+    let signed = seen.iter().filter(|asked| asked.contains("Bearer second-token")).count();
+    assert_eq!(signed, 8, "{seen:?}");
 }
