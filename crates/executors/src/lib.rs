@@ -7,6 +7,7 @@
 //! | module | feature | runs |
 //! |---|---|---|
 //! | [`builtin`] | `builtin` | what Windlass ships: arithmetic, dates, text, arrays, objects |
+//! | [`mcp`] | `mcp` | tools of servers that speak the Model Context Protocol |
 //!
 //! ```
 //! # #[cfg(feature = "builtin")] {
@@ -21,3 +22,5 @@
 
 #[cfg(feature = "builtin")]
 pub mod builtin;
+#[cfg(feature = "mcp")]
+pub mod mcp;

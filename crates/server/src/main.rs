@@ -25,6 +25,7 @@ mod logging;
 mod output;
 
 mod http;
+mod mcp;
 
 #[allow(dead_code, unused_imports, reason = "the HTTP layer uses what commands do not")]
 mod identity;

@@ -11,7 +11,8 @@
 //! | a list of parameters (S0.3) | `name`, and `parameters` is a list or absent | `listed` |
 //! | identity (S3.2) | `identity` | `identity` |
 //! | JSON Schema: Anthropic, OpenAI, Gemini, MCP, S1.9 | `input_schema`, `inputSchema`, `type: function`, `functionDeclarations`, or `parameters` is a mapping | `json_schema` |
-//! | a provider (S3.7) | `identity` without parameters and description, or credentials | [`provider`](ProviderSpec) |
+//! | a provider (S3.7) | `identity` without parameters and description, credentials, or `mcp` | [`provider`](ProviderSpec) |
+//! | servers of tools | `mcpServers` | [`mcp_server`](McpServer) |
 //!
 //! A file may hold one tool, a list of tools, `{tools: [...]}`, or several YAML
 //! documents. Every fault of a file is reported at once, each with its line and
@@ -30,6 +31,7 @@ mod json_schema;
 mod lint;
 mod listed;
 mod located;
+mod mcp_server;
 mod parameter;
 mod preset;
 mod provider;
@@ -45,6 +47,7 @@ use std::fmt;
 pub use export::{Format, declare, export};
 pub use folder::{Folder, LoadedFile, list_files, load_folder, load_folder_with, read_file};
 pub use lint::{Lint, lint};
+pub use mcp_server::{Asking, McpServer, McpTransport};
 pub use provider::{CredentialField, CredentialKind, ProviderSpec};
 
 use self::located::{At, Data, Node};
@@ -205,6 +208,9 @@ fn read_document(node: &Node, parsed: &mut Parsed, report: &mut Report<'_>) {
             "this is an OpenAPI document, not a tool definition",
             "import it as a REST provider",
         ),
+        Data::Map(_) if mcp_server::is_list(node) => {
+            parsed.providers.extend(mcp_server::read_list(node, report));
+        }
         Data::Map(_) if provider::is_provider(node) => {
             parsed.providers.extend(provider::read(node, report));
         }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::located::{Data, Entry, Node};
+use super::mcp_server::{self, McpServer};
 use super::reader::{self, Fields, Report};
 use crate::text::Text;
 
@@ -31,6 +32,10 @@ pub struct ProviderSpec {
     /// The credentials that its tools want.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub credentials: Vec<CredentialField>,
+    /// The server that says which tools it has, where there is one. It may hold
+    /// keys, so it is never written out.
+    #[serde(skip)]
+    pub mcp: Option<Box<McpServer>>,
 }
 
 /// One field of a form that asks for credentials.
@@ -81,10 +86,11 @@ pub enum CredentialKind {
 
 const CREDENTIALS: [&str; 2] = ["credentials_for_provider", "credentials_schema"];
 
-/// Whether a document is a provider: it asks for credentials, or has an
-/// identity and nothing that a tool has.
+/// Whether a document is a provider: it asks for credentials, names a server, or
+/// has an identity and nothing that a tool has.
 pub(super) fn is_provider(node: &Node) -> bool {
-    CREDENTIALS.iter().any(|key| node.has(key))
+    node.has("mcp")
+        || CREDENTIALS.iter().any(|key| node.has(key))
         || node.has("identity")
             && !["description", "parameters", "entry", "kind"].iter().any(|key| node.has(key))
 }
@@ -95,8 +101,24 @@ pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<ProviderSpec>
     // The tools of a provider are the files in its folder; other engines list
     // them again here, with their Python sources.
     fields.ignore(&["tools", "extra", "oauth_schema"]);
-    let identity = fields.need("identity", report);
-    let mut provider = identity.and_then(|node| read_identity(node, report));
+    // A server needs no more than a name.
+    let mut provider = match (node.has("mcp"), fields.get("identity")) {
+        (_, Some(node)) => {
+            let mut identity = Fields::of(node, "`identity`", report)?;
+            let read = read_identity(&mut identity, report);
+            identity.finish(report);
+            read
+        }
+        (true, None) => read_identity(&mut fields, report),
+        (false, None) => {
+            fields.need("identity", report);
+            None
+        }
+    };
+    let mcp = fields.get("mcp").map(|node| mcp_server::read_server(node, report));
+    if let (Some(provider), Some(mcp)) = (&mut provider, mcp) {
+        provider.mcp = mcp.map(Box::new);
+    }
     let credentials = fields.get_any(&CREDENTIALS, report).map(|node| read_fields(node, report));
     if let (Some(provider), Some(credentials)) = (&mut provider, credentials) {
         provider.credentials = credentials;
@@ -105,15 +127,13 @@ pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<ProviderSpec>
     provider
 }
 
-fn read_identity(node: &Node, report: &mut Report<'_>) -> Option<ProviderSpec> {
-    let mut fields = Fields::of(node, "`identity`", report)?;
+fn read_identity(fields: &mut Fields<'_>, report: &mut Report<'_>) -> Option<ProviderSpec> {
     let name = fields.need("name", report).and_then(|node| reader::text(node, "name", report));
     let mut text = |key| fields.get(key).and_then(|node| reader::text(node, key, report));
     let (author, icon) = (text("author"), text("icon"));
     let mut i18n = |key| fields.get(key).and_then(|node| reader::i18n(node, key, report));
     let (label, description) = (i18n("label"), i18n("description"));
     let tags = fields.get("tags").and_then(|node| reader::texts(node, "tags", report));
-    fields.finish(report);
     Some(ProviderSpec {
         name: name?,
         author,
@@ -122,6 +142,7 @@ fn read_identity(node: &Node, report: &mut Report<'_>) -> Option<ProviderSpec> {
         icon,
         tags: tags.unwrap_or_default(),
         credentials: Vec::new(),
+        mcp: None,
     })
 }
 

@@ -9,6 +9,7 @@ use clap::Args;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass::{Engine, FolderWatch};
+use windlass_executors::mcp::{Servers, Start};
 
 use crate::approvals::{Desk, SharedDesk};
 use crate::cli;
@@ -18,6 +19,7 @@ use crate::http::{self, App, Hub, Links, Listener, Metrics, Tls};
 use crate::identity::{Keys, NewKey};
 use crate::interrupt::Interrupts;
 use crate::logging;
+use crate::mcp::KeptNotebook;
 use crate::output::Screen;
 use crate::settings::Settings;
 use crate::wiring;
@@ -80,6 +82,8 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
     let builder = Engine::builder().credentials(source).approvals(SharedDesk(Arc::clone(&desk)));
     let engine = wiring::serving(builder, &settings, screen, &metrics).await?;
     let _ = asked.set(engine.clone());
+    let notebook = Arc::new(KeptNotebook(Arc::clone(&documents)));
+    let servers = Arc::new(Servers::follow(&engine, notebook, Start::Unknown));
     let watches = watch(&engine, &settings, screen);
     let keys = Keys::new(Arc::clone(&documents));
     let first = keys.create_first().await?;
@@ -87,6 +91,7 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
     let app = Arc::new(App {
         hub: Hub::new(Arc::clone(&documents)),
         engine,
+        servers,
         desk,
         links: Links::new(&*documents).await?,
         documents,
@@ -112,6 +117,7 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
     drop(watches);
     let _ = serving.await;
     drain(&app, &open, &mut interrupts).await;
+    app.servers.stop().await;
     Ok(Exit::Success)
 }
 
