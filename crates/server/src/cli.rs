@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use windlass::Lang;
 
 use crate::commands::{
-    batch, call, calls, check, completion, credentials, init, keys, serve, stats, tools,
+    batch, call, calls, check, completion, credentials, init, keys, mcp, serve, stats, tools,
 };
 use crate::exit::Exit;
 
@@ -33,6 +33,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Serve(serve::ServeArgs),
+    Mcp(mcp::McpArgs),
     Call(call::CallArgs),
     Batch(batch::BatchArgs),
     Tools(tools::ToolsArgs),

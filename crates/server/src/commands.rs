@@ -8,6 +8,7 @@ pub(crate) mod completion;
 pub(crate) mod credentials;
 pub(crate) mod init;
 pub(crate) mod keys;
+pub(crate) mod mcp;
 pub(crate) mod serve;
 pub(crate) mod stats;
 pub(crate) mod tools;

@@ -20,6 +20,7 @@ mod health;
 mod hub;
 mod keys;
 mod listen;
+mod mcp;
 mod metrics;
 mod openapi;
 mod operate;
@@ -79,6 +80,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
     let compress = SizeAbove::new(COMPRESS_FROM).and(NotForContentType::SSE);
     operation::router(rows, app)
         .layer(Extension(documentation))
+        .merge(mcp::routes(app))
         .fallback(async || Problem::not_found("route").into_response())
         .method_not_allowed_fallback(async || {
             let why = "this route does not take this method";

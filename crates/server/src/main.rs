@@ -43,7 +43,8 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 use commands::{
-    batch, call, calls, check, completion, credentials, init, keys, serve, stats, tools,
+    batch, call, calls, check, completion, credentials, init, keys, mcp as mcp_command, serve, stats,
+    tools,
 };
 use exit::{Exit, Failure};
 use output::Screen;
@@ -80,6 +81,7 @@ fn run(global: &cli::Global, command: Command, screen: Screen) -> Result<Exit, F
         Command::Tools(args) => tools::run(&args, &settings()?, screen),
         Command::Calls(args) => calls::run(args, &settings()?, screen),
         Command::Serve(args) => serve::run(&args, settings()?, screen),
+        Command::Mcp(args) => mcp_command::run(&args, settings()?, screen),
         Command::Stats(args) => stats::run(&args, &settings()?, screen),
         Command::Credentials(args) => credentials::run(args, &settings()?, screen),
         Command::Keys(args) => keys::run(args, &settings()?, screen),

@@ -13,6 +13,7 @@
 //! | JSON Schema: Anthropic, OpenAI, Gemini, MCP, S1.9 | `input_schema`, `inputSchema`, `type: function`, `functionDeclarations`, or `parameters` is a mapping | `json_schema` |
 //! | a provider (S3.7) | `identity` without parameters and description, credentials, or `mcp` | [`provider`](ProviderSpec) |
 //! | servers of tools | `mcpServers` | [`mcp_server`](McpServer) |
+//! | prompts and resources | `prompts` or `resources` | [`library`](LibrarySpec) |
 //!
 //! A file may hold one tool, a list of tools, `{tools: [...]}`, or several YAML
 //! documents. Every fault of a file is reported at once, each with its line and
@@ -28,6 +29,7 @@ mod gemini;
 mod header;
 mod identity;
 mod json_schema;
+mod library;
 mod lint;
 mod listed;
 mod located;
@@ -46,6 +48,7 @@ use std::fmt;
 
 pub use export::{Format, declare, export};
 pub use folder::{Folder, LoadedFile, list_files, load_folder, load_folder_with, read_file};
+pub use library::{LibrarySpec, PromptArgument, PromptSpec, ResourceBody, ResourceSpec};
 pub use lint::{Lint, lint};
 pub use mcp_server::{Asking, McpServer, McpTransport};
 pub use provider::{CredentialField, CredentialKind, ProviderSpec};
@@ -100,6 +103,8 @@ pub struct Parsed {
     pub tools: Vec<Definition>,
     /// The providers.
     pub providers: Vec<ProviderSpec>,
+    /// Prompts and resources.
+    pub library: LibrarySpec,
 }
 
 /// What is wrong with a definition, and where.
@@ -210,6 +215,9 @@ fn read_document(node: &Node, parsed: &mut Parsed, report: &mut Report<'_>) {
         ),
         Data::Map(_) if mcp_server::is_list(node) => {
             parsed.providers.extend(mcp_server::read_list(node, report));
+        }
+        Data::Map(_) if library::is_library(node) => {
+            parsed.library.extend(library::read(node, report));
         }
         Data::Map(_) if provider::is_provider(node) => {
             parsed.providers.extend(provider::read(node, report));

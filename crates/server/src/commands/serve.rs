@@ -131,7 +131,7 @@ fn tls(args: &ServeArgs, settings: &Settings) -> Option<Tls> {
 }
 
 /// Definitions are read again when they change, unless that is switched off.
-fn watch(engine: &Engine, settings: &Settings, screen: Screen) -> Vec<FolderWatch> {
+pub(super) fn watch(engine: &Engine, settings: &Settings, screen: Screen) -> Vec<FolderWatch> {
     let Some(options) = settings.reload else { return Vec::new() };
     let folders = settings.tools.iter().filter(|folder| folder.path.is_dir());
     folders

@@ -1,0 +1,141 @@
+//! `windlass mcp`: the engine as a server of the Model Context Protocol, for one
+//! client on standard input and output, or for this machine over HTTP.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use clap::Args;
+use rmcp::transport::stdio;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use windlass::Engine;
+use windlass_executors::mcp::{Servers, Start};
+
+use super::serve::watch;
+use crate::approvals::{Desk, SharedDesk};
+use crate::cli;
+use crate::credential_source::VaultSource;
+use crate::exit::{Exit, Failure};
+use crate::http::{Listener, Metrics};
+use crate::interrupt::Interrupts;
+use crate::logging;
+use crate::mcp::{Endpoint, KeptNotebook, MAX_TOOLS, Service, Shared, View, Who};
+use crate::output::Screen;
+use crate::settings::Settings;
+use crate::wiring;
+
+/// Serve the tools to an MCP client: Claude Code, Claude Desktop, Cursor, …
+#[derive(Debug, Args)]
+#[command(after_help = after_help())]
+pub(crate) struct McpArgs {
+    /// Only the tools of this provider, under their own names
+    #[arg(long, value_name = "NAME")]
+    provider: Option<String>,
+    /// Serve HTTP on this machine, without keys, in place of standard input and output
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+    /// How many tools a client is told of; more are behind a search
+    #[arg(long, value_name = "N", default_value_t = MAX_TOOLS)]
+    max_tools: usize,
+    /// Add what the conformance suite asks for
+    #[cfg(feature = "fixtures")]
+    #[arg(long)]
+    fixtures: bool,
+}
+
+fn after_help() -> String {
+    cli::examples(&[
+        ("Add it to Claude Code", "claude mcp add windlass -- windlass mcp"),
+        ("Try it", "npx @modelcontextprotocol/inspector --cli windlass mcp --method tools/list"),
+        ("One server behind it, as if it were there directly", "windlass mcp --provider github"),
+        ("Over HTTP, on this machine", "windlass mcp --listen 127.0.0.1:8000"),
+    ])
+}
+
+/// Runs the command. Standard output carries the protocol and nothing else.
+pub(crate) fn run(args: &McpArgs, settings: Settings, screen: Screen) -> Result<Exit, Failure> {
+    if let Some(address) = args.listen
+        && !address.ip().is_loopback()
+    {
+        let why = format!("{address} can be reached from other machines, and this asks for no key");
+        return Err(Failure::usage(why).hint("`windlass serve` has /mcp, with keys"));
+    }
+    logging::start(screen);
+    wiring::block_on_all(async { serve(args, settings, screen).await })
+}
+
+async fn serve(args: &McpArgs, settings: Settings, screen: Screen) -> Result<Exit, Failure> {
+    let mut interrupts = Interrupts::listen()?;
+    let documents = wiring::documents(&settings.database).await?;
+    let credentials = Arc::new(wiring::credentials(&settings, &documents)?);
+    let (source, asked) = VaultSource::new(credentials);
+    let desk = Desk::new(Arc::clone(&documents));
+    let builder = Engine::builder().credentials(source).approvals(SharedDesk(Arc::clone(&desk)));
+    let metrics = Arc::<Metrics>::default();
+    let engine = wiring::serving(builder, &settings, screen, &metrics).await?;
+    let _ = asked.set(engine.clone());
+    desk.read_rules().await?;
+    #[cfg(feature = "fixtures")]
+    if args.fixtures {
+        crate::mcp::fixtures::register(&engine)?;
+    }
+    let watches = watch(&engine, &settings, screen);
+    let notebook = Arc::new(KeptNotebook(documents));
+    let servers = Arc::new(Servers::follow(&engine, notebook, Start::Unknown));
+    let (own, lang) = (Some(Arc::clone(&servers)), settings.lang);
+    let shared = Shared::new(engine.clone(), own, lang, args.max_tools);
+    let view = match &args.provider {
+        Some(name) => View::Provider(name.clone()),
+        None => View::All,
+    };
+    let done = match args.listen {
+        Some(address) => over_http(address, shared, screen, &mut interrupts).await,
+        None => over_stdio(Service::new(&shared, Who::Operator, view), &mut interrupts).await,
+    };
+    drop(watches);
+    engine.finish().await;
+    servers.stop().await;
+    if let Err(error) = engine.records().flush().await {
+        tracing::error!(%error, "some records could not be written");
+    }
+    done
+}
+
+async fn over_stdio(service: Service, interrupts: &mut Interrupts) -> Result<Exit, Failure> {
+    let serving = async {
+        match rmcp::serve_server(service, stdio()).await {
+            Ok(running) => drop(running.waiting().await),
+            Err(error) => tracing::debug!(%error, "the client did not introduce itself"),
+        }
+    };
+    tokio::select! {
+        () = serving => {}
+        () = interrupts.next() => {}
+    }
+    Ok(Exit::Success)
+}
+
+async fn over_http(
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    screen: Screen,
+    interrupts: &mut Interrupts,
+) -> Result<Exit, Failure> {
+    let listener = Listener::bind(address, None).await.map_err(|error| {
+        Failure::new(Exit::Failed, format!("cannot listen on {address}: {error}"))
+    })?;
+    let (stop, open) = (CancellationToken::new(), TaskTracker::new());
+    let bound = listener.address()?;
+    let router = Endpoint::for_this_machine(shared, &stop).router();
+    let serving = tokio::spawn(listener.serve(router, stop.clone(), open.clone()));
+    let url = format!("http://{bound}/mcp");
+    if screen.json {
+        println!("{}", serde_json::json!({"listening": url}));
+    } else {
+        println!("windlass serves MCP on {url}");
+    }
+    interrupts.next().await;
+    stop.cancel();
+    let _ = serving.await;
+    Ok(Exit::Success)
+}
