@@ -17,7 +17,8 @@ pub use watch::{FolderWatch, WatchOptions};
 use crate::call::Call;
 use crate::content::Output;
 use crate::definition::{
-    Definition, LibrarySpec, Limits, LoadError, LoadedFile, ProviderSpec, list_files, load_folder, parse_all,
+    Definition, LibrarySpec, Limits, LoadError, LoadedFile, ProviderSpec, list_files, load_folder,
+    parse_all,
 };
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};

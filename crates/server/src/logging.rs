@@ -12,7 +12,8 @@ pub(crate) fn start(screen: Screen) {
     let default = match (screen.quiet, screen.verbose) {
         (true, _) => "error",
         (_, true) => "debug",
-        _ => "info",
+        // The protocol's library tells of every request.
+        _ => "info,rmcp=warn",
     };
     let filter = EnvFilter::try_from_env("WINDLASS_LOG").unwrap_or_else(|_| default.into());
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);

@@ -43,8 +43,8 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 use commands::{
-    batch, call, calls, check, completion, credentials, init, keys, mcp as mcp_command, serve, stats,
-    tools,
+    batch, call, calls, check, completion, credentials, init, keys, mcp as mcp_command, serve,
+    stats, tools,
 };
 use exit::{Exit, Failure};
 use output::Screen;

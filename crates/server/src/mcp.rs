@@ -16,9 +16,9 @@ mod asking;
 mod catalogue;
 mod changes;
 mod endpoint;
+mod finder;
 #[cfg(feature = "fixtures")]
 pub(crate) mod fixtures;
-mod finder;
 mod library;
 mod notebook;
 mod parked;

@@ -219,7 +219,11 @@ fn read_resource(node: &Node, report: &mut Report<'_>) -> Option<ResourceSpec> {
         report.add(node.at, "a resource needs a `uri` or a `uri_template`");
     }
     if body.is_none() {
-        report.hinted(node.at, "a resource has a `text`, a `blob` or a `file`", "write one of them");
+        report.hinted(
+            node.at,
+            "a resource has a `text`, a `blob` or a `file`",
+            "write one of them",
+        );
     }
     let uri = uri_text?;
     Some(ResourceSpec {

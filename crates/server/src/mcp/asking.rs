@@ -69,8 +69,9 @@ pub(super) async fn ask_peer(
 ) -> Result<Answers, Error> {
     let mut answers = Answers::new();
     for (key, question) in questions {
-        let request: ServerRequest = serde_json::from_value(question)
-            .map_err(|error| Error::new(ErrorKind::UpstreamFailed, format!("a tool asked {error}")))?;
+        let request: ServerRequest = serde_json::from_value(question).map_err(|error| {
+            Error::new(ErrorKind::UpstreamFailed, format!("a tool asked {error}"))
+        })?;
         let answer = peer.send_request(request).await.map_err(refused)?;
         answers.insert(key, serde_json::to_value(answer).unwrap_or_default());
     }

@@ -68,7 +68,10 @@ impl Catalogue<'_> {
         let shown: String = shown.chars().map(|c| if fits(c) { c } else { '_' }).collect();
         let is_taken = || self.engine.registry().get_for(self.client.tenant(), &shown).is_some();
         let is_ascii = name.is_ascii();
-        if is_ascii && shown.len() <= MAX_NAME && name.matches(['/', '.', ':']).count() == 1 && !is_taken()
+        if is_ascii
+            && shown.len() <= MAX_NAME
+            && name.matches(['/', '.', ':']).count() == 1
+            && !is_taken()
         {
             return shown;
         }

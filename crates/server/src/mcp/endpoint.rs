@@ -79,8 +79,7 @@ impl Endpoint {
         config: StreamableHttpServerConfig,
         stop: &CancellationToken,
     ) -> Arc<Self> {
-        let config =
-            config.with_json_response(true).with_cancellation_token(stop.child_token());
+        let config = config.with_json_response(true).with_cancellation_token(stop.child_token());
         let (views, owners) = (Mutex::default(), Mutex::default());
         Arc::new(Self { shared, who, config, views, owners })
     }

@@ -44,11 +44,8 @@ pub(super) fn declarations(lang: Lang) -> [Declared; 2] {
          need; then call what it finds with call_tool.",
         "按关键词查找更多工具。当现有工具都不满足需求时使用,然后用 call_tool 调用找到的工具。",
     );
-    let call_about = text(
-        lang,
-        "Calls a tool that find_tools has found.",
-        "调用 find_tools 找到的工具。",
-    );
+    let call_about =
+        text(lang, "Calls a tool that find_tools has found.", "调用 find_tools 找到的工具。");
     [declare(FIND, find_about, find), declare(CALL, call_about, call)]
 }
 
@@ -75,9 +72,10 @@ pub(super) fn find(catalogue: &Catalogue<'_>, query: &str) -> Value {
         .filter(|(score, ..)| *score > 0)
         .collect();
     found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-    let shown = found.iter().take(FOUND).filter_map(|(_, name, tool)| {
-        serde_json::to_value(catalogue.declare(name, tool)?).ok()
-    });
+    let shown = found
+        .iter()
+        .take(FOUND)
+        .filter_map(|(_, name, tool)| serde_json::to_value(catalogue.declare(name, tool)?).ok());
     json!({"tools": shown.collect::<Vec<_>>(), "found": found.len()})
 }
 
@@ -89,9 +87,8 @@ fn score(tool: &Tool, words: &[String]) -> usize {
     let label = spec.label.as_ref().map(both).unwrap_or_default();
     let about = format!("{label} {} {}", both(&spec.description), spec.tags.join(" "));
     let about = about.to_lowercase();
-    let points = |word: &String| {
-        usize::from(name.contains(word)) * 3 + usize::from(about.contains(word))
-    };
+    let points =
+        |word: &String| usize::from(name.contains(word)) * 3 + usize::from(about.contains(word));
     words.iter().map(points).sum()
 }
 

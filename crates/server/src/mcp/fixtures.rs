@@ -48,9 +48,7 @@ impl Executor for Fixture {
 
 fn tools() -> Vec<(&'static str, &'static str, Value, Run)> {
     let none = || json!({"type": "object", "properties": {}});
-    let text = |name: &str| {
-        json!({"type": "object", "properties": {name: {"type": "string"}}, "required": [name]})
-    };
+    let text = |name: &str| json!({"type": "object", "properties": {name: {"type": "string"}}, "required": [name]});
     vec![
         ("test_simple_text", "Returns a text.", none(), |_, _| {
             ready(Output::text("This is a simple text response for testing."))
@@ -61,7 +59,9 @@ fn tools() -> Vec<(&'static str, &'static str, Value, Run)> {
             ready(Content::new(Body::Audio(data)).into())
         }),
         ("test_embedded_resource", "Returns a resource.", none(), |_, _| {
-            ready(resource("test://embedded-resource", "text/plain", "An embedded resource.").into())
+            ready(
+                resource("test://embedded-resource", "text/plain", "An embedded resource.").into(),
+            )
         }),
         ("test_multiple_content_types", "Returns several blocks.", none(), |_, _| {
             let data = r#"{"test":"data","value":123}"#;
@@ -171,7 +171,8 @@ fn tools() -> Vec<(&'static str, &'static str, Value, Run)> {
                     ("sampling", "summary", sampling("Summarise this.")),
                     ("elicitation", "detail", question("Any detail?", "detail", "string")),
                 ];
-                let can = all.into_iter().filter(|(need, ..)| asker.capabilities().get(need).is_some());
+                let can =
+                    all.into_iter().filter(|(need, ..)| asker.capabilities().get(need).is_some());
                 let questions: Vec<(&str, Value)> =
                     can.map(|(_, key, question)| (key, question)).collect();
                 ask(call, questions).await?;
@@ -180,8 +181,7 @@ fn tools() -> Vec<(&'static str, &'static str, Value, Run)> {
         }),
         ("test_prompt_maker", "Makes a prompt.", none(), |call, _| {
             Box::pin(async move {
-                let question =
-                    question("What context should the prompt use?", "context", "string");
+                let question = question("What context should the prompt use?", "context", "string");
                 let answers = ask(call, [("user_context", question)]).await?;
                 let context = answers["user_context"]["content"]["context"].as_str();
                 let text = format!("Use this context: {}", context.unwrap_or_default());
@@ -295,6 +295,7 @@ fn change_prompts(engine: &Engine) -> Result<Output, Error> {
     let content = json!({"type": "text", "text": message});
     let prompt = PromptSpec {
         name: "test_made".to_owned(),
+        description: Some("A prompt that was made.".into()),
         messages: vec![json!({"role": "user", "content": content})],
         ..PromptSpec::default()
     };

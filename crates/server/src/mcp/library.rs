@@ -68,14 +68,12 @@ pub(super) fn arguments(
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    let given: BTreeMap<String, String> = given
-        .into_iter()
-        .flatten()
-        .map(|(name, value)| (name.clone(), text(value)))
-        .collect();
-    let missing = prompt.arguments.iter().find(|argument| {
-        argument.required && !given.contains_key(&argument.name)
-    });
+    let given: BTreeMap<String, String> =
+        given.into_iter().flatten().map(|(name, value)| (name.clone(), text(value))).collect();
+    let missing = prompt
+        .arguments
+        .iter()
+        .find(|argument| argument.required && !given.contains_key(&argument.name));
     match missing {
         Some(missing) => {
             let why = format!("the prompt `{}` needs `{}`", prompt.name, missing.name);
@@ -111,17 +109,13 @@ fn filled(value: &Value, prompt: &PromptSpec, arguments: &BTreeMap<String, Strin
 }
 
 /// Puts values in place of names. What was put in is not looked at again.
-fn put_in(
-    text: &str,
-    open: &str,
-    close: &str,
-    value: impl Fn(&str) -> Option<String>,
-) -> String {
+fn put_in(text: &str, open: &str, close: &str, value: impl Fn(&str) -> Option<String>) -> String {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once(open) {
         filled.push_str(before);
-        let known = after.split_once(close).and_then(|(name, end)| Some((value(name.trim())?, end)));
+        let known =
+            after.split_once(close).and_then(|(name, end)| Some((value(name.trim())?, end)));
         match known {
             Some((value, end)) => {
                 filled.push_str(&value);
@@ -257,11 +251,12 @@ pub(super) fn complete(values: &[String], typed: &str) -> Value {
     let fitting: Vec<&String> =
         values.iter().filter(|value| value.to_lowercase().starts_with(&typed)).collect();
     let shown: Vec<&&String> = fitting.iter().take(MAX_VALUES).collect();
-    json!({"completion": {
+    let completion = json!({
         "values": shown,
         "total": fitting.len(),
         "hasMore": fitting.len() > MAX_VALUES,
-    }})
+    });
+    json!({"completion": completion, "resultType": "complete"})
 }
 
 #[cfg(test)]

@@ -70,7 +70,10 @@ impl Parked {
     /// Takes a call out again, for whoever it waits for.
     pub(super) fn take(&self, state: &str, binding: &Binding) -> Result<Waiting, ErrorData> {
         let unknown = || {
-            ErrorData::invalid_params("the request state is unknown, was used, or has expired", None)
+            ErrorData::invalid_params(
+                "the request state is unknown, was used, or has expired",
+                None,
+            )
         };
         let mut parked = self.0.lock();
         let entry = parked.get(state).ok_or_else(unknown)?;

@@ -13,9 +13,7 @@ use rmcp::service::RequestContext;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use windlass::definition::PromptSpec;
-use windlass::{
-    CallId, CallRequest, CancellationToken, Context, Error, Kind, OutputPart, Tool,
-};
+use windlass::{CallId, CallRequest, CancellationToken, Context, Error, Kind, OutputPart, Tool};
 use windlass_executors::mcp::{Asker, Server};
 
 use super::asking;
@@ -98,7 +96,8 @@ impl Service {
         if let (None, View::Provider(_)) = (&tool, &self.view) {
             return Err(ErrorData::invalid_params(format!("Unknown tool: {name}"), None));
         }
-        let running = self.begin(called, Value::Object(arguments), tool.as_deref(), client, context);
+        let running =
+            self.begin(called, Value::Object(arguments), tool.as_deref(), client, context);
         conversation.run(running, input_responses.as_ref()).await
     }
 
@@ -112,9 +111,8 @@ impl Service {
         context: &RequestContext<RoleServer>,
     ) -> Running {
         let lang = self.shared.lang;
-        let finish = move |result: windlass::CallResult| {
-            reply::of_call(&result, lang).map(Reply::Tool)
-        };
+        let finish =
+            move |result: windlass::CallResult| reply::of_call(&result, lang).map(Reply::Tool);
         self.begin_as(name, arguments, tool, client, context, finish)
     }
 
@@ -141,9 +139,8 @@ impl Service {
             .call_ref(context.id.to_string())
             .context(Context::new(client.caller()).object(asker))
             .cancel_token(stop.clone());
-        let is_remote = tool.is_some_and(|tool| {
-            tool.spec().kind == Kind::Mcp && tool.spec().timeout.is_none()
-        });
+        let is_remote =
+            tool.is_some_and(|tool| tool.spec().kind == Kind::Mcp && tool.spec().timeout.is_none());
         if can_ask && is_remote {
             request = request.timeout(ASKING.max(self.shared.engine.settings().default_timeout));
         }
@@ -151,8 +148,7 @@ impl Service {
         let is_followed = context.meta.get_progress_token().is_some()
             || context.meta.log_level().is_some()
             || !client.is_modern;
-        let following =
-            is_followed.then(|| self.shared.reports.follow(&self.shared.engine, id));
+        let following = is_followed.then(|| self.shared.reports.follow(&self.shared.engine, id));
         let engine = self.shared.engine.clone();
         let work: Work = Box::pin(async move { finish(engine.call(request).await) });
         Running { work, stop, questions, following }

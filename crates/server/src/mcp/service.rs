@@ -142,8 +142,9 @@ fn page<T>(
 
 /// Reads what an answer of another server, or of a definition, should be.
 pub(super) fn read<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, ErrorData> {
-    serde_json::from_value(value)
-        .map_err(|error| ErrorData::internal_error(format!("an answer does not fit: {error}"), None))
+    serde_json::from_value(value).map_err(|error| {
+        ErrorData::internal_error(format!("an answer does not fit: {error}"), None)
+    })
 }
 
 fn to_json(params: &impl serde::Serialize) -> Value {

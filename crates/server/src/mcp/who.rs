@@ -56,8 +56,7 @@ impl Who {
             name.truncate(name.floor_char_boundary(MAX_CLIENT));
             name
         });
-        let is_modern =
-            context.protocol_version().is_some_and(|version| !version.has_initialize());
+        let is_modern = context.protocol_version().is_some_and(|version| !version.has_initialize());
         Ok(Client { identity, session, name, is_modern })
     }
 }
