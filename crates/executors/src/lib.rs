@@ -24,3 +24,6 @@
 pub mod builtin;
 #[cfg(feature = "mcp")]
 pub mod mcp;
+
+#[cfg(feature = "outbound")]
+pub mod outbound;

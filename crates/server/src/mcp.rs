@@ -18,6 +18,8 @@ mod changes;
 mod endpoint;
 mod finder;
 #[cfg(feature = "fixtures")]
+pub(crate) mod fixture_client;
+#[cfg(feature = "fixtures")]
 pub(crate) mod fixtures;
 mod library;
 mod notebook;

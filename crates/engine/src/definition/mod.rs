@@ -51,7 +51,7 @@ pub use folder::{Folder, LoadedFile, list_files, load_folder, load_folder_with, 
 pub use library::{LibrarySpec, PromptArgument, PromptSpec, ResourceBody, ResourceSpec};
 pub use lint::{Lint, lint};
 pub use mcp_server::{Asking, McpServer, McpTransport};
-pub use provider::{CredentialField, CredentialKind, ProviderSpec};
+pub use provider::{CredentialCheck, CredentialField, CredentialKind, ProviderSpec};
 
 use self::located::{At, Data, Node};
 use self::reader::Report;

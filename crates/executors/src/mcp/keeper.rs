@@ -1,6 +1,7 @@
 //! The keeper of a server: connects when it is needed, keeps its tools up to
 //! date, and begins again when it has gone.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use super::failure::gone;
 use super::flights::Flights;
 use super::handler::{Handler, introduction};
 use super::handshake::{self, Era, Refusal};
+use super::http;
 use super::notebook::{Note, Notebook};
 use super::process::Program;
 use super::quarantine;
@@ -24,6 +26,7 @@ use super::server::{Link, News, Server};
 use super::stdio::{Ending, MAX_MESSAGE, Stdio};
 use super::tap::Tap;
 use super::tools;
+use crate::outbound::OutboundPolicy;
 
 /// How long a server may take to start: it may have to be fetched first.
 const START: Duration = Duration::from_secs(60);
@@ -47,6 +50,7 @@ pub(super) struct Keeper {
     pub(super) server: Arc<Server>,
     pub(super) engine: Engine,
     pub(super) notebook: Arc<dyn Notebook>,
+    pub(super) outbound: Arc<OutboundPolicy>,
     pub(super) stop: CancellationToken,
     pub(super) start: Start,
     pub(super) note: Note,
@@ -71,8 +75,13 @@ impl Keeper {
         let stop = self.stop.clone();
         loop {
             if !needed {
+                let server = Arc::clone(&self.server);
                 tokio::select! {
-                    () = self.server.needed.notified() => {}
+                    () = server.needed.notified() => {}
+                    () = server.accepted.notified() => {
+                        self.accept().await;
+                        continue;
+                    }
                     () = stop.cancelled() => break,
                 }
             }
@@ -124,10 +133,12 @@ impl Keeper {
         tracing::info!(server = self.server.name(), era = ?connection.era(), "a server is up");
         self.server.link.send_replace(Link::Up(Arc::clone(&connection)));
         let mut listening = std::pin::pin!(listen(Arc::clone(&connection)));
+        let server = Arc::clone(&self.server);
         loop {
             let stale = ttl;
             tokio::select! {
                 () = connection.ended() => return Ok(connection.why_gone()),
+                () = server.accepted.notified() => self.accept().await,
                 heard = news.recv() => match heard {
                     Ok(News::Tools) | Err(RecvError::Lagged(_)) => {
                         sleep(SETTLE).await;
@@ -175,11 +186,15 @@ impl Keeper {
                 let stdio = Stdio::start(self.server.name(), &program, limit, ending.clone())?;
                 self.greet(stdio, known, ending).await
             }
-            McpTransport::Url { .. } => Err(Error::new(
-                ErrorKind::ExecutorNotFound,
-                format!("the server `{}` has an address", self.server.name()),
-            )
-            .into()),
+            McpTransport::Url { url, headers } => {
+                let limit = settings.max_message_bytes.unwrap_or(MAX_MESSAGE);
+                let headers = (headers.iter())
+                    .map(|(name, value)| Ok((name.clone(), self.expanded(value)?)))
+                    .collect::<Result<Vec<_>, Error>>()?;
+                let (url, own) = (self.expanded(url)?, self.server.owner().is_none());
+                let http = http::transport(&self.outbound, &url, &headers, own, limit)?;
+                self.greet(http, known, ending).await
+            }
         }
     }
 
@@ -303,20 +318,39 @@ impl Keeper {
             }
             (self.note.tools, self.note.held) = (sorted.tools, sorted.held);
         } else {
-            (self.note.tools, self.note.held) = (tools, Default::default());
+            (self.note.tools, self.note.held) = (tools, BTreeMap::new());
         }
         self.register();
         if self.note != before {
-            let note = self.note.clone();
-            let written = self.notebook.write(self.server.owner(), self.server.name(), note);
-            if let Err(error) = written.await {
-                tracing::warn!(server = self.server.name(), %error, "a server is not remembered");
+            self.remember().await;
+        }
+    }
+
+    async fn remember(&self) {
+        let note = self.note.clone();
+        let written = self.notebook.write(self.server.owner(), self.server.name(), note);
+        if let Err(error) = written.await {
+            tracing::warn!(server = self.server.name(), %error, "a server is not remembered");
+        }
+    }
+
+    /// Accepts what was held.
+    async fn accept(&mut self) {
+        let mut tools = std::mem::take(&mut self.note.tools);
+        for tool in &mut tools {
+            let held = tool["name"].as_str().and_then(|name| self.note.held.remove(name));
+            if let Some(held) = held {
+                *tool = held;
             }
         }
+        (self.note.tools, self.note.held) = (tools, BTreeMap::new());
+        self.register();
+        self.remember().await;
     }
 
     /// Makes what is known the tools of the engine.
     fn register(&self) {
+        self.server.held.lock().clone_from(&self.note.held);
         let held = |name: &str| self.note.held.contains_key(name);
         self.replace(tools::build(&self.server, &self.note.tools, held));
         self.server.listed.send_replace(true);

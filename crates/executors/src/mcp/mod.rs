@@ -28,6 +28,7 @@ mod failure;
 mod flights;
 mod handler;
 mod handshake;
+mod http;
 mod keeper;
 mod notebook;
 mod process;

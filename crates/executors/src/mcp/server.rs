@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, broadcast, watch};
 use tokio::time::Instant;
@@ -59,6 +60,10 @@ pub struct Server {
     pub(super) listed: watch::Sender<bool>,
     /// Wakes the keeper.
     pub(super) needed: Notify,
+    /// Tools that have changed since they were accepted, as they are now.
+    pub(super) held: Mutex<BTreeMap<String, Value>>,
+    /// Tells the keeper that an operator has looked at them.
+    pub(super) accepted: Notify,
     pub(super) news: broadcast::Sender<News>,
 }
 
@@ -81,6 +86,8 @@ impl Server {
             link: watch::Sender::new(Link::Idle),
             listed: watch::Sender::new(false),
             needed: Notify::new(),
+            held: Mutex::default(),
+            accepted: Notify::new(),
             news: broadcast::Sender::new(NEWS),
         })
     }
@@ -121,6 +128,17 @@ impl Server {
     /// What it says of its own accord, from now on.
     pub fn news(&self) -> broadcast::Receiver<News> {
         self.news.subscribe()
+    }
+
+    /// The tools that have changed since they were accepted, as the server
+    /// declares them now, by name. Their calls are refused.
+    pub fn held(&self) -> BTreeMap<String, Value> {
+        self.held.lock().clone()
+    }
+
+    /// Accepts them as they are now, in the name of an operator.
+    pub fn accept(&self) {
+        self.accepted.notify_one();
     }
 
     /// What it says of itself: `capabilities`, `serverInfo`, `instructions`.

@@ -16,6 +16,7 @@ use super::failure::gone;
 use super::keeper::{Keeper, Start};
 use super::notebook::{Note, Notebook};
 use super::server::Server;
+use crate::outbound::OutboundPolicy;
 
 /// How long all servers together may take to end.
 const STOP: Duration = Duration::from_secs(8);
@@ -29,6 +30,7 @@ pub struct Servers {
 struct Shared {
     engine: Engine,
     notebook: Arc<dyn Notebook>,
+    outbound: Arc<OutboundPolicy>,
     start: Start,
     known: Mutex<HashMap<Name, Entry>>,
     stop: CancellationToken,
@@ -46,11 +48,17 @@ struct Entry {
 impl Servers {
     /// Keeps the servers that the engine's providers name, from now on. Needs a
     /// runtime; nothing is waited for.
-    pub fn follow(engine: &Engine, notebook: Arc<dyn Notebook>, start: Start) -> Self {
+    pub fn follow(
+        engine: &Engine,
+        notebook: Arc<dyn Notebook>,
+        outbound: OutboundPolicy,
+        start: Start,
+    ) -> Self {
         let stop = CancellationToken::new();
         let shared = Arc::new(Shared {
             engine: engine.clone(),
             notebook,
+            outbound: Arc::new(outbound),
             start,
             known: Mutex::default(),
             stop: stop.clone(),
@@ -152,6 +160,7 @@ impl Shared {
             server: Arc::clone(&server),
             engine: self.engine.clone(),
             notebook: Arc::clone(&self.notebook),
+            outbound: Arc::clone(&self.outbound),
             stop: stop.clone(),
             start: self.start,
             note: Note::default(),

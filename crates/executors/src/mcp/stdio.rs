@@ -158,7 +158,7 @@ impl Transport<RoleClient> for Stdio {
 
 /// Reads a message. A result stays the JSON that it is: what it means depends on
 /// the request, and nothing that a server says about it gets lost.
-fn parse(line: &[u8]) -> Option<ServerJsonRpcMessage> {
+pub(super) fn parse(line: &[u8]) -> Option<ServerJsonRpcMessage> {
     let mut value: Value = serde_json::from_slice(line).ok()?;
     let map = value.as_object_mut()?;
     if !map.contains_key("method") {

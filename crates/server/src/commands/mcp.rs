@@ -4,19 +4,22 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use axum::Router;
+use axum::serve::ListenerExt;
 use clap::Args;
 use rmcp::transport::stdio;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use windlass::Engine;
 use windlass_executors::mcp::{Servers, Start};
+use windlass_executors::outbound::OutboundPolicy;
 
 use super::serve::watch;
 use crate::approvals::{Desk, SharedDesk};
 use crate::cli;
 use crate::credential_source::VaultSource;
 use crate::exit::{Exit, Failure};
-use crate::http::{Listener, Metrics};
+use crate::http::Metrics;
 use crate::interrupt::Interrupts;
 use crate::logging;
 use crate::mcp::{Endpoint, KeptNotebook, MAX_TOOLS, Service, Shared, View, Who};
@@ -41,6 +44,10 @@ pub(crate) struct McpArgs {
     #[cfg(feature = "fixtures")]
     #[arg(long)]
     fixtures: bool,
+    /// Use the server at this address as the conformance suite wants it
+    #[cfg(feature = "fixtures")]
+    #[arg(long, value_name = "URL")]
+    client: Option<String>,
 }
 
 fn after_help() -> String {
@@ -60,19 +67,23 @@ pub(crate) fn run(args: &McpArgs, settings: Settings, screen: Screen) -> Result<
         let why = format!("{address} can be reached from other machines, and this asks for no key");
         return Err(Failure::usage(why).hint("`windlass serve` has /mcp, with keys"));
     }
-    logging::start(screen);
+    logging::start(&settings.log, screen);
+    #[cfg(feature = "fixtures")]
+    if let Some(url) = &args.client {
+        return crate::mcp::fixture_client::run(url);
+    }
     wiring::block_on_all(async { serve(args, settings, screen).await })
 }
 
 async fn serve(args: &McpArgs, settings: Settings, screen: Screen) -> Result<Exit, Failure> {
     let mut interrupts = Interrupts::listen()?;
-    let documents = wiring::documents(&settings.database).await?;
+    let documents = wiring::documents_with(&settings.database, &settings.records).await?;
     let credentials = Arc::new(wiring::credentials(&settings, &documents)?);
     let (source, asked) = VaultSource::new(credentials);
-    let desk = Desk::new(Arc::clone(&documents));
+    let desk = Desk::new(Arc::clone(&documents), settings.server.http.approvals_expire);
     let builder = Engine::builder().credentials(source).approvals(SharedDesk(Arc::clone(&desk)));
     let metrics = Arc::<Metrics>::default();
-    let engine = wiring::serving(builder, &settings, screen, &metrics).await?;
+    let engine = wiring::serving(builder, &settings, screen, &metrics, None).await?;
     let _ = asked.set(engine.clone());
     desk.read_rules().await?;
     #[cfg(feature = "fixtures")]
@@ -81,7 +92,8 @@ async fn serve(args: &McpArgs, settings: Settings, screen: Screen) -> Result<Exi
     }
     let watches = watch(&engine, &settings, screen);
     let notebook = Arc::new(KeptNotebook(documents));
-    let servers = Arc::new(Servers::follow(&engine, notebook, Start::Unknown));
+    let servers =
+        Arc::new(Servers::follow(&engine, notebook, OutboundPolicy::default(), Start::Unknown));
     let (own, lang) = (Some(Arc::clone(&servers)), settings.lang);
     let shared = Shared::new(engine.clone(), own, lang, args.max_tools);
     let view = match &args.provider {
@@ -121,13 +133,17 @@ async fn over_http(
     screen: Screen,
     interrupts: &mut Interrupts,
 ) -> Result<Exit, Failure> {
-    let listener = Listener::bind(address, None).await.map_err(|error| {
+    let listener = TcpListener::bind(address).await.map_err(|error| {
         Failure::new(Exit::Failed, format!("cannot listen on {address}: {error}"))
     })?;
-    let (stop, open) = (CancellationToken::new(), TaskTracker::new());
-    let bound = listener.address()?;
-    let router = Endpoint::for_this_machine(shared, &stop).router();
-    let serving = tokio::spawn(listener.serve(router, stop.clone(), open.clone()));
+    let stop = CancellationToken::new();
+    let bound = listener.local_addr()?;
+    let router: Router = Endpoint::for_this_machine(shared, &stop).router();
+    // Answers are small and wanted at once.
+    let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
+    let ended = stop.clone().cancelled_owned();
+    let serving = axum::serve(listener, router).with_graceful_shutdown(ended);
+    let serving = tokio::spawn(serving.into_future());
     let url = format!("http://{bound}/mcp");
     if screen.json {
         println!("{}", serde_json::json!({"listening": url}));

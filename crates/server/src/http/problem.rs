@@ -30,7 +30,7 @@ pub(crate) struct Problem {
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
     /// What is wrong with the request, place by place.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     errors: Vec<Fault>,
     /// The result of the call that was refused, where there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -102,7 +102,11 @@ impl Problem {
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let info = error.kind().info();
-        let status = StatusCode::from_u16(info.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status = match error.kind() {
+            // Of the request itself, not of a call in it.
+            ErrorKind::InvalidArguments | ErrorKind::InvalidDefinition => StatusCode::BAD_REQUEST,
+            _ => StatusCode::from_u16(info.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+        };
         let mut problem =
             Self::new(status, info.name, error.message()).retry_after(error.retry_after());
         problem.title = info.meaning.to_owned();
@@ -134,9 +138,11 @@ impl IntoResponse for Problem {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         if status == StatusCode::UNAUTHORIZED {
-            let scheme =
-                HeaderValue::from_static("Bearer realm=\"windlass\", Basic realm=\"windlass\"");
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+            // A header each: browsers look at the first scheme of one only.
+            for scheme in ["Bearer realm=\"windlass\"", "Basic realm=\"windlass\""] {
+                let scheme = HeaderValue::from_static(scheme);
+                response.headers_mut().append(header::WWW_AUTHENTICATE, scheme);
+            }
         }
         response
     }

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
-use tower_service::Service as _;
+use tower::Service as _;
 
 use super::service::{Service, Shared};
 use super::who::{View, Who};

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use windlass::{Engine, TenantId};
 use windlass_executors::mcp::{Servers, Start};
+use windlass_executors::outbound::OutboundPolicy;
 
 use super::KeptNotebook;
 use crate::exit::Failure;
@@ -62,7 +63,12 @@ impl Upstream {
             return Ok(Self(None));
         }
         let documents = wiring::documents(&settings.database).await?;
-        Ok(Self(Some(Servers::follow(engine, Arc::new(KeptNotebook(documents)), start))))
+        Ok(Self(Some(Servers::follow(
+            engine,
+            Arc::new(KeptNotebook(documents)),
+            OutboundPolicy::default(),
+            start,
+        ))))
     }
 
     /// Ends them.

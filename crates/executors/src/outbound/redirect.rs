@@ -1,0 +1,58 @@
+//! Where a redirect leads, and what may go along.
+
+use http::header::{ACCEPT, ACCEPT_LANGUAGE, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, LOCATION};
+use http::header::{CONTENT_LANGUAGE, USER_AGENT};
+use http::{HeaderMap, Method, StatusCode};
+use windlass::{Error, ErrorKind};
+
+use super::request::Request;
+use super::target;
+
+/// All that goes along to another origin. Everything else may be a credential:
+/// `authorization` and `cookie` are, and so is whatever an API calls its key.
+const HARMLESS: [HeaderName; 3] = [ACCEPT, ACCEPT_LANGUAGE, USER_AGENT];
+/// What says how a body is to be read, which goes where there is no body.
+const OF_BODY: [HeaderName; 3] = [CONTENT_TYPE, CONTENT_ENCODING, CONTENT_LANGUAGE];
+
+/// The request that an answer asks for; nothing where it is an answer.
+pub(super) fn next(
+    request: &Request,
+    status: StatusCode,
+    headers: &HeaderMap,
+) -> Result<Option<Request>, Error> {
+    let keeps_method = match status.as_u16() {
+        301 | 302 => request.method != Method::POST,
+        303 => matches!(request.method, Method::GET | Method::HEAD),
+        307 | 308 => true,
+        _ => return Ok(None),
+    };
+    let Some(location) = headers.get(LOCATION).filter(|_| request.follow) else { return Ok(None) };
+    let from = target::shown(&request.url);
+    let location = location.to_str().ok().and_then(|text| request.url.join(text).ok());
+    let Some(url) = location else {
+        let why = format!("{from} redirects to something that is no URL");
+        return Err(Error::new(ErrorKind::UpstreamRejected, why));
+    };
+    if request.url.scheme() == "https" && url.scheme() == "http" {
+        return Err(target::denied(format!("{from} redirects to an address without encryption")));
+    }
+    let mut next = request.clone();
+    if !keeps_method {
+        next.method = Method::GET;
+        next.body.clear();
+        OF_BODY.iter().for_each(|name| drop(next.headers.remove(name)));
+    }
+    if url.origin() != request.url.origin() {
+        if !next.body.is_empty() {
+            let to = target::shown(&url);
+            return Err(target::denied(format!(
+                "{from} redirects to {to}, and the body of a request is not sent to another origin"
+            )));
+        }
+        let kept =
+            HARMLESS.iter().filter_map(|name| Some((name.clone(), next.headers.remove(name)?)));
+        next.headers = kept.collect();
+    }
+    next.url = url;
+    Ok(Some(next))
+}

@@ -1,0 +1,192 @@
+//! [`Request`]: what is sent, and how much of an answer is taken.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderName, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Method};
+use serde_json::Value;
+use url::Url;
+use windlass::{Error, ErrorKind, Secret};
+
+use super::policy::OutboundPolicy;
+use super::target;
+
+/// Headers that say how a message is carried. They are the client's: another
+/// `host` or `content-length` would make the other side see another request.
+const OWN: [&str; 15] = [
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "via",
+];
+
+/// A request that has not been checked or sent.
+#[derive(Clone)]
+pub struct Request {
+    pub(super) method: Method,
+    pub(super) url: Url,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+    pub(super) follow: bool,
+    read_timeout: Option<Duration>,
+    total_timeout: Option<Duration>,
+    max_bytes: Option<u64>,
+}
+
+/// How much of an answer is taken, and how long it is waited for.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) read_timeout: Duration,
+    pub(super) total_timeout: Duration,
+    pub(super) max_bytes: u64,
+}
+
+impl Request {
+    /// A request for a URL as somebody wrote it.
+    pub fn parse(method: Method, url: &str) -> Result<Self, Error> {
+        Ok(Self::new(method, target::parse(url)?))
+    }
+
+    /// A request for a URL.
+    pub fn new(method: Method, url: Url) -> Self {
+        Self {
+            method,
+            url,
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            follow: true,
+            read_timeout: None,
+            total_timeout: None,
+            max_bytes: None,
+        }
+    }
+
+    /// A request that only looks.
+    pub fn get(url: Url) -> Self {
+        Self::new(Method::GET, url)
+    }
+
+    /// The URL, to be changed before the request is sent.
+    pub fn url_mut(&mut self) -> &mut Url {
+        &mut self.url
+    }
+
+    /// Adds a header, in place of an earlier one of its name.
+    pub fn header(mut self, name: &str, value: &str) -> Result<Self, Error> {
+        self.set(name, value, false)?;
+        Ok(self)
+    }
+
+    /// Adds a header with a secret in it. No error shows its value.
+    pub fn secret_header(mut self, name: &str, value: &Secret) -> Result<Self, Error> {
+        self.set(name, value.expose(), true)?;
+        Ok(self)
+    }
+
+    /// Adds `Authorization: Bearer …`.
+    pub fn bearer(self, token: &Secret) -> Result<Self, Error> {
+        self.secret_header("authorization", &Secret::new(format!("Bearer {}", token.expose())))
+    }
+
+    /// Sends this JSON.
+    #[must_use]
+    pub fn json(self, value: &Value) -> Self {
+        self.body(value.to_string(), HeaderValue::from_static("application/json"))
+    }
+
+    /// Sends these bytes. A content type that was set as a header stays.
+    #[must_use]
+    pub fn body(mut self, body: impl Into<Bytes>, content_type: HeaderValue) -> Self {
+        self.body = body.into();
+        self.headers.entry(CONTENT_TYPE).or_insert(content_type);
+        self
+    }
+
+    /// Takes a redirect for an answer in place of following it.
+    #[must_use]
+    pub fn without_redirects(mut self) -> Self {
+        self.follow = false;
+        self
+    }
+
+    /// How long the other side may be silent, in place of the policy's.
+    #[must_use]
+    pub fn read_timeout(mut self, time: Duration) -> Self {
+        self.read_timeout = Some(time);
+        self
+    }
+
+    /// How long all may take; the policy's is the most.
+    #[must_use]
+    pub fn total_timeout(mut self, time: Duration) -> Self {
+        self.total_timeout = Some(time);
+        self
+    }
+
+    /// How large the decoded body of the answer may be; the policy's is the
+    /// most.
+    #[must_use]
+    pub fn max_bytes(mut self, bytes: u64) -> Self {
+        self.max_bytes = Some(bytes);
+        self
+    }
+
+    pub(super) fn limits(&self, policy: &OutboundPolicy) -> Limits {
+        let total_timeout =
+            self.total_timeout.map_or(policy.total_timeout, |own| own.min(policy.total_timeout));
+        let max_bytes = policy.max_response_bytes;
+        Limits {
+            read_timeout: self.read_timeout.unwrap_or(policy.read_timeout).min(total_timeout),
+            total_timeout,
+            max_bytes: self.max_bytes.map_or(max_bytes, |own| own.min(max_bytes)),
+        }
+    }
+
+    /// The request as it goes over the wire.
+    pub(super) fn to_wire(
+        &self,
+        policy: &OutboundPolicy,
+    ) -> Result<http::Request<http_body_util::Full<Bytes>>, Error> {
+        let mut request = http::Request::new(http_body_util::Full::new(self.body.clone()));
+        *request.method_mut() = self.method.clone();
+        *request.uri_mut() = self.url.as_str().parse().map_err(|_| {
+            target::invalid(format!("a request to {} cannot be written", target::shown(&self.url)))
+        })?;
+        *request.headers_mut() = self.headers.clone();
+        let headers = request.headers_mut();
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+        if !headers.contains_key(USER_AGENT)
+            && let Ok(own) = HeaderValue::from_str(&policy.user_agent)
+        {
+            headers.insert(USER_AGENT, own);
+        }
+        Ok(request)
+    }
+
+    fn set(&mut self, name: &str, value: &str, secret: bool) -> Result<(), Error> {
+        let invalid = |why: String| Error::new(ErrorKind::InvalidArguments, why);
+        let name = HeaderName::try_from(name)
+            .map_err(|_| invalid(format!("`{}` is no name of a header", name.escape_default())))?;
+        if OWN.contains(&name.as_str()) {
+            return Err(invalid(format!("the header `{name}` cannot be set")));
+        }
+        let mut value = HeaderValue::from_str(value).map_err(|_| {
+            invalid(format!("the header `{name}` has characters that none may have"))
+        })?;
+        value.set_sensitive(secret);
+        self.headers.insert(name, value);
+        Ok(())
+    }
+}
