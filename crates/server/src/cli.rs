@@ -9,8 +9,8 @@ use clap::builder::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    batch, call, calls, check, completion, config, credentials, doctor, init, keys, mcp, serve,
-    stats, tools,
+    batch, call, calls, check, completion, config, credentials, doctor, init, keys, login, mcp,
+    serve, stats, tools,
 };
 use crate::exit::{Exit, Failure};
 use crate::settings::Flag;
@@ -35,6 +35,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Serve(serve::ServeArgs),
     Mcp(mcp::McpArgs),
+    Login(login::LoginArgs),
     Call(call::CallArgs),
     Batch(batch::BatchArgs),
     Tools(tools::ToolsArgs),

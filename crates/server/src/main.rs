@@ -85,6 +85,7 @@ fn run(global: &cli::Global, command: Command, screen: Screen) -> Result<Exit, F
         Command::Calls(args) => calls::run(args, &settings()?, screen),
         Command::Serve(args) => serve::run(&args, settings_with(args.flags()?)?, screen),
         Command::Mcp(args) => mcp_command::run(&args, settings()?, screen),
+        Command::Login(args) => login::run(&args, &settings()?, screen),
         Command::Stats(args) => stats::run(&args, &settings()?, screen),
         Command::Credentials(args) => credentials::run(args, &settings()?, screen),
         Command::Keys(args) => keys::run(args, &settings()?, screen),

@@ -29,11 +29,13 @@ mod reports;
 mod requests;
 mod running;
 mod service;
+mod tokens;
 mod upstream;
 mod who;
 
 pub(crate) use endpoint::Endpoint;
 pub(crate) use notebook::KeptNotebook;
 pub(crate) use service::{MAX_TOOLS, Service, Shared};
+pub(crate) use tokens::KeptTokens;
 pub(crate) use upstream::Upstream;
 pub(crate) use who::{View, Who};

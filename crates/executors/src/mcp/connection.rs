@@ -1,7 +1,7 @@
 //! A connection to a server that has been greeted.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use rmcp::RoleClient;
@@ -15,10 +15,12 @@ use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass::{Error, ErrorKind};
 
+use super::authorize;
 use super::failure::{ProtocolError, gone};
 use super::flights::{Flight, Flights};
 use super::handler::Handler;
 use super::handshake::{Era, value_of};
+use super::server::Server;
 use super::stdio::Ending;
 
 /// How long a connection may take to end.
@@ -31,6 +33,7 @@ pub(super) struct Connection {
     era: Era,
     flights: Arc<Flights>,
     ending: Ending,
+    owner: Weak<Server>,
     stop: CancellationToken,
     /// Ends the connection when nobody has it any more.
     _guard: DropGuard,
@@ -48,12 +51,13 @@ pub(super) struct Parts {
     pub(super) info: ServerPeerInfo,
     pub(super) handler: Handler,
     pub(super) ending: Ending,
+    pub(super) owner: Arc<Server>,
 }
 
 impl Connection {
     /// Begins to serve a transport over which the server has been greeted.
     pub(super) fn new<T: Transport<RoleClient> + 'static>(transport: T, parts: Parts) -> Arc<Self> {
-        let Parts { server, era, info, handler, ending } = parts;
+        let Parts { server, era, info, handler, ending, owner } = parts;
         let flights = Arc::clone(&handler.flights);
         let stop = CancellationToken::new();
         let service = serve_directly_with_ct(handler, transport, Some(info.clone()), stop.clone());
@@ -73,6 +77,7 @@ impl Connection {
             era,
             flights,
             ending,
+            owner: Arc::downgrade(&owner),
             _guard: stop.clone().drop_guard(),
             stop,
             closed,
@@ -120,10 +125,15 @@ impl Connection {
         self.closed.cancelled().await;
     }
 
-    /// Ends the connection.
-    pub(super) async fn close(&self, why: &str) {
+    /// Begins to end the connection.
+    pub(super) fn end(&self, why: &str) {
         self.ending.put(why);
         self.stop.cancel();
+    }
+
+    /// Ends the connection.
+    pub(super) async fn close(&self, why: &str) {
+        self.end(why);
         let _ = tokio::time::timeout(CLOSE, self.closed.cancelled()).await;
     }
 
@@ -170,10 +180,18 @@ impl Connection {
             }
             .into_error(&self.server),
             ServiceError::TransportClosed => self.why_gone(),
-            ServiceError::TransportSend(error) => match self.ending.get() {
-                Some(_) => self.why_gone(),
-                None => gone(&self.server, &format!("could not be reached: {}", causes(&error))),
-            },
+            ServiceError::TransportSend(error) => {
+                if let Some(challenge) = authorize::challenge(&error) {
+                    self.owner.upgrade().iter().for_each(|own| own.challenged(challenge.clone()));
+                    return authorize::wants_login(&self.server);
+                }
+                match self.ending.get() {
+                    Some(_) => self.why_gone(),
+                    None => {
+                        gone(&self.server, &format!("could not be reached: {}", causes(&error)))
+                    }
+                }
+            }
             other => gone(&self.server, &format!("gave no answer: {other}")),
         }
     }

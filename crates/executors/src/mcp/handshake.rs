@@ -26,6 +26,7 @@ const PROBE: Duration = Duration::from_secs(3);
 /// Far from the ids of ordinary requests, so that a late answer meets none.
 const DISCOVER: i64 = 2_000_000_001;
 const INITIALIZE: i64 = 2_000_000_002;
+const DISCOVER_AGAIN: i64 = 2_000_000_003;
 
 /// How a server is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,6 +119,10 @@ impl<T: Transport<RoleClient>> Greeting<'_, T> {
     }
 
     async fn discover(&mut self) -> Result<(), Refusal> {
+        self.discover_as(DISCOVER).await
+    }
+
+    async fn discover_as(&mut self, id: i64) -> Result<(), Refusal> {
         let mut request = DiscoverRequest::new(DiscoverRequestParams {});
         request.extensions_mut().insert(RequestMetaObject::with_client_context(
             ProtocolVersion::V_2026_07_28,
@@ -126,7 +131,7 @@ impl<T: Transport<RoleClient>> Greeting<'_, T> {
         ));
         self.discover = Asked::Waiting;
         let request = ClientRequest::DiscoverRequest(request);
-        self.send(JsonRpcMessage::request(request, RequestId::Number(DISCOVER))).await
+        self.send(JsonRpcMessage::request(request, RequestId::Number(id))).await
     }
 
     async fn initialize(&mut self) -> Result<(), Refusal> {
@@ -154,7 +159,8 @@ impl<T: Transport<RoleClient>> Greeting<'_, T> {
     ) -> Result<Option<(Era, ServerPeerInfo)>, Refusal> {
         let is = |wanted: i64| id.as_ref().is_some_and(|id| *id == RequestId::Number(wanted));
         // A server that could not even read the question answers without an id.
-        let to_discover = is(DISCOVER) || id.is_none() && self.initialize == Asked::Not;
+        let to_discover =
+            is(DISCOVER) || is(DISCOVER_AGAIN) || id.is_none() && self.initialize == Asked::Not;
         match answer {
             Ok(value) if to_discover => match modern(value) {
                 Ok(info) => return Ok(Some((Era::Modern, info))),
@@ -170,6 +176,10 @@ impl<T: Transport<RoleClient>> Greeting<'_, T> {
                 return Ok(Some((Era::Legacy, told.into())));
             }
             Err(error) if to_discover => {
+                if is(DISCOVER) && speaks_ours(&error) {
+                    self.discover_as(DISCOVER_AGAIN).await?;
+                    return Ok(None);
+                }
                 if error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY {
                     return Err(Refusal::Refused(error.message.into_owned()));
                 }
@@ -198,4 +208,14 @@ fn modern(value: Value) -> Result<ServerPeerInfo, String> {
         return Err("speaks other versions".to_owned());
     }
     Ok(ServerPeerInfo::from_discover_result(ProtocolVersion::V_2026_07_28, told))
+}
+
+/// Whether a server that refused our version says that it speaks it: it may have
+/// changed its mind.
+fn speaks_ours(error: &ErrorData) -> bool {
+    let supported = error.data.as_ref().and_then(|data| data["supported"].as_array());
+    error.code == ErrorCode::UNSUPPORTED_PROTOCOL_VERSION
+        && supported.is_some_and(|all| {
+            all.iter().any(|version| version == ProtocolVersion::V_2026_07_28.as_str())
+        })
 }

@@ -42,14 +42,13 @@ const SESSION: &str = "mcp-session-id";
 type Failed = StreamableHttpError<Error>;
 type Events = BoxStream<'static, Result<Sse, SseError>>;
 
-/// A transport to an address.
-pub(super) fn transport(
+/// The way to an address.
+pub(super) fn wire(
     policy: &OutboundPolicy,
     url: &str,
-    headers: &[(String, String)],
     is_operators: bool,
     max_message: usize,
-) -> Result<StreamableHttpClientTransport<Wire>, Error> {
+) -> Wire {
     let mut policy = policy.clone();
     (policy.read_timeout, policy.total_timeout) = (SILENCE, LIFE);
     // Each message is bounded, below; a stream of them is not.
@@ -57,7 +56,17 @@ pub(super) fn transport(
     if is_operators {
         policy.allow.extend(place(url).and_then(|place| place.parse().ok()));
     }
-    let wire = Wire { outbound: Outbound::new(policy), max_message };
+    Wire { outbound: Outbound::new(policy), max_message }
+}
+
+/// A transport to an address. `client` is the way there, with or without
+/// somebody who adds tokens.
+pub(super) fn transport<C: StreamableHttpClient + Sync>(
+    client: C,
+    url: &str,
+    headers: &[(String, String)],
+    max_message: usize,
+) -> Result<StreamableHttpClientTransport<C>, Error> {
     let mut config = StreamableHttpClientTransportConfig::with_uri(url)
         .max_concurrent_requests(AT_ONCE)
         .reinit_on_expired_session(true);
@@ -73,7 +82,7 @@ pub(super) fn transport(
         value.set_sensitive(true);
         config.custom_headers.insert(named, value);
     }
-    Ok(StreamableHttpClientTransport::with_client(wire, config))
+    Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
 /// The host and port of an address, as a policy names them.
@@ -90,6 +99,10 @@ pub(super) struct Wire {
 }
 
 impl Wire {
+    pub(super) fn outbound(&self) -> &Outbound {
+        &self.outbound
+    }
+
     fn request(
         method: Method,
         uri: &str,

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rmcp::model::SubscriptionFilter;
+use rmcp::transport::AuthClient;
 use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -12,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use windlass::definition::{McpServer, McpTransport};
 use windlass::{Engine, Error, ErrorKind};
 
+use super::authorize;
 use super::connection::{Connection, Parts};
-use super::expand::expand;
 use super::failure::gone;
 use super::flights::Flights;
 use super::handler::{Handler, introduction};
@@ -26,7 +28,6 @@ use super::server::{Link, News, Server};
 use super::stdio::{Ending, MAX_MESSAGE, Stdio};
 use super::tap::Tap;
 use super::tools;
-use crate::outbound::OutboundPolicy;
 
 /// How long a server may take to start: it may have to be fetched first.
 const START: Duration = Duration::from_secs(60);
@@ -50,7 +51,6 @@ pub(super) struct Keeper {
     pub(super) server: Arc<Server>,
     pub(super) engine: Engine,
     pub(super) notebook: Arc<dyn Notebook>,
-    pub(super) outbound: Arc<OutboundPolicy>,
     pub(super) stop: CancellationToken,
     pub(super) start: Start,
     pub(super) note: Note,
@@ -108,6 +108,7 @@ impl Keeper {
             needed = true;
             tokio::select! {
                 () = sleep_until(until) => {}
+                () = self.server.hurry.notified() => failures = 0,
                 () = stop.cancelled() => break,
             }
         }
@@ -132,8 +133,8 @@ impl Keeper {
         })?;
         tracing::info!(server = self.server.name(), era = ?connection.era(), "a server is up");
         self.server.link.send_replace(Link::Up(Arc::clone(&connection)));
-        let mut listening = std::pin::pin!(listen(Arc::clone(&connection)));
         let server = Arc::clone(&self.server);
+        let mut listening = std::pin::pin!(listen(Arc::clone(&server), Arc::clone(&connection)));
         loop {
             let stale = ttl;
             tokio::select! {
@@ -191,9 +192,20 @@ impl Keeper {
                 let headers = (headers.iter())
                     .map(|(name, value)| Ok((name.clone(), self.expanded(value)?)))
                     .collect::<Result<Vec<_>, Error>>()?;
-                let (url, own) = (self.expanded(url)?, self.server.owner().is_none());
-                let http = http::transport(&self.outbound, &url, &headers, own, limit)?;
-                self.greet(http, known, ending).await
+                let url = self.expanded(url)?;
+                let wire = self.server.wire(&url, limit);
+                let store = self.server.tokens();
+                match authorize::manager(self.server.name(), &wire, &url, store).await? {
+                    Some(manager) => {
+                        let client = AuthClient::new(wire, manager);
+                        let http = http::transport(client, &url, &headers, limit)?;
+                        self.greet(http, known, ending).await
+                    }
+                    None => {
+                        let http = http::transport(wire, &url, &headers, limit)?;
+                        self.greet(http, known, ending).await
+                    }
+                }
             }
         }
     }
@@ -218,6 +230,11 @@ impl Keeper {
             let (ended, why) = match refusal {
                 Refusal::Ended => (true, ending.get().unwrap_or_else(|| "ended".to_owned())),
                 Refusal::Unsent(error) => {
+                    if let Some(challenge) = authorize::challenge(&*error) {
+                        self.server.challenged(challenge);
+                        let why = authorize::wants_login(&server);
+                        return Failed { ended: false, why };
+                    }
                     let sent = super::connection::causes(&*error);
                     (true, ending.get().unwrap_or(format!("could not be reached: {sent}")))
                 }
@@ -226,7 +243,8 @@ impl Keeper {
             Failed { ended, why: gone(&server, &why) }
         })?;
         let handler = Handler { settings, flights };
-        Ok(Connection::new(tap, Parts { server, era, info, handler, ending }))
+        let owner = Arc::clone(&self.server);
+        Ok(Connection::new(tap, Parts { server, era, info, handler, ending, owner }))
     }
 
     fn program(&self, transport: &McpTransport) -> Result<Program, Error> {
@@ -244,12 +262,8 @@ impl Keeper {
         })
     }
 
-    /// Variables are for the operator's own definitions.
     fn expanded(&self, text: &str) -> Result<String, Error> {
-        match self.server.owner() {
-            Some(_) => Ok(text.to_owned()),
-            None => expand(text, |name| std::env::var(name).ok()),
-        }
+        self.server.expanded(text)
     }
 
     /// Asks for the tools and publishes them; says how long they stay good.
@@ -386,24 +400,52 @@ impl From<Error> for Failed {
     }
 }
 
-/// Hears of changes from a server that tells them only to those who ask.
-async fn listen(connection: Arc<Connection>) {
-    let changes = connection.info().capabilities.clone();
-    let wanted = changes.tools.is_some_and(|tools| tools.list_changed == Some(true));
-    if connection.era() == Era::Modern && wanted {
-        let mut filter = rmcp::model::SubscriptionFilter::default();
-        filter.tools_list_changed = Some(true);
-        let mut pause = PAUSE;
-        loop {
-            if let Ok(mut told) = connection.peer().listen(filter.clone()).await {
-                pause = PAUSE;
-                while let Ok(Some(_)) = told.next().await {}
-            }
-            sleep(pause).await;
-            pause = (pause * 2).min(MAX_PAUSE);
+/// Hears of changes: a server of the newer era tells them only to those who ask,
+/// one of the older has to be asked about each resource again after a start.
+async fn listen(server: Arc<Server>, connection: Arc<Connection>) {
+    if connection.era() == Era::Legacy {
+        for uri in server.watched() {
+            let _ = connection.ask("resources/subscribe", json!({"uri": uri})).await;
         }
+        return std::future::pending().await;
     }
-    std::future::pending().await
+    let mut pause = PAUSE;
+    loop {
+        let filter = wanted_news(&server, &connection);
+        if filter == SubscriptionFilter::default() {
+            server.watching.notified().await;
+            continue;
+        }
+        if let Ok(mut told) = connection.peer().listen(filter).await {
+            pause = PAUSE;
+            loop {
+                tokio::select! {
+                    heard = told.next() => if !matches!(heard, Ok(Some(_))) { break },
+                    () = server.watching.notified() => {
+                        let _ = told.cancel().await;
+                        break;
+                    }
+                }
+            }
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(MAX_PAUSE);
+    }
+}
+
+/// What there is to hear of a server.
+fn wanted_news(server: &Server, connection: &Connection) -> SubscriptionFilter {
+    let can = &connection.info().capabilities;
+    let mut filter = SubscriptionFilter::default();
+    let tells = |told: Option<bool>| (told == Some(true)).then_some(true);
+    filter.tools_list_changed = tells(can.tools.as_ref().and_then(|own| own.list_changed));
+    filter.prompts_list_changed = tells(can.prompts.as_ref().and_then(|own| own.list_changed));
+    filter.resources_list_changed = tells(can.resources.as_ref().and_then(|own| own.list_changed));
+    let watched = server.watched();
+    if !watched.is_empty() && can.resources.as_ref().and_then(|own| own.subscribe) == Some(true) {
+        filter.resource_subscriptions = Some(watched.into_iter().collect());
+    }
+    filter
 }
 
 /// Asks a silent server whether it is well. One that works on something has no

@@ -20,6 +20,7 @@
 //! (`sse`), and tasks.
 
 mod ask;
+mod authorize;
 mod call;
 mod connection;
 pub mod convert;
@@ -41,6 +42,7 @@ mod tools;
 mod watchdog;
 
 pub use ask::{Answers, Asker, Questions};
+pub use authorize::{Login, LoginOptions, MemoryTokens, Tokens};
 pub use failure::{ProtocolError, ToolFailure};
 pub use keeper::Start;
 pub use notebook::{MemoryNotebook, Note, Notebook};

@@ -1,6 +1,6 @@
 //! [`Server`]: one server of tools, whether it runs at the moment or not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,14 +8,20 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, broadcast, watch};
 use tokio::time::Instant;
-use windlass::definition::{Asking, McpServer};
-use windlass::{Error, TenantId};
+use windlass::definition::{Asking, McpServer, McpTransport};
+use windlass::{Error, ErrorKind, TenantId};
 
 use super::ask::Asker;
+use super::authorize::{self, Login, LoginOptions, Store, Tokens};
 use super::call::Rounds;
 use super::connection::{self, Connection};
+use super::expand::expand;
 use super::failure::gone;
 use super::flights::Flight;
+use super::handshake::Era;
+use super::http::{self, Wire};
+use super::stdio::MAX_MESSAGE;
+use crate::outbound::OutboundPolicy;
 
 /// What a call waits for at most while a server is given another chance.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -60,11 +66,27 @@ pub struct Server {
     pub(super) listed: watch::Sender<bool>,
     /// Wakes the keeper.
     pub(super) needed: Notify,
+    /// Ends the pause after a failed start.
+    pub(super) hurry: Notify,
     /// Tools that have changed since they were accepted, as they are now.
     pub(super) held: Mutex<BTreeMap<String, Value>>,
     /// Tells the keeper that an operator has looked at them.
     pub(super) accepted: Notify,
+    /// Resources that somebody watches.
+    watched: Mutex<BTreeSet<String>>,
+    /// Tells that they are others.
+    pub(super) watching: Notify,
+    /// What it said when it wanted somebody to log in.
+    challenge: Mutex<Option<String>>,
+    ways: Ways,
     pub(super) news: broadcast::Sender<News>,
+}
+
+/// What servers share: how they are reached, and where their tokens are.
+#[derive(Clone)]
+pub(super) struct Ways {
+    pub(super) outbound: Arc<OutboundPolicy>,
+    pub(super) tokens: Arc<dyn Tokens>,
 }
 
 /// The connection, as calls see it.
@@ -78,7 +100,12 @@ pub(super) enum Link {
 }
 
 impl Server {
-    pub(super) fn new(name: &str, owner: Option<TenantId>, settings: Arc<McpServer>) -> Arc<Self> {
+    pub(super) fn new(
+        name: &str,
+        owner: Option<TenantId>,
+        settings: Arc<McpServer>,
+        ways: Ways,
+    ) -> Arc<Self> {
         Arc::new(Self {
             name: name.into(),
             owner,
@@ -86,8 +113,13 @@ impl Server {
             link: watch::Sender::new(Link::Idle),
             listed: watch::Sender::new(false),
             needed: Notify::new(),
+            hurry: Notify::new(),
             held: Mutex::default(),
             accepted: Notify::new(),
+            watched: Mutex::default(),
+            watching: Notify::new(),
+            challenge: Mutex::default(),
+            ways,
             news: broadcast::Sender::new(NEWS),
         })
     }
@@ -172,6 +204,80 @@ impl Server {
             if let Some(result) = rounds.next(result).await? {
                 return Ok(result);
             }
+        }
+    }
+
+    /// Watches a resource: when it changes, that is news.
+    pub async fn watch(&self, uri: &str) -> Result<(), Error> {
+        let connection = self.connection().await?;
+        if connection.era() == Era::Legacy {
+            connection.ask("resources/subscribe", json!({"uri": uri})).await?;
+        }
+        self.watched.lock().insert(uri.to_owned());
+        self.watching.notify_one();
+        Ok(())
+    }
+
+    /// Stops watching a resource.
+    pub async fn unwatch(&self, uri: &str) -> Result<(), Error> {
+        let connection = self.connection().await?;
+        if connection.era() == Era::Legacy {
+            connection.ask("resources/unsubscribe", json!({"uri": uri})).await?;
+        }
+        self.watched.lock().remove(uri);
+        self.watching.notify_one();
+        Ok(())
+    }
+
+    pub(super) fn watched(&self) -> BTreeSet<String> {
+        self.watched.lock().clone()
+    }
+
+    /// Begins a login for a server that wants one. Whoever may use the server
+    /// gets to use what it allows then.
+    pub async fn login(self: &Arc<Self>, options: LoginOptions) -> Result<Login, Error> {
+        let McpTransport::Url { url, .. } = &self.settings.transport else {
+            let why = format!("`{}` is a process; nobody logs in to it", self.name);
+            return Err(Error::new(ErrorKind::InvalidArguments, why));
+        };
+        let url = self.expanded(url)?;
+        let wire = self.wire(&url, MAX_MESSAGE);
+        authorize::begin(self, wire, &url, self.tokens(), options).await
+    }
+
+    /// What the server said when it wanted somebody to log in; nothing while it
+    /// is content.
+    pub fn challenge(&self) -> Option<String> {
+        self.challenge.lock().clone()
+    }
+
+    pub(super) fn challenged(&self, challenge: String) {
+        *self.challenge.lock() = Some(challenge);
+    }
+
+    /// Forgets the challenge, and has the server tried at once.
+    pub(super) fn logged_in(&self) {
+        *self.challenge.lock() = None;
+        if let Link::Up(connection) = &*self.link.borrow() {
+            connection.end("is asked with other tokens");
+        }
+        self.hurry.notify_one();
+    }
+
+    pub(super) fn tokens(&self) -> Store {
+        let (tokens, owner) = (Arc::clone(&self.ways.tokens), self.owner.clone());
+        Store { tokens, owner, server: Arc::clone(&self.name) }
+    }
+
+    pub(super) fn wire(&self, url: &str, max_message: usize) -> Wire {
+        http::wire(&self.ways.outbound, url, self.owner.is_none(), max_message)
+    }
+
+    /// Variables are for the operator's own definitions.
+    pub(super) fn expanded(&self, text: &str) -> Result<String, Error> {
+        match self.owner {
+            Some(_) => Ok(text.to_owned()),
+            None => expand(text, |name| std::env::var(name).ok()),
         }
     }
 

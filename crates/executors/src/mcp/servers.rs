@@ -12,10 +12,11 @@ use tokio_util::task::TaskTracker;
 use windlass::definition::McpServer;
 use windlass::{Engine, Error, TenantId};
 
+use super::authorize::Tokens;
 use super::failure::gone;
 use super::keeper::{Keeper, Start};
 use super::notebook::{Note, Notebook};
-use super::server::Server;
+use super::server::{Server, Ways};
 use crate::outbound::OutboundPolicy;
 
 /// How long all servers together may take to end.
@@ -30,7 +31,7 @@ pub struct Servers {
 struct Shared {
     engine: Engine,
     notebook: Arc<dyn Notebook>,
-    outbound: Arc<OutboundPolicy>,
+    ways: Ways,
     start: Start,
     known: Mutex<HashMap<Name, Entry>>,
     stop: CancellationToken,
@@ -51,6 +52,7 @@ impl Servers {
     pub fn follow(
         engine: &Engine,
         notebook: Arc<dyn Notebook>,
+        tokens: Arc<dyn Tokens>,
         outbound: OutboundPolicy,
         start: Start,
     ) -> Self {
@@ -58,7 +60,7 @@ impl Servers {
         let shared = Arc::new(Shared {
             engine: engine.clone(),
             notebook,
-            outbound: Arc::new(outbound),
+            ways: Ways { outbound: Arc::new(outbound), tokens },
             start,
             known: Mutex::default(),
             stop: stop.clone(),
@@ -154,13 +156,12 @@ impl Shared {
     }
 
     fn start(&self, (owner, name): Name, settings: Arc<McpServer>) -> Entry {
-        let server = Server::new(&name, owner, Arc::clone(&settings));
+        let server = Server::new(&name, owner, Arc::clone(&settings), self.ways.clone());
         let stop = self.stop.child_token();
         let keeper = Keeper {
             server: Arc::clone(&server),
             engine: self.engine.clone(),
             notebook: Arc::clone(&self.notebook),
-            outbound: Arc::clone(&self.outbound),
             stop: stop.clone(),
             start: self.start,
             note: Note::default(),

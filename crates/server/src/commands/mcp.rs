@@ -22,7 +22,7 @@ use crate::exit::{Exit, Failure};
 use crate::http::Metrics;
 use crate::interrupt::Interrupts;
 use crate::logging;
-use crate::mcp::{Endpoint, KeptNotebook, MAX_TOOLS, Service, Shared, View, Who};
+use crate::mcp::{Endpoint, KeptNotebook, KeptTokens, MAX_TOOLS, Service, Shared, View, Who};
 use crate::output::Screen;
 use crate::settings::Settings;
 use crate::wiring;
@@ -79,7 +79,7 @@ async fn serve(args: &McpArgs, settings: Settings, screen: Screen) -> Result<Exi
     let mut interrupts = Interrupts::listen()?;
     let documents = wiring::documents_with(&settings.database, &settings.records).await?;
     let credentials = Arc::new(wiring::credentials(&settings, &documents)?);
-    let (source, asked) = VaultSource::new(credentials);
+    let (source, asked) = VaultSource::new(Arc::clone(&credentials));
     let desk = Desk::new(Arc::clone(&documents), settings.server.http.approvals_expire);
     let builder = Engine::builder().credentials(source).approvals(SharedDesk(Arc::clone(&desk)));
     let metrics = Arc::<Metrics>::default();
@@ -92,8 +92,10 @@ async fn serve(args: &McpArgs, settings: Settings, screen: Screen) -> Result<Exi
     }
     let watches = watch(&engine, &settings, screen);
     let notebook = Arc::new(KeptNotebook(documents));
-    let servers =
-        Arc::new(Servers::follow(&engine, notebook, OutboundPolicy::default(), Start::Unknown));
+    let tokens = Arc::new(KeptTokens(credentials));
+    let policy = OutboundPolicy::default();
+    let servers = Servers::follow(&engine, notebook, tokens, policy, Start::Unknown);
+    let servers = Arc::new(servers);
     let (own, lang) = (Some(Arc::clone(&servers)), settings.lang);
     let shared = Shared::new(engine.clone(), own, lang, args.max_tools);
     let view = match &args.provider {

@@ -20,7 +20,7 @@ use crate::http::{self, App, Hub, Links, Listener, Metrics};
 use crate::identity::{Keys, NewKey};
 use crate::interrupt::Interrupts;
 use crate::logging;
-use crate::mcp::KeptNotebook;
+use crate::mcp::{KeptNotebook, KeptTokens};
 use crate::output::Screen;
 use crate::settings::{Flag, Settings};
 use crate::telemetry;
@@ -108,8 +108,10 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
     let engine = wiring::serving(builder, &settings, screen, &metrics, tracer.clone()).await?;
     let _ = asked.set(engine.clone());
     let notebook = Arc::new(KeptNotebook(Arc::clone(&documents)));
-    let servers =
-        Arc::new(Servers::follow(&engine, notebook, OutboundPolicy::default(), Start::Unknown));
+    let tokens = Arc::new(KeptTokens(Arc::clone(&credentials)));
+    let policy = OutboundPolicy::default();
+    let servers = Servers::follow(&engine, notebook, tokens, policy, Start::Unknown);
+    let servers = Arc::new(servers);
     let watches = watch(&engine, &settings, screen);
     let keys = Keys::new(Arc::clone(&documents));
     let first = keys.create_first().await?;

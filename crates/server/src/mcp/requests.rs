@@ -21,8 +21,8 @@ use super::finder;
 use super::library;
 use super::parked::Binding;
 use super::reply::{self, Reply};
-use super::running::{Conversation, Running, Work};
-use super::service::{Service, read};
+use super::running::{Conversation, Running, Work, level_name};
+use super::service::{Service, Session, read};
 use super::who::{Client, View};
 
 /// How long a call may take whose tool may ask a person, if nobody says
@@ -128,7 +128,7 @@ impl Service {
         let capabilities = context.client_capabilities();
         let capabilities = serde_json::to_value(capabilities.unwrap_or_default());
         let (mut asker, questions) = asking::channel(capabilities.unwrap_or_default());
-        if let Some(level) = log_level(client, context) {
+        if let Some(level) = log_level(client, context, &self.session) {
             asker = asker.with_log_level(level);
         }
         let can_ask = asker.capabilities().as_object().is_some_and(|all| !all.is_empty());
@@ -327,8 +327,15 @@ fn unknown(uri: &str) -> ErrorData {
     ErrorData::resource_not_found(format!("Resource not found: {uri}"), Some(json!({"uri": uri})))
 }
 
-/// The least of the messages that a client of the newer era reads.
-fn log_level(client: &Client, context: &RequestContext<RoleServer>) -> Option<String> {
-    let level = context.meta.log_level().filter(|_| client.is_modern)?;
-    serde_json::to_value(level).ok()?.as_str().map(str::to_owned)
+/// The least of the messages that a client reads: one of the newer era says so
+/// with the request, one of the older has said so before.
+fn log_level(
+    client: &Client,
+    context: &RequestContext<RoleServer>,
+    session: &Session,
+) -> Option<String> {
+    if !client.is_modern {
+        return Some(level_name(session.level()).to_owned());
+    }
+    serde_json::to_value(context.meta.log_level()?).ok()?.as_str().map(str::to_owned)
 }

@@ -237,10 +237,17 @@ impl<'c> Relay<'c> {
     }
 }
 
-/// The order of the levels of messages.
+/// The levels of messages, from the least.
+const LEVELS: [&str; 8] =
+    ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+/// The place of a level among them.
 pub(super) fn rank(level: &Value) -> u8 {
-    const LEVELS: [&str; 8] =
-        ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
     let place = LEVELS.iter().position(|known| level == known);
     place.and_then(|place| u8::try_from(place).ok()).unwrap_or_default()
+}
+
+/// The level at a place.
+pub(super) fn level_name(rank: u8) -> &'static str {
+    LEVELS.get(usize::from(rank)).copied().unwrap_or("debug")
 }

@@ -329,8 +329,7 @@ impl ServerHandler for Service {
     ) -> Result<(), ErrorData> {
         let client = self.reader(&context)?;
         if let Some(server) = self.server(&client) {
-            let params = json!({"uri": request.uri});
-            self.pass::<Value>(&server, "resources/subscribe", params).await?;
+            server.watch(&request.uri).await.map_err(|error| self.failed(&error))?;
         }
         let mut subscribed = self.session.subscribed.lock();
         if subscribed.len() >= MAX_SUBSCRIPTIONS {
@@ -347,8 +346,7 @@ impl ServerHandler for Service {
     ) -> Result<(), ErrorData> {
         let client = self.reader(&context)?;
         if let Some(server) = self.server(&client) {
-            let params = json!({"uri": request.uri});
-            self.pass::<Value>(&server, "resources/unsubscribe", params).await?;
+            server.unwatch(&request.uri).await.map_err(|error| self.failed(&error))?;
         }
         self.session.subscribed.lock().remove(&request.uri);
         Ok(())

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass::{Engine, TenantId};
-use windlass_executors::mcp::{Servers, Start};
+use windlass_executors::mcp::{Server, Servers, Start};
 use windlass_executors::outbound::OutboundPolicy;
 
-use super::KeptNotebook;
+use super::{KeptNotebook, KeptTokens};
 use crate::exit::Failure;
 use crate::output::Screen;
 use crate::settings::Settings;
@@ -63,12 +63,23 @@ impl Upstream {
             return Ok(Self(None));
         }
         let documents = wiring::documents(&settings.database).await?;
-        Ok(Self(Some(Servers::follow(
-            engine,
-            Arc::new(KeptNotebook(documents)),
-            OutboundPolicy::default(),
-            start,
-        ))))
+        let tokens = Arc::new(KeptTokens(Arc::new(wiring::credentials(settings, &documents)?)));
+        let notebook = Arc::new(KeptNotebook(documents));
+        let policy = OutboundPolicy::default();
+        Ok(Self(Some(Servers::follow(engine, notebook, tokens, policy, start))))
+    }
+
+    /// The server of this name.
+    pub(crate) fn server(&self, name: &str) -> Option<Arc<Server>> {
+        self.0.as_ref()?.get_for(&TenantId::default(), name)
+    }
+
+    /// The servers, none of them started.
+    pub(crate) async fn none_started(
+        engine: &Engine,
+        settings: &Settings,
+    ) -> Result<Self, Failure> {
+        Self::start(engine, settings, Start::Needed).await
     }
 
     /// Ends them.

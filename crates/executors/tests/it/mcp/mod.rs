@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use windlass::{CallRequest, CallResult, Context, Engine, ErrorKind, EventBody, TenantId};
 use windlass_executors::mcp::{
-    Answers, Asker, MemoryNotebook, Notebook, Servers, Start, State, ToolFailure,
+    Answers, Asker, MemoryNotebook, MemoryTokens, Notebook, Servers, Start, State, ToolFailure,
 };
 use windlass_executors::outbound::OutboundPolicy;
 
@@ -36,7 +36,8 @@ impl Rig {
         let text = json!({"mcpServers": list}).to_string();
         assert_eq!(engine.load_text("servers.json", &text).errors, []);
         let policy = OutboundPolicy::default();
-        let servers = Servers::follow(&engine, notebook, policy, Start::Unknown);
+        let tokens = Arc::new(MemoryTokens::default());
+        let servers = Servers::follow(&engine, notebook, tokens, policy, Start::Unknown);
         Self { engine, servers }
     }
 
