@@ -41,8 +41,8 @@ pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
 }
 
 fn load(folder: &Path, count: usize) -> anyhow::Result<Engine> {
-    let engine =
-        Engine::builder().kind(Kind::Builtin, windlass_executors::builtin::bind).build()?;
+    let builtins = windlass_executors::builtin::Builtins::default();
+    let engine = Engine::builder().kind(Kind::Builtin, move |spec| builtins.bind(spec)).build()?;
     let report = engine.load_folder(folder);
     anyhow::ensure!(report.tools == count, "{} tools, {:?}", report.tools, report.errors.first());
     Ok(engine)

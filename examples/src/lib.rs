@@ -21,6 +21,9 @@ mod doctests {
     #[doc = include_str!("../../docs/guides/define-tools-in-yaml.md")]
     struct DefineToolsInYaml;
 
+    #[doc = include_str!("../../docs/guides/network-tools.md")]
+    struct NetworkTools;
+
     #[doc = include_str!("../../docs/guides/records-and-events.md")]
     struct RecordsAndEvents;
 

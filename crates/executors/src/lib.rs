@@ -8,13 +8,26 @@
 //! |---|---|---|
 //! | [`builtin`] | `builtin` | what Windlass ships: arithmetic, dates, text, arrays, objects |
 //! | [`mcp`] | `mcp` | tools of servers that speak the Model Context Protocol |
+//! | [`rest`] | `rest` | APIs over HTTP, from OpenAPI and Swagger documents or by hand |
+//!
+//! Built-in tools that touch the world come in boxes, which are added to those
+//! of [`builtin::Builtins`]:
+//!
+//! | module | feature | tools |
+//! |---|---|---|
+//! | [`network`] | `network` | HTTP requests, web pages, search, weather, speech, notifications |
+//! | [`files`] | `files` | the files of one folder |
+//! | [`sql`] | `sql` | questions to PostgreSQL and SQLite |
+//!
+//! [`outbound`] is no kind: it is the guarded way out that everything with a
+//! network builds on.
 //!
 //! ```
 //! # #[cfg(feature = "builtin")] {
 //! use windlass::{ToolName, ToolSpec};
 //!
 //! let spec = ToolSpec::new(ToolName::new("calculator")?);
-//! let executor = windlass_executors::builtin::bind(&spec)?;
+//! let executor = windlass_executors::builtin::Builtins::default().bind(&spec)?;
 //! # drop(executor);
 //! # }
 //! # Ok::<(), windlass::Error>(())
@@ -25,5 +38,13 @@ pub mod builtin;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 
+#[cfg(feature = "files")]
+pub mod files;
+#[cfg(feature = "network")]
+pub mod network;
 #[cfg(feature = "outbound")]
 pub mod outbound;
+#[cfg(feature = "rest")]
+pub mod rest;
+#[cfg(feature = "sql")]
+pub mod sql;

@@ -9,7 +9,7 @@ use clap::builder::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    batch, call, calls, check, completion, config, credentials, doctor, init, keys, login, mcp,
+    batch, call, calls, check, completion, config, credentials, doctor, init, keys, login, mcp, providers,
     serve, stats, tools,
 };
 use crate::exit::{Exit, Failure};
@@ -41,6 +41,7 @@ pub(crate) enum Command {
     Tools(tools::ToolsArgs),
     Calls(calls::CallsArgs),
     Stats(stats::StatsArgs),
+    Providers(providers::ProvidersArgs),
     Credentials(credentials::CredentialsArgs),
     Keys(keys::KeysArgs),
     Check(check::CheckArgs),

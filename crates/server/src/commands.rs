@@ -12,6 +12,7 @@ pub(crate) mod init;
 pub(crate) mod keys;
 pub(crate) mod login;
 pub(crate) mod mcp;
+pub(crate) mod providers;
 pub(crate) mod serve;
 pub(crate) mod stats;
 pub(crate) mod tools;

@@ -11,6 +11,7 @@ mod engine;
 mod file;
 mod layers;
 mod log;
+mod outbound;
 mod raw;
 mod server;
 mod table;
@@ -31,6 +32,7 @@ pub(crate) use layers::{Flag, Origin};
 #[cfg(test)]
 pub(crate) use log::LogLevel;
 pub(crate) use log::{LogFormat, LogSettings};
+pub(crate) use outbound::OutboundSettings;
 pub(crate) use raw::RecordSettings;
 pub(crate) use server::ServerSettings;
 pub(crate) use telemetry::{Headers, TelemetrySettings};
@@ -57,6 +59,8 @@ pub(crate) struct Settings {
     pub(crate) engine: windlass::Settings,
     /// How a server listens.
     pub(crate) server: ServerSettings,
+    /// What tools may reach outside of the program.
+    pub(crate) outbound: OutboundSettings,
     /// How much is kept of the past.
     pub(crate) records: RecordSettings,
     /// The file of the master key, where somebody named one.
@@ -110,6 +114,7 @@ impl Settings {
             }),
             engine: raw.engine,
             server: ServerSettings::resolve(raw.server)?,
+            outbound: raw.outbound,
             records: raw.records,
             key_file: raw.key_file,
             log: raw.log,

@@ -6,15 +6,16 @@ use std::error::Error;
 
 use serde_json::json;
 use windlass::{CallRequest, Context, Engine, Kind, Lang, Session, TenantId};
-use windlass_executors::builtin;
+use windlass_executors::builtin::Builtins;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tools");
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
+    let builtins = Builtins::default();
     let engine = Engine::builder()
         // Without this line, definitions of this kind load and fail when called.
-        .kind(Kind::Builtin, builtin::bind)
+        .kind(Kind::Builtin, move |spec| builtins.bind(spec))
         .group("extras", "Tools that are rarely needed", false)
         .build()?;
     let report = engine.load_folder(FOLDER);

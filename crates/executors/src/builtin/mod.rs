@@ -9,6 +9,7 @@
 //! Small arguments are worked on at once, large ones on a thread for that, so
 //! that a call never holds up the others. None reads files, the network or the
 //! environment; the clock is the only thing outside that any of them looks at.
+//! Tools that do are in boxes of their own, which [`Builtins::with`] adds.
 
 mod arguments;
 mod array;
@@ -21,15 +22,17 @@ mod object;
 mod path;
 mod string;
 mod time;
+mod toolbox;
 mod value;
 mod wait;
 
 use std::sync::Arc;
 
 use windlass::native::run_blocking;
-use windlass::{BoxFuture, Call, Error, ErrorKind, Executor, Output, ToolSpec};
+use windlass::{BoxFuture, Call, Error, Executor, Output};
 
 use arguments::Arguments;
+pub use toolbox::{Builtins, Toolbox};
 
 /// The definitions of all built-in tools: a file name, and the YAML in it.
 pub const DEFINITIONS: &[(&str, &str)] = &[
@@ -45,22 +48,11 @@ pub const DEFINITIONS: &[(&str, &str)] = &[
     ("weekday.yaml", include_str!("definitions/weekday.yaml")),
 ];
 
-/// Finds what runs a built-in tool: the handler that its entry names, or the
-/// one with the tool's own name.
-pub fn bind(spec: &ToolSpec) -> Result<Arc<dyn Executor>, Error> {
-    let wanted = match spec.entry.handler.as_str() {
-        "" => spec.name.as_str(),
-        handler => handler,
-    };
-    let found = HANDLERS.iter().find(|(name, _)| *name == wanted);
-    let Some(&(_, handler)) = found else {
-        let known: Vec<&str> = HANDLERS.iter().map(|(name, _)| *name).collect();
-        return Err(Error::new(
-            ErrorKind::ExecutorNotFound,
-            format!("no built-in handler `{wanted}`; known: {}", known.join(", ")),
-        ));
-    };
-    Ok(Arc::new(Builtin(handler)))
+/// The tools of this module.
+fn toolbox() -> Toolbox {
+    HANDLERS.iter().fold(Toolbox::new(DEFINITIONS), |tools, &(name, handler)| {
+        tools.handler(name, Arc::new(Builtin(handler)))
+    })
 }
 
 /// What runs a tool.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use windlass::definition::{self, Definition};
-use windlass::{CallRequest, Engine, Kind, ToolBuilder, ToolName};
+use windlass::{CallRequest, Engine, ErrorKind, Kind, ToolBuilder, ToolName, ToolSpec};
 
 use super::arguments::Operation;
 use super::*;
@@ -27,7 +27,7 @@ fn every_definition_has_a_handler_and_every_handler_a_definition() {
     for tool in definitions() {
         assert_eq!(tool.spec.kind, Kind::Builtin);
         assert!(tool.spec.behaviour.read_only && tool.spec.behaviour.idempotent);
-        assert!(bind(&tool.spec).is_ok());
+        assert!(Builtins::default().bind(&tool.spec).is_ok());
         assert_eq!(definition::lint(&tool), [], "{}", tool.spec.name);
     }
 }
@@ -70,18 +70,18 @@ fn the_schemas_name_the_operations_that_there_are() {
 #[test]
 fn an_unknown_handler_is_an_error_that_lists_the_known() {
     let mut spec = ToolSpec::new(ToolName::new("mine").unwrap());
-    let error = bind(&spec).err().unwrap();
+    let error = Builtins::default().bind(&spec).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::ExecutorNotFound);
     assert!(error.message().starts_with("no built-in handler `mine`; known: array, calculator, "));
     spec.entry.handler = "echo".into();
-    assert!(bind(&spec).is_ok(), "a tool of any name may use a handler");
+    assert!(Builtins::default().bind(&spec).is_ok(), "a tool of any name may use a handler");
 }
 
 #[tokio::test]
 async fn the_tools_answer_through_the_engine() {
     let mut builder = Engine::builder();
     for tool in definitions() {
-        let executor = bind(&tool.spec).unwrap();
+        let executor = Builtins::default().bind(&tool.spec).unwrap();
         builder = builder.tool(ToolBuilder::new(tool.spec, executor));
     }
     let engine = builder.build().unwrap();

@@ -123,3 +123,110 @@ fn holds_v6(network: Ipv6Addr, bits: u32, address: Ipv6Addr) -> bool {
     let other = network.to_bits() ^ address.to_bits();
     other.leading_zeros() >= bits
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The same ranges, said in another way: by first octets.
+    fn model_v4(address: Ipv4Addr) -> bool {
+        match address.octets() {
+            [0 | 10 | 127 | 224..=255, ..] => false,
+            [100, 64..=127, ..] => false,
+            [169, 254, ..] => false,
+            [172, 16..=31, ..] => false,
+            [192, 168, ..] | [192, 0, 0 | 2, _] | [192, 88, 99, _] => false,
+            [198, 18 | 19, ..] | [198, 51, 100, _] | [203, 0, 113, _] => false,
+            [168, 63, 129, 16] => false,
+            _ => true,
+        }
+    }
+
+    fn model_v6(address: Ipv6Addr) -> bool {
+        match address.segments() {
+            [0x2001, 0..=0x1ff | 0xdb8, ..] => false,
+            [0x2002, ..] => false,
+            [0x3fff, 0..=0xfff, ..] => false,
+            [0x2000..=0x3fff, ..] => true,
+            _ => false,
+        }
+    }
+
+    /// Addresses near the edges of ranges, where mistakes are.
+    fn edges_v4() -> impl Strategy<Value = u32> {
+        let firsts: Vec<u32> = V4
+            .iter()
+            .flat_map(|(first, bits, _)| {
+                let first = u32::from_be_bytes(*first);
+                [first, first | (u32::MAX.checked_shr(*bits).unwrap_or(0))]
+            })
+            .collect();
+        (prop::sample::select(firsts), -2i32..=2)
+            .prop_map(|(edge, by)| edge.wrapping_add_signed(by))
+    }
+
+    fn edges_v6() -> impl Strategy<Value = u128> {
+        let firsts: Vec<u128> = V6
+            .iter()
+            .map(|(first, bits, _)| (*first, *bits))
+            .chain([(GLOBAL_UNICAST.segments(), 3)])
+            .flat_map(|(first, bits)| {
+                let first = Ipv6Addr::from(first).to_bits();
+                [first, first | (u128::MAX.checked_shr(bits).unwrap_or(0))]
+            })
+            .collect();
+        (prop::sample::select(firsts), -2i128..=2)
+            .prop_map(|(edge, by)| edge.wrapping_add_signed(by))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+        #[test]
+        fn random_v4_addresses_are_judged_as_the_model_does(bits in prop_oneof![any::<u32>(), edges_v4()]) {
+            let address = Ipv4Addr::from_bits(bits);
+            prop_assert_eq!(special(address.into()).is_none(), model_v4(address), "{}", address);
+        }
+
+        #[test]
+        fn random_v6_addresses_are_judged_as_the_model_does(bits in prop_oneof![any::<u128>(), edges_v6()]) {
+            let address = Ipv6Addr::from_bits(bits);
+            prop_assert_eq!(special(address.into()).is_none(), model_v6(address), "{}", address);
+        }
+
+        #[test]
+        fn no_form_of_an_ipv4_address_is_open_in_ipv6(bits in any::<u32>()) {
+            let [a, b] = [(bits >> 16) as u16, bits as u16];
+            let forms = [
+                Ipv4Addr::from_bits(bits).to_ipv6_mapped(),
+                Ipv6Addr::new(0, 0, 0, 0, 0, 0, a, b),
+                Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, a, b),
+                Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, a, b),
+                Ipv6Addr::new(0x64, 0xff9b, 1, 0, 0, 0, a, b),
+                Ipv6Addr::new(0x2002, a, b, 0, 0, 0, 0, 1),
+                Ipv6Addr::new(0x2001, 0, a, b, 0, 0, !a, !b),
+            ];
+            for form in forms {
+                prop_assert!(special(form.into()).is_some_and(|special| !special.inner || bits == 1), "{}", form);
+            }
+        }
+    }
+
+    /// The standard library's own words for the ranges that it knows.
+    #[test]
+    fn what_the_standard_library_calls_special_is_special() {
+        for bits in (0..=u32::MAX).step_by(65_521) {
+            let address = Ipv4Addr::from_bits(bits);
+            let known = address.is_private()
+                || address.is_loopback()
+                || address.is_link_local()
+                || address.is_multicast()
+                || address.is_broadcast()
+                || address.is_documentation()
+                || address.is_unspecified();
+            assert!(!known || special(address.into()).is_some(), "{address}");
+        }
+    }
+}

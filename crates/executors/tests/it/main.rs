@@ -1,5 +1,20 @@
-//! Kinds of tools that need something outside of this process.
+//! One binary for all integration tests of the executors.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "the helpers are part of the tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a failure here should stop the run"
+)]
 
+mod definitions;
+mod files;
+mod guard;
+mod http_request;
 mod mcp;
+mod rest;
+mod services;
+mod sql;
+mod sql_postgres;
+mod support;
+mod webscraper;

@@ -12,7 +12,6 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use windlass::Engine;
 use windlass_executors::mcp::{Servers, Start};
-use windlass_executors::outbound::OutboundPolicy;
 
 use super::serve::watch;
 use crate::approvals::{Desk, SharedDesk};
@@ -20,11 +19,13 @@ use crate::cli;
 use crate::credential_source::VaultSource;
 use crate::exit::{Exit, Failure};
 use crate::http::Metrics;
+use crate::imports;
 use crate::interrupt::Interrupts;
 use crate::logging;
 use crate::mcp::{Endpoint, KeptNotebook, KeptTokens, MAX_TOOLS, Service, Shared, View, Who};
 use crate::output::Screen;
 use crate::settings::Settings;
+use crate::vault::Grants;
 use crate::wiring;
 
 /// Serve the tools to an MCP client: Claude Code, Claude Desktop, Cursor, …
@@ -79,12 +80,15 @@ async fn serve(args: &McpArgs, settings: Settings, screen: Screen) -> Result<Exi
     let mut interrupts = Interrupts::listen()?;
     let documents = wiring::documents_with(&settings.database, &settings.records).await?;
     let credentials = Arc::new(wiring::credentials(&settings, &documents)?);
-    let (source, asked) = VaultSource::new(Arc::clone(&credentials));
+    let grants = Arc::new(Grants::new(Arc::clone(&documents), Arc::clone(&credentials)));
+    let outbound = wiring::outbound(&settings);
+    let (source, asked) = VaultSource::new(Arc::clone(&credentials), grants, outbound);
     let desk = Desk::new(Arc::clone(&documents), settings.server.http.approvals_expire);
     let builder = Engine::builder().credentials(source).approvals(SharedDesk(Arc::clone(&desk)));
     let metrics = Arc::<Metrics>::default();
-    let engine = wiring::serving(builder, &settings, screen, &metrics, None).await?;
+    let engine = wiring::serving(builder, &settings, screen, &metrics, None, None).await?;
     let _ = asked.set(engine.clone());
+    wiring::load_imports(&engine, documents.all(imports::SPACE).await?, &screen)?;
     desk.read_rules().await?;
     #[cfg(feature = "fixtures")]
     if args.fixtures {
@@ -93,7 +97,7 @@ async fn serve(args: &McpArgs, settings: Settings, screen: Screen) -> Result<Exi
     let watches = watch(&engine, &settings, screen);
     let notebook = Arc::new(KeptNotebook(documents));
     let tokens = Arc::new(KeptTokens(credentials));
-    let policy = OutboundPolicy::default();
+    let policy = settings.outbound.policy.clone();
     let servers = Servers::follow(&engine, notebook, tokens, policy, Start::Unknown);
     let servers = Arc::new(servers);
     let (own, lang) = (Some(Arc::clone(&servers)), settings.lang);

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use windlass::{Engine, TenantId};
 use windlass_executors::mcp::{Server, Servers, Start};
-use windlass_executors::outbound::OutboundPolicy;
 
 use super::{KeptNotebook, KeptTokens};
 use crate::exit::Failure;
@@ -65,7 +64,7 @@ impl Upstream {
         let documents = wiring::documents(&settings.database).await?;
         let tokens = Arc::new(KeptTokens(Arc::new(wiring::credentials(settings, &documents)?)));
         let notebook = Arc::new(KeptNotebook(documents));
-        let policy = OutboundPolicy::default();
+        let policy = settings.outbound.policy.clone();
         Ok(Self(Some(Servers::follow(engine, notebook, tokens, policy, start))))
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use windlass::{Lang, WatchOptions};
 
-use super::{Database, LogSettings, TelemetrySettings};
+use super::{Database, LogSettings, OutboundSettings, TelemetrySettings};
 use crate::http::HttpSettings;
 
 #[derive(Debug)]
@@ -23,6 +23,7 @@ pub(super) struct Raw {
     pub(super) lang: Lang,
     pub(super) engine: windlass::Settings,
     pub(super) server: RawServer,
+    pub(super) outbound: OutboundSettings,
     pub(super) records: RecordSettings,
     pub(super) key_file: Option<PathBuf>,
     pub(super) log: LogSettings,
@@ -75,6 +76,7 @@ impl Default for Raw {
                 tls_key: None,
                 http: HttpSettings::default(),
             },
+            outbound: OutboundSettings::default(),
             records: RecordSettings::default(),
             key_file: None,
             log: LogSettings::default(),

@@ -1,0 +1,97 @@
+//! `send_notification`: a message to a webhook that the credential names.
+
+use std::time::Duration;
+
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass::{Call, Error, ErrorKind, Output};
+
+use super::Desk;
+use super::provider::{credential, setting};
+use crate::outbound::Request;
+
+const TIME: Duration = Duration::from_secs(9);
+const MAX_BYTES: u64 = 64 * 1024;
+
+#[derive(Deserialize)]
+struct Asked {
+    message: String,
+    #[serde(default)]
+    title: Option<String>,
+    #[serde(default)]
+    level: Option<String>,
+    #[serde(default)]
+    data: Option<Value>,
+}
+
+/// Sends a message, once. Whether it arrived after an error nobody knows, so
+/// it is not tried again.
+pub(super) async fn run(desk: &Desk, call: &Call) -> Result<Output, Error> {
+    let asked: Asked = call.parse()?;
+    let webhook = credential(call, "webhook_url")?;
+    let payload = payload(&asked, setting(call, "format").unwrap_or("json"))?;
+    let request = Request::parse(Method::POST, webhook.expose().trim()).map_err(|_| {
+        Error::new(ErrorKind::CredentialInvalid, "the credential's `webhook_url` is no URL")
+    })?;
+    let mut request = request
+        .made_by(call)
+        .json(&payload)
+        .without_redirects()
+        .read_timeout(TIME)
+        .total_timeout(TIME)
+        .max_bytes(MAX_BYTES);
+    if let Some(token) = call.secret("token").filter(|token| !token.expose().is_empty()) {
+        request = request.bearer(token)?;
+    }
+    let answer = desk.outbound.send(request).await?.checked().await?;
+    let status = answer.status().as_u16();
+    let said: Value = serde_json::from_slice(&answer.bytes().await?).unwrap_or_default();
+    refused(&said)?;
+    Ok(Output::text("The notification was sent.")
+        .with_structured(json!({"sent": true, "status_code": status})))
+}
+
+/// The message in the form that the other side takes.
+fn payload(asked: &Asked, format: &str) -> Result<Value, Error> {
+    let text = match asked.title.as_deref().filter(|title| !title.is_empty()) {
+        Some(title) => format!("{title}\n{}", asked.message),
+        None => asked.message.clone(),
+    };
+    Ok(match format {
+        "slack" => json!({"text": text}),
+        "discord" => json!({"content": text, "allowed_mentions": {"parse": []}}),
+        "feishu" => json!({"msg_type": "text", "content": {"text": text}}),
+        "dingtalk" | "wecom" => json!({"msgtype": "text", "text": {"content": text}}),
+        "json" => {
+            let mut own = json!({
+                "message": asked.message,
+                "level": asked.level.as_deref().unwrap_or("info"),
+            });
+            if let Some(title) = &asked.title {
+                own["title"] = title.as_str().into();
+            }
+            if let Some(data) = &asked.data {
+                own["data"] = data.clone();
+            }
+            own
+        }
+        _ => {
+            let why = "the credential's `format` is none of json, slack, discord, feishu, dingtalk \
+                       and wecom";
+            return Err(Error::new(ErrorKind::CredentialInvalid, why));
+        }
+    })
+}
+
+/// Some services say no with the status 200.
+fn refused(said: &Value) -> Result<(), Error> {
+    let code = ["errcode", "code"].iter().find_map(|name| said[*name].as_i64());
+    match code {
+        None | Some(0) => Ok(()),
+        Some(code) => {
+            let why = format!("the webhook did not take the message: code {code}");
+            Err(Error::new(ErrorKind::UpstreamRejected, why))
+        }
+    }
+}
