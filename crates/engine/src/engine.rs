@@ -42,6 +42,7 @@ use crate::groups::Groups;
 use crate::hook::Hook;
 use crate::journal::OpenCall;
 use crate::lane::Lanes;
+use crate::library::Library;
 use crate::name::{BatchId, CallId, TenantId};
 use crate::providers::Providers;
 use crate::record::RecordStore;
@@ -58,6 +59,7 @@ pub(crate) struct Parts {
     settings: Settings,
     registry: Registry,
     providers: Providers,
+    library: Library,
     groups: Groups,
     running: Arc<Running>,
     upstreams: Upstreams,
@@ -319,6 +321,11 @@ impl Engine {
     /// The providers of tools.
     pub fn providers(&self) -> &Providers {
         &self.0.providers
+    }
+
+    /// Prompts and resources.
+    pub fn library(&self) -> &Library {
+        &self.0.library
     }
 
     /// The groups of tools.

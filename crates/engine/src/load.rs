@@ -17,7 +17,8 @@ pub use watch::{FolderWatch, WatchOptions};
 use crate::call::Call;
 use crate::content::Output;
 use crate::definition::{
-    Definition, Limits, LoadError, LoadedFile, Parsed, ProviderSpec, list_files, load_folder,
+    Definition, LibrarySpec, Limits, LoadError, LoadedFile, Parsed, ProviderSpec, list_files,
+    load_folder,
     parse_all,
 };
 use crate::engine::Engine;
@@ -102,13 +103,15 @@ impl Engine {
         for compiled in in_parallel(files, |file| self.compile(owner, file)) {
             report.errors.extend(compiled.errors);
             places.extend(compiled.places);
-            if let Some((source, providers)) = compiled.providers {
+            if let Some((source, providers, library)) = compiled.others {
                 self.providers().replace_source(owner, &source, providers);
+                self.library().replace_source(owner, &source, library);
             }
             sources.extend(compiled.source);
         }
         for source in removed.iter().map(|path| source_of(path)) {
             self.providers().replace_source(owner, &source, Vec::new());
+            self.library().replace_source(owner, &source, LibrarySpec::default());
             sources.push(SourceTools::new(source).owned_by(owner));
         }
         report.tools = sources.iter().map(|own| own.tools.len()).sum();
@@ -157,7 +160,7 @@ impl Engine {
             }
         }
         compiled.source = Some(own);
-        compiled.providers = Some((source, parsed.providers));
+        compiled.others = Some((source, parsed.providers, parsed.library));
         compiled
     }
 
@@ -212,7 +215,8 @@ impl Engine {
 #[derive(Default)]
 struct Compiled {
     source: Option<SourceTools>,
-    providers: Option<(Source, Vec<ProviderSpec>)>,
+    /// What the file defines besides tools.
+    others: Option<(Source, Vec<ProviderSpec>, LibrarySpec)>,
     places: Vec<(ToolName, Place)>,
     errors: Vec<LoadError>,
 }

@@ -192,6 +192,11 @@ impl ToolBuilder {
         &self.spec
     }
 
+    /// Whether it could be registered: its name, schemas and presets are right.
+    pub fn check(&self) -> Result<(), Error> {
+        Tool::compile(self.clone(), "check".into(), None).map(drop)
+    }
+
     /// Changes the description.
     #[must_use]
     pub fn with(mut self, change: impl FnOnce(&mut ToolSpec)) -> Self {

@@ -9,7 +9,7 @@ use clap::builder::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    batch, call, calls, check, completion, config, credentials, doctor, init, keys, providers,
+    batch, call, calls, check, completion, config, credentials, doctor, init, keys, login, mcp, providers,
     serve, stats, tools,
 };
 use crate::exit::{Exit, Failure};
@@ -34,6 +34,8 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Serve(serve::ServeArgs),
+    Mcp(mcp::McpArgs),
+    Login(login::LoginArgs),
     Call(call::CallArgs),
     Batch(batch::BatchArgs),
     Tools(tools::ToolsArgs),

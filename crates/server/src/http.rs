@@ -22,6 +22,7 @@ mod hub;
 mod imports;
 mod keys;
 mod listen;
+mod mcp;
 mod metrics;
 mod oauth;
 mod observe;
@@ -88,6 +89,7 @@ pub(crate) fn front(app: &Arc<App>) -> Front {
     // Only the rows that show it carry it along.
     let routes = operation::router(health, app)
         .layer(Extension(documentation))
+        .merge(mcp::routes(app))
         .merge(operation::router(rows, app))
         .fallback(async || {
             Problem::not_found("route").hint("/openapi.json names all routes").into_response()

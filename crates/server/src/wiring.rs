@@ -117,7 +117,7 @@ impl Kept {
 }
 
 /// The providers that were imported. Commands are one tenant's, the first.
-fn load_imports(engine: &Engine, providers: Vec<Document>, screen: &Screen) -> Result<(), Failure> {
+pub(crate) fn load_imports(engine: &Engine, providers: Vec<Document>, screen: &Screen) -> Result<(), Failure> {
     let own = TenantId::default();
     for document in providers.iter().filter(|document| document.tenant == own) {
         let Some(kept) = imports::Kept::read(document) else { continue };
@@ -151,7 +151,7 @@ pub(crate) async fn serving(
     screen: Screen,
     metrics: &Arc<Metrics>,
     tracer: Option<Arc<Tracer>>,
-    ask: AskConsent,
+    ask: Option<AskConsent>,
 ) -> Result<Engine, Failure> {
     let metrics = Arc::clone(metrics);
     let builder = match &settings.database {
@@ -166,7 +166,7 @@ pub(crate) async fn serving(
             builder.store(Counted { store, metrics, tracer })
         }
     };
-    load(builder, settings, &screen, Some(ask))
+    load(builder, settings, &screen, ask)
 }
 
 /// What a server keeps besides records.

@@ -11,7 +11,9 @@
 //! | a list of parameters (S0.3) | `name`, and `parameters` is a list or absent | `listed` |
 //! | identity (S3.2) | `identity` | `identity` |
 //! | JSON Schema: Anthropic, OpenAI, Gemini, MCP, S1.9 | `input_schema`, `inputSchema`, `type: function`, `functionDeclarations`, or `parameters` is a mapping | `json_schema` |
-//! | a provider (S3.7) | `identity` without parameters and description, or credentials | [`provider`](ProviderSpec) |
+//! | a provider (S3.7) | `identity` without parameters and description, credentials, or `mcp` | [`provider`](ProviderSpec) |
+//! | servers of tools | `mcpServers` | [`mcp_server`](McpServer) |
+//! | prompts and resources | `prompts` or `resources` | [`library`](LibrarySpec) |
 //!
 //! A file may hold one tool, a list of tools, `{tools: [...]}`, or several YAML
 //! documents. Every fault of a file is reported at once, each with its line and
@@ -27,9 +29,11 @@ mod gemini;
 mod header;
 mod identity;
 mod json_schema;
+mod library;
 mod lint;
 mod listed;
 mod located;
+mod mcp_server;
 mod parameter;
 mod preset;
 mod provider;
@@ -46,7 +50,9 @@ use serde_json::{Map, Value};
 
 pub use export::{Format, declare, export};
 pub use folder::{Folder, LoadedFile, list_files, load_folder, load_folder_with, read_file};
+pub use library::{LibrarySpec, PromptArgument, PromptSpec, ResourceBody, ResourceSpec};
 pub use lint::{Lint, lint};
+pub use mcp_server::{Asking, McpServer, McpTransport};
 pub use provider::{CredentialCheck, CredentialField, CredentialKind, ProviderSpec};
 
 use self::located::{At, Data, Node};
@@ -118,6 +124,8 @@ pub struct Parsed {
     pub tools: Vec<Definition>,
     /// The providers.
     pub providers: Vec<ProviderSpec>,
+    /// Prompts and resources.
+    pub library: LibrarySpec,
     /// Providers whose tools are described elsewhere.
     pub imports: Vec<ImportRequest>,
 }
@@ -248,6 +256,12 @@ fn read_document(node: &Node, parsed: &mut Parsed, report: &mut Report<'_>) {
             "import it with `windlass providers add NAME FILE`, or call it openapi.yaml and name \
              it in a provider: {identity: {name: NAME}, openapi: ./openapi.yaml}",
         ),
+        Data::Map(_) if mcp_server::is_list(node) => {
+            parsed.providers.extend(mcp_server::read_list(node, report));
+        }
+        Data::Map(_) if library::is_library(node) => {
+            parsed.library.extend(library::read(node, report));
+        }
         Data::Map(_) if provider::is_provider(node) => {
             parsed.providers.extend(provider::read(node, report));
         }

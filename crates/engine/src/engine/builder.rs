@@ -21,6 +21,7 @@ use crate::groups::Groups;
 use crate::hook::Hook;
 use crate::journal::Journal;
 use crate::lane::Lanes;
+use crate::library::Library;
 use crate::output_tool;
 use crate::providers::Providers;
 use crate::record::{MemoryStore, RecordStore};
@@ -217,6 +218,7 @@ impl EngineBuilder {
                 cache: Cache::new(self.settings.cache_entries),
                 registry,
                 providers: Providers::default(),
+                library: Library::default(),
                 groups: self.groups,
                 hooks: self.hooks,
                 credentials: self.credentials,

@@ -1,5 +1,6 @@
-//! `windlass providers`: APIs as tools.
+//! `windlass providers`: APIs and MCP servers as tools.
 
+mod mcp;
 mod show;
 
 use std::path::Path;
@@ -33,12 +34,21 @@ pub(crate) struct ProvidersArgs {
 
 #[derive(Debug, Subcommand)]
 enum ProvidersAction {
-    /// Make every operation of an OpenAPI or Swagger document a tool
+    /// Make every operation of an OpenAPI or Swagger document a tool, or add an MCP server
     Add {
         /// What to call the provider
         name: String,
-        /// The document: a file, an address, or - for stdin
-        document: String,
+        /// The document: a file, an address, or - for stdin; with --mcp, a server's address
+        #[arg(required_unless_present = "command")]
+        document: Option<String>,
+        /// The address is an MCP server's
+        #[arg(long, requires = "document")]
+        mcp: bool,
+        #[command(flatten)]
+        server: mcp::ServerArgs,
+        /// An MCP server that is a command: what stands after --
+        #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["document", "dry_run"])]
+        command: Vec<String>,
         /// Show what would come of it, and keep nothing
         #[arg(long)]
         dry_run: bool,
@@ -166,6 +176,14 @@ fn after_help() -> String {
             "Ask a person before anything is deleted",
             "windlass providers add crm crm.json --ask DELETE",
         ),
+        (
+            "The tools of an MCP server",
+            "windlass providers add files -- npx -y @modelcontextprotocol/server-filesystem /srv",
+        ),
+        (
+            "Of one at an address",
+            "windlass providers add github --mcp https://api.githubcopilot.com/mcp/",
+        ),
         ("Its credential", "windlass credentials set petstore"),
         ("The API has changed", "windlass providers update petstore ./petstore.yaml"),
         ("The changes are fine", "windlass providers accept petstore"),
@@ -186,7 +204,14 @@ pub(crate) fn run(
         };
         let desk = Desk { documents, tenant: TenantId::new(args.tenant), settings, screen };
         match args.action {
-            ProvidersAction::Add { name, document, dry_run, options } => {
+            ProvidersAction::Add { name, document, mcp: true, server, .. } => {
+                mcp::add_address(&name, &document.unwrap_or_default(), &server, settings, screen)?;
+            }
+            ProvidersAction::Add { name, server, command, .. } if !command.is_empty() => {
+                mcp::add_command(&name, &command, &server, settings, screen)?;
+            }
+            ProvidersAction::Add { name, document, dry_run, options, .. } => {
+                let document = document.unwrap_or_default();
                 desk.add(&name, &document, dry_run, options.read()).await?;
             }
             ProvidersAction::List => desk.list().await?,

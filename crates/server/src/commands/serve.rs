@@ -9,6 +9,7 @@ use clap::Args;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass::{Engine, FolderWatch};
+use windlass_executors::mcp::{Servers, Start};
 use windlass_executors::rest::AskConsent;
 
 use crate::approvals::{Desk, SharedDesk};
@@ -20,6 +21,7 @@ use crate::http::{self, App, Hub, Links, Listener, Metrics};
 use crate::identity::{Keys, NewKey};
 use crate::interrupt::Interrupts;
 use crate::logging;
+use crate::mcp::{KeptNotebook, KeptTokens};
 use crate::output::Screen;
 use crate::settings::{Flag, Settings};
 use crate::telemetry;
@@ -118,8 +120,14 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
     });
     let desk = Desk::new(Arc::clone(&documents), settings.server.http.approvals_expire);
     let builder = Engine::builder().credentials(source).approvals(SharedDesk(Arc::clone(&desk)));
-    let engine = wiring::serving(builder, &settings, screen, &metrics, tracer.clone(), ask).await?;
+    let serving = wiring::serving(builder, &settings, screen, &metrics, tracer.clone(), Some(ask));
+    let engine = serving.await?;
     let _ = asked.set(engine.clone());
+    let notebook = Arc::new(KeptNotebook(Arc::clone(&documents)));
+    let tokens = Arc::new(KeptTokens(Arc::clone(&credentials)));
+    let policy = settings.outbound.policy.clone();
+    let servers = Servers::follow(&engine, notebook, tokens, policy, Start::Unknown);
+    let servers = Arc::new(servers);
     let watches = watch(&engine, &settings, screen);
     let keys = Keys::new(Arc::clone(&documents));
     let first = keys.create_first().await?;
@@ -129,6 +137,7 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
     let app = Arc::new(App {
         hub: Hub::new(Arc::clone(&documents)),
         engine,
+        servers,
         desk,
         consents,
         outbound,
@@ -157,6 +166,7 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
     drop(watches);
     let _ = serving.await;
     drain(&app, &open, &mut interrupts).await;
+    app.servers.stop().await;
     ended.cancel();
     let told = async {
         let _ = recording.await;
@@ -182,7 +192,7 @@ fn own_address(settings: &Settings, bound: SocketAddr) -> String {
 }
 
 /// Definitions are read again when they change, unless that is switched off.
-fn watch(engine: &Engine, settings: &Settings, screen: Screen) -> Vec<FolderWatch> {
+pub(super) fn watch(engine: &Engine, settings: &Settings, screen: Screen) -> Vec<FolderWatch> {
     let Some(options) = settings.reload else { return Vec::new() };
     let folders = settings.tools.iter().filter(|folder| folder.path.is_dir());
     folders

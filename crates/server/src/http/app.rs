@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass::{Engine, Lang};
+use windlass_executors::mcp::Servers;
 use windlass_executors::outbound::Outbound;
 use windlass_store::Documents;
 
@@ -21,6 +22,8 @@ use crate::vault::Credentials;
 /// The server.
 pub(crate) struct App {
     pub(crate) engine: Engine,
+    /// The servers whose tools it runs.
+    pub(crate) servers: Arc<Servers>,
     pub(crate) documents: Arc<dyn Documents>,
     pub(crate) keys: Keys,
     pub(crate) credentials: Arc<Credentials>,

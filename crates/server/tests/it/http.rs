@@ -20,3 +20,6 @@ mod several;
 mod tools;
 mod transport;
 mod wire;
+
+pub(crate) use server::Server;
+pub(crate) use wire::{Answer, Client};

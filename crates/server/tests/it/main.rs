@@ -10,6 +10,7 @@ mod config;
 mod doctor;
 mod http;
 mod looking_back;
+mod mcp;
 mod operating;
 mod postgres;
 mod process;
