@@ -9,12 +9,13 @@ mod postgres;
 mod run;
 mod schemathesis;
 mod test;
+mod upstreams;
 
 const HELP: &str = "\
 cargo xtask test                  check formatting, lints, docs, and run all tests and examples
 cargo xtask bench [NAME…] [--json]  measure; NAME is one of call, burst, sustained, definitions,
-                                  admission, threads, batch, pages, durable, http, sse,
-                                  start, overload
+                                  admission, threads, batch, pages, durable, openapi, http,
+                                  sse, start, overload
 cargo xtask chaos [--kills N] [--minutes N]
                                   kill a process under load again and again (200 kills, 10 minutes)
 cargo xtask conformance [server|client|through…]
@@ -22,6 +23,7 @@ cargo xtask conformance [server|client|through…]
 cargo xtask docs [--check]        write docs/reference, or check that it is up to date
 cargo xtask schemathesis [--cases N]
                                   made-up requests against our own OpenAPI document (10,000)
+cargo xtask upstreams             import and call real services on loopback: httpbin, Kinto
 cargo xtask with-postgres CMD…    run a command with a PostgreSQL server for tests
 ";
 
@@ -38,6 +40,7 @@ fn main() -> anyhow::Result<()> {
         "conformance" => conformance::run(rest),
         "docs" => docs::run(rest.iter().any(|argument| argument == "--check")),
         "schemathesis" => schemathesis::with(rest),
+        "upstreams" => upstreams::run(),
         "with-postgres" => postgres::with(rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

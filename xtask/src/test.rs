@@ -6,6 +6,7 @@ use crate::docs;
 use crate::postgres::Postgres;
 use crate::run::{cargo, must, root, watched};
 use crate::schemathesis;
+use crate::upstreams;
 
 /// Checks and tests everything, and ends with one line of counts.
 pub(crate) fn run() -> anyhow::Result<()> {
@@ -28,6 +29,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
     drop(postgres);
     step("schemathesis");
     schemathesis::run(schemathesis::SHORT)?;
+    step("upstreams");
+    upstreams::run()?;
     step("examples");
     for example in examples()? {
         must(&mut cargo(&["run", "--quiet", "--package", "windlass-examples", "--bin", &example]))?;

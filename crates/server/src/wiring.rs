@@ -96,7 +96,7 @@ pub(crate) fn engine(settings: &Settings, screen: &Screen) -> Result<Engine, Fai
     let (source, asked) = VaultSource::new(kept.credentials, kept.grants, outbound(settings));
     let engine = load(builder.credentials(source), settings, screen, None)?;
     let _ = asked.set(engine.clone());
-    load_imports(&engine, kept.providers, screen)?;
+    load_imports(&engine, &kept.providers, screen)?;
     Ok(engine)
 }
 
@@ -117,7 +117,11 @@ impl Kept {
 }
 
 /// The providers that were imported. Commands are one tenant's, the first.
-pub(crate) fn load_imports(engine: &Engine, providers: Vec<Document>, screen: &Screen) -> Result<(), Failure> {
+pub(crate) fn load_imports(
+    engine: &Engine,
+    providers: &[Document],
+    screen: &Screen,
+) -> Result<(), Failure> {
     let own = TenantId::default();
     for document in providers.iter().filter(|document| document.tenant == own) {
         let Some(kept) = imports::Kept::read(document) else { continue };
@@ -140,7 +144,7 @@ pub(crate) fn catalogue(settings: &Settings, screen: &Screen) -> Result<Engine, 
     let providers = block_on(async {
         Ok(kept_documents(&settings.database).await?.all(imports::SPACE).await?)
     })?;
-    load_imports(&engine, providers, screen)?;
+    load_imports(&engine, &providers, screen)?;
     Ok(engine)
 }
 

@@ -212,7 +212,7 @@ pub(super) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 /// A request by its method and parameters.
-pub(super) fn request(method: &str, params: Value) -> Result<ClientRequest, Error> {
+pub(super) fn request(method: &str, params: &Value) -> Result<ClientRequest, Error> {
     serde_json::from_value(json!({"method": method, "params": params})).map_err(|error| {
         let why = format!("the request `{method}` cannot be written: {error}");
         Error::new(ErrorKind::Internal, why)

@@ -198,7 +198,7 @@ impl Server {
             if let (Value::Object(map), Some(state)) = (&mut params, rounds.state.take()) {
                 map.insert("requestState".to_owned(), state.into());
             }
-            let request = connection::request(method, params)?;
+            let request = connection::request(method, &params)?;
             let result =
                 connection.request(request, Some(Arc::clone(&flight)), rounds.meta()).await?;
             if let Some(result) = rounds.next(result).await? {

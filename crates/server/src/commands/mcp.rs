@@ -88,7 +88,7 @@ async fn serve(args: &McpArgs, settings: Settings, screen: Screen) -> Result<Exi
     let metrics = Arc::<Metrics>::default();
     let engine = wiring::serving(builder, &settings, screen, &metrics, None, None).await?;
     let _ = asked.set(engine.clone());
-    wiring::load_imports(&engine, documents.all(imports::SPACE).await?, &screen)?;
+    wiring::load_imports(&engine, &documents.all(imports::SPACE).await?, &screen)?;
     desk.read_rules().await?;
     #[cfg(feature = "fixtures")]
     if args.fixtures {

@@ -5,6 +5,8 @@
 
 mod token;
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::utf8_percent_encode;
@@ -15,7 +17,6 @@ pub(crate) use self::token::Tokens;
 use super::plan::{Credential, Location, OAuth2Flow, Plan};
 use super::request::{ENCODED, Request};
 use crate::outbound::Outbound;
-use std::sync::Arc;
 
 /// A person has to agree before an API can be called in their name.
 #[derive(Clone, Debug)]

@@ -64,10 +64,10 @@ impl Document {
     pub(crate) fn read(text: &str, limits: &Limits, read: ReadFile<'_>) -> Result<Self, Error> {
         let files = Files::load(text, limits, read).map_err(refused)?;
         let version = version(files.root().value).ok_or_else(|| {
-            refused("it has neither `openapi` nor `swagger`, so it is no API document".to_owned())
+            refused("it has neither `openapi` nor `swagger`, so it is no API document")
         })?;
         if !matches!(version, "2" | "3") {
-            return Err(refused(format!(
+            return Err(refused(&format!(
                 "version {version} of OpenAPI is not known; 2.0, 3.0 and 3.1 are"
             )));
         }
@@ -102,6 +102,6 @@ fn version(root: &Value) -> Option<&str> {
     }
 }
 
-fn refused(why: String) -> Error {
+fn refused(why: &str) -> Error {
     Error::new(ErrorKind::InvalidDefinition, format!("the API document cannot be read: {why}"))
 }

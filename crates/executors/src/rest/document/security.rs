@@ -23,8 +23,7 @@ pub(super) fn schemes<'d>(
 pub(super) fn requirements(root: At<'_>, operation: At<'_>) -> Vec<Vec<(String, Vec<String>)>> {
     let own = operation.value.get("security").is_some_and(|value| value.is_array());
     let said = if own { operation } else { root };
-    let all: Vec<Vec<(String, Vec<String>)>> = said
-        .list("security")
+    said.list("security")
         .map(|way| {
             way.value
                 .as_object()
@@ -36,12 +35,11 @@ pub(super) fn requirements(root: At<'_>, operation: At<'_>) -> Vec<Vec<(String, 
                 })
                 .collect()
         })
-        .collect();
-    all
+        .collect()
 }
 
 fn kind(at: At<'_>) -> SchemeKind {
-    let unsupported = |what: String| SchemeKind::Unsupported(what);
+    let unsupported = SchemeKind::Unsupported;
     match at.text("type").unwrap_or_default() {
         "apiKey" => {
             let place = match at.text("in") {

@@ -101,7 +101,7 @@ pub(super) fn build<'a>(
     if template.is_empty() {
         text.clear();
     }
-    let query = query.filter(|query| !query.contains('{')).map(|query| literal(query, b"=&+"));
+    let query = query.filter(|query| !query.contains('{')).map(literal);
     Ok(Path { text, query })
 }
 
@@ -116,7 +116,7 @@ fn fill<'a>(
     let mut has_value = false;
     while let Some((before, after)) = rest.split_once('{') {
         let Some((name, after)) = after.split_once('}') else { break };
-        filled.push_str(&literal(before, b""));
+        filled.push_str(&literal(before));
         let place = (plan.parameters.iter())
             .find(|place| place.location == Location::Path && place.name == name)
             .ok_or_else(|| {
@@ -130,7 +130,7 @@ fn fill<'a>(
         has_value = true;
         rest = after;
     }
-    filled.push_str(&literal(rest, b""));
+    filled.push_str(&literal(rest));
     if has_value && is_dots(&filled) {
         return Err(refused("a part of the path is `.` or `..`".to_owned()));
     }
@@ -170,19 +170,15 @@ fn is_dots(text: &str) -> bool {
 }
 
 /// Text of a template: encoded where it has to be, and left alone where it is.
-fn literal(text: &str, keep: &[u8]) -> String {
-    const PLAIN: &[u8] = b"-._~!$'()*,;:@%";
+fn literal(text: &str) -> String {
+    const PLAIN: &[u8] = b"-._~!$'()*,;:@%=&+";
     let mut written = String::new();
     for c in text.chars() {
-        let plain = u8::try_from(c).is_ok_and(|b| {
-            b.is_ascii_alphanumeric()
-                || PLAIN.contains(&b)
-                || b"=&+".contains(&b)
-                || keep.contains(&b)
-        });
-        match plain {
-            true => written.push(c),
-            false => written.push_str(&encode(c.encode_utf8(&mut [0; 4]), false)),
+        let plain = u8::try_from(c).is_ok_and(|b| b.is_ascii_alphanumeric() || PLAIN.contains(&b));
+        if plain {
+            written.push(c);
+        } else {
+            written.push_str(&encode(c.encode_utf8(&mut [0; 4]), false));
         }
     }
     written

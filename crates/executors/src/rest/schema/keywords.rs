@@ -213,11 +213,9 @@ impl<'d> Shaper<'d> {
                 out.insert(word.to_owned(), shaped);
             }
         }
-        for word in ["prefixItems"] {
-            let shaped: Vec<Value> = at.list(word).map(|part| self.any(part)).collect();
-            if !shaped.is_empty() {
-                out.insert(word.to_owned(), Value::Array(shaped));
-            }
+        let first: Vec<Value> = at.list("prefixItems").map(|part| self.any(part)).collect();
+        if !first.is_empty() {
+            out.insert("prefixItems".to_owned(), Value::Array(first));
         }
         for word in ["patternProperties", "dependentSchemas"] {
             let mut shaped = Map::new();

@@ -40,7 +40,7 @@ pub(super) fn both(first: Value, second: Value) -> Value {
     {
         return separate(first, second);
     }
-    let Some(types) = types(first.get("type"), second.get("type")) else {
+    let Ok(types) = types(first.get("type"), second.get("type")) else {
         return separate(first, second);
     };
     let mut out = first;
@@ -113,11 +113,13 @@ fn keyword(key: &str, first: Value, second: Value) -> Value {
     }
 }
 
-/// The types that both allow; nothing where there is none.
-#[expect(clippy::option_option, reason = "no common type is not the same as no type at all")]
-fn types(first: Option<&Value>, second: Option<&Value>) -> Option<Option<Value>> {
+/// Two schemas have no type in common.
+struct Disjoint;
+
+/// The types that both allow; none where neither says one.
+fn types(first: Option<&Value>, second: Option<&Value>) -> Result<Option<Value>, Disjoint> {
     let (Some(first), Some(second)) = (first, second) else {
-        return Some(first.or(second).cloned());
+        return Ok(first.or(second).cloned());
     };
     let list = |types: &Value| match types {
         Value::Array(types) => types.clone(),
@@ -131,9 +133,9 @@ fn types(first: Option<&Value>, second: Option<&Value>) -> Option<Option<Value>>
         .cloned()
         .collect();
     match shared.len() {
-        0 => None,
-        1 => Some(Some(shared[0].clone())),
-        _ => Some(Some(Value::Array(shared))),
+        0 => Err(Disjoint),
+        1 => Ok(Some(shared[0].clone())),
+        _ => Ok(Some(Value::Array(shared))),
     }
 }
 
