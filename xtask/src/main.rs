@@ -2,7 +2,9 @@
 
 mod bench;
 mod chaos;
+mod conformance;
 mod docs;
+mod mcp;
 mod postgres;
 mod run;
 mod schemathesis;
@@ -15,6 +17,8 @@ cargo xtask bench [NAME…] [--json]  measure; NAME is one of call, burst, susta
                                   start, overload
 cargo xtask chaos [--kills N] [--minutes N]
                                   kill a process under load again and again (200 kills, 10 minutes)
+cargo xtask conformance [server|client|through…]
+                                  the official suite of the Model Context Protocol
 cargo xtask docs [--check]        write docs/reference, or check that it is up to date
 cargo xtask schemathesis [--cases N]
                                   made-up requests against our own OpenAPI document (10,000)
@@ -31,6 +35,7 @@ fn main() -> anyhow::Result<()> {
         "test" => test::run(),
         "bench" => bench::run(rest),
         "chaos" => chaos::run(rest),
+        "conformance" => conformance::run(rest),
         "docs" => docs::run(rest.iter().any(|argument| argument == "--check")),
         "schemathesis" => schemathesis::with(rest),
         "with-postgres" => postgres::with(rest),

@@ -23,8 +23,8 @@ use tokio_util::task::TaskTracker;
 
 pub use batch::Batch;
 pub(crate) use batch::GrowingBatch;
-pub(crate) use builder::Bind;
 pub use builder::EngineBuilder;
+pub(crate) use builder::{Bind, Importer};
 use finish::Finishing;
 pub use settings::Settings;
 use until::Stop;
@@ -42,6 +42,7 @@ use crate::groups::Groups;
 use crate::hook::Hook;
 use crate::journal::OpenCall;
 use crate::lane::Lanes;
+use crate::library::Library;
 use crate::name::{BatchId, CallId, TenantId};
 use crate::providers::Providers;
 use crate::record::RecordStore;
@@ -58,6 +59,7 @@ pub(crate) struct Parts {
     settings: Settings,
     registry: Registry,
     providers: Providers,
+    library: Library,
     groups: Groups,
     running: Arc<Running>,
     upstreams: Upstreams,
@@ -70,6 +72,7 @@ pub(crate) struct Parts {
     shared: Shared,
     lanes: Lanes<Arc<Shared>>,
     kinds: HashMap<Kind, Bind>,
+    importer: Option<Importer>,
     /// Work whose callers have gone.
     tasks: TaskTracker,
 }
@@ -320,6 +323,11 @@ impl Engine {
         &self.0.providers
     }
 
+    /// Prompts and resources.
+    pub fn library(&self) -> &Library {
+        &self.0.library
+    }
+
     /// The groups of tools.
     pub fn groups(&self) -> &Groups {
         &self.0.groups
@@ -406,6 +414,10 @@ impl Engine {
 
     pub(crate) fn bus(&self) -> &Arc<EventBus> {
         &self.0.shared.journal.bus
+    }
+
+    pub(crate) fn importer(&self) -> Option<&Importer> {
+        self.0.importer.as_ref()
     }
 
     pub(crate) fn kinds(&self) -> &HashMap<Kind, Bind> {

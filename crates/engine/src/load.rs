@@ -17,7 +17,8 @@ pub use watch::{FolderWatch, WatchOptions};
 use crate::call::Call;
 use crate::content::Output;
 use crate::definition::{
-    Definition, Limits, LoadError, LoadedFile, ProviderSpec, list_files, load_folder, parse_all,
+    Definition, LibrarySpec, Limits, LoadError, LoadedFile, Parsed, ProviderSpec, list_files,
+    load_folder, parse_all,
 };
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
@@ -66,6 +67,17 @@ impl Engine {
         self.load_text_of(Some(tenant), source, text)
     }
 
+    /// Makes these the tools and providers of a source, for a tenant or for
+    /// everybody, in place of those that it had before.
+    pub fn load_parsed(
+        &self,
+        owner: Option<&TenantId>,
+        source: &str,
+        parsed: Parsed,
+    ) -> LoadReport {
+        self.install(owner, vec![LoadedFile { path: source.into(), outcome: Ok(parsed) }], &[]).0
+    }
+
     /// Takes away what a tenant has from this source.
     pub fn unload_for(&self, tenant: &TenantId, source: &str) {
         self.install(Some(tenant), Vec::new(), &[source.into()]);
@@ -90,13 +102,15 @@ impl Engine {
         for compiled in in_parallel(files, |file| self.compile(owner, file)) {
             report.errors.extend(compiled.errors);
             places.extend(compiled.places);
-            if let Some((source, providers)) = compiled.providers {
+            if let Some((source, providers, library)) = compiled.others {
                 self.providers().replace_source(owner, &source, providers);
+                self.library().replace_source(owner, &source, library);
             }
             sources.extend(compiled.source);
         }
         for source in removed.iter().map(|path| source_of(path)) {
             self.providers().replace_source(owner, &source, Vec::new());
+            self.library().replace_source(owner, &source, LibrarySpec::default());
             sources.push(SourceTools::new(source).owned_by(owner));
         }
         report.tools = sources.iter().map(|own| own.tools.len()).sum();
@@ -125,6 +139,7 @@ impl Engine {
             // Without a source, the tools of the last good version stay.
             Err(errors) => return Compiled { errors, ..compiled },
         };
+        let parsed = self.with_imports(&file.path, parsed, &mut compiled.errors);
         let mut own = SourceTools::new(Arc::clone(&source)).owned_by(owner);
         for definition in parsed.tools {
             let name = definition.spec.name.clone();
@@ -144,8 +159,33 @@ impl Engine {
             }
         }
         compiled.source = Some(own);
-        compiled.providers = Some((source, parsed.providers));
+        compiled.others = Some((source, parsed.providers, parsed.library));
         compiled
+    }
+
+    /// Adds what the documents of providers describe. One that cannot be read
+    /// is reported, and loses nothing else of its file.
+    fn with_imports(&self, file: &Path, mut parsed: Parsed, errors: &mut Vec<LoadError>) -> Parsed {
+        for request in std::mem::take(&mut parsed.imports) {
+            let outcome = match self.importer() {
+                Some(import) => import(&request, file.parent().unwrap_or(Path::new(""))),
+                None => Err(Error::new(
+                    ErrorKind::ExecutorNotFound,
+                    "this engine reads no API documents",
+                )),
+            };
+            match outcome {
+                Ok(mut imported) => {
+                    parsed.tools.append(&mut imported.tools);
+                    parsed.providers.append(&mut imported.providers);
+                }
+                Err(error) => {
+                    let place = Place { line: request.line, column: request.column };
+                    errors.push(place.error(&source_of(file), &error));
+                }
+            }
+        }
+        parsed
     }
 
     /// Finds the code for a definition. A definition whose handler is not
@@ -174,7 +214,8 @@ impl Engine {
 #[derive(Default)]
 struct Compiled {
     source: Option<SourceTools>,
-    providers: Option<(Source, Vec<ProviderSpec>)>,
+    /// What the file defines besides tools.
+    others: Option<(Source, Vec<ProviderSpec>, LibrarySpec)>,
     places: Vec<(ToolName, Place)>,
     errors: Vec<LoadError>,
 }

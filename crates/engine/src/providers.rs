@@ -4,14 +4,24 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
+use tokio::sync::watch;
 
 use crate::definition::ProviderSpec;
 use crate::name::TenantId;
 use crate::tool::Source;
 
 /// All providers of an engine. Like tools, they are everybody's or a tenant's.
-#[derive(Default)]
-pub struct Providers(RwLock<BTreeMap<String, Vec<Entry>>>);
+pub struct Providers {
+    entries: RwLock<BTreeMap<String, Vec<Entry>>>,
+    /// Counts up whenever one is new, another or gone.
+    version: watch::Sender<u64>,
+}
+
+impl Default for Providers {
+    fn default() -> Self {
+        Self { entries: RwLock::default(), version: watch::Sender::new(0) }
+    }
+}
 
 struct Entry {
     owner: Option<TenantId>,
@@ -22,12 +32,33 @@ struct Entry {
 impl Providers {
     /// The provider of this name that a tenant sees: its own, else everybody's.
     pub fn get_for(&self, tenant: &TenantId, name: &str) -> Option<Arc<ProviderSpec>> {
-        seen(self.0.read().get(name)?, tenant)
+        seen(self.entries.read().get(name)?, tenant)
     }
 
     /// All providers that a tenant sees, by name.
     pub fn list_for(&self, tenant: &TenantId) -> Vec<Arc<ProviderSpec>> {
-        self.0.read().values().filter_map(|entries| seen(entries, tenant)).collect()
+        self.entries.read().values().filter_map(|entries| seen(entries, tenant)).collect()
+    }
+
+    /// All providers with their owners, those that others of their name hide
+    /// left out.
+    pub fn all(&self) -> Vec<(Option<TenantId>, Arc<ProviderSpec>)> {
+        let entries = self.entries.read();
+        let mut all: Vec<(Option<TenantId>, Arc<ProviderSpec>)> = Vec::new();
+        for entry in entries.values().flatten() {
+            let same = |(owner, spec): &(Option<TenantId>, Arc<ProviderSpec>)| {
+                *owner == entry.owner && spec.name == entry.spec.name
+            };
+            if !all.iter().any(same) {
+                all.push((entry.owner.clone(), Arc::clone(&entry.spec)));
+            }
+        }
+        all
+    }
+
+    /// Tells when providers have changed.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.version.subscribe()
     }
 
     /// Makes these the providers of a source.
@@ -37,9 +68,18 @@ impl Providers {
         source: &Source,
         specs: Vec<ProviderSpec>,
     ) {
-        let mut providers = self.0.write();
+        let mut providers = self.entries.write();
+        let of_source = |entry: &Entry| entry.source == *source && entry.owner.as_ref() == owner;
+        let before: Vec<Arc<ProviderSpec>> = (providers.values().flatten())
+            .filter(|entry| of_source(entry))
+            .map(|entry| Arc::clone(&entry.spec))
+            .collect();
+        // Most files are about tools only.
+        if before.iter().map(|spec| &**spec).eq(&specs) {
+            return;
+        }
         for entries in providers.values_mut() {
-            entries.retain(|entry| entry.source != *source || entry.owner.as_ref() != owner);
+            entries.retain(|entry| !of_source(entry));
         }
         for spec in specs {
             let entries = providers.entry(spec.name.clone()).or_default();
@@ -51,6 +91,8 @@ impl Providers {
             });
         }
         providers.retain(|_, entries| !entries.is_empty());
+        drop(providers);
+        self.version.send_modify(|version| *version += 1);
     }
 }
 

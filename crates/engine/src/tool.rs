@@ -60,7 +60,8 @@ impl Tool {
         };
         let hidden = hidden_parameters(&spec, presets).map_err(about)?;
         let input = Schema::compile(&arguments_schema(&spec.input, &hidden)).map_err(about)?;
-        let output = spec.output.as_ref().map(Schema::compile).transpose().map_err(about)?;
+        let enforced = spec.output.as_ref().filter(|_| !spec.output_advisory);
+        let output = enforced.map(Schema::compile).transpose().map_err(about)?;
         let model_schema = model_schema(&spec.input, &hidden);
         if spec.entry.handler.is_empty() {
             spec.entry.handler = spec.name.to_string();
@@ -189,6 +190,11 @@ impl ToolBuilder {
     /// The description so far.
     pub fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    /// Whether it could be registered: its name, schemas and presets are right.
+    pub fn check(&self) -> Result<(), Error> {
+        Tool::compile(self.clone(), "check".into(), None).map(drop)
     }
 
     /// Changes the description.

@@ -7,6 +7,8 @@
 //! | module | feature | runs |
 //! |---|---|---|
 //! | [`builtin`] | `builtin` | what Windlass ships: arithmetic, dates, text, arrays, objects |
+//! | [`mcp`] | `mcp` | tools of servers that speak the Model Context Protocol |
+//! | [`rest`] | `rest` | APIs over HTTP, from OpenAPI and Swagger documents or by hand |
 //!
 //! Built-in tools that touch the world come in boxes, which are added to those
 //! of [`builtin::Builtins`]:
@@ -33,6 +35,8 @@
 
 #[cfg(feature = "builtin")]
 pub mod builtin;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 
 #[cfg(feature = "files")]
 pub mod files;
@@ -40,5 +44,7 @@ pub mod files;
 pub mod network;
 #[cfg(feature = "outbound")]
 pub mod outbound;
+#[cfg(feature = "rest")]
+pub mod rest;
 #[cfg(feature = "sql")]
 pub mod sql;

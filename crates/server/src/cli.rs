@@ -9,8 +9,8 @@ use clap::builder::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    batch, call, calls, check, completion, config, credentials, doctor, init, keys, serve, stats,
-    tools,
+    batch, call, calls, check, completion, config, credentials, doctor, init, keys, login, mcp,
+    providers, serve, stats, tools,
 };
 use crate::exit::{Exit, Failure};
 use crate::settings::Flag;
@@ -34,11 +34,14 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Serve(serve::ServeArgs),
+    Mcp(mcp::McpArgs),
+    Login(login::LoginArgs),
     Call(call::CallArgs),
     Batch(batch::BatchArgs),
     Tools(tools::ToolsArgs),
     Calls(calls::CallsArgs),
     Stats(stats::StatsArgs),
+    Providers(providers::ProvidersArgs),
     Credentials(credentials::CredentialsArgs),
     Keys(keys::KeysArgs),
     Check(check::CheckArgs),

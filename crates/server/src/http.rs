@@ -19,9 +19,12 @@ mod files;
 mod front;
 mod health;
 mod hub;
+mod imports;
 mod keys;
 mod listen;
+mod mcp;
 mod metrics;
+mod oauth;
 mod observe;
 mod openapi;
 mod operate;
@@ -63,6 +66,8 @@ fn rows() -> Vec<Operation> {
     tagged("tools", tools::rows())
         .chain(tagged("tools", own_tools::rows()))
         .chain(tagged("providers", providers::rows()))
+        .chain(tagged("providers", imports::rows()))
+        .chain(tagged("credentials", oauth::rows()))
         .chain(tagged("credentials", credentials::rows()))
         .chain(tagged("calls", calls::rows()))
         .chain(tagged("batches", batches::rows()))
@@ -84,6 +89,7 @@ pub(crate) fn front(app: &Arc<App>) -> Front {
     // Only the rows that show it carry it along.
     let routes = operation::router(health, app)
         .layer(Extension(documentation))
+        .merge(mcp::routes(app))
         .merge(operation::router(rows, app))
         .fallback(async || {
             Problem::not_found("route").hint("/openapi.json names all routes").into_response()

@@ -12,8 +12,17 @@ use crate::output::Screen;
 use crate::settings::{LogFormat, LogSettings};
 
 /// Parts whose lower levels may hold what others sent.
-const TALKATIVE: [&str; 8] =
-    ["h2", "hyper", "hyper_util", "reqwest", "rustls", "tokio_postgres", "tower", "tungstenite"];
+const TALKATIVE: [&str; 9] = [
+    "h2",
+    "hyper",
+    "hyper_util",
+    "reqwest",
+    "rmcp",
+    "rustls",
+    "tokio_postgres",
+    "tower",
+    "tungstenite",
+];
 
 /// Begins to log to stderr.
 pub(crate) fn start(settings: &LogSettings, screen: Screen) {

@@ -16,16 +16,19 @@ mod wiring;
 
 mod approvals;
 mod arguments;
+mod consents;
 mod context;
 mod credential_source;
 mod finish;
 mod follow;
+mod imports;
 mod interrupt;
 mod logging;
 mod output;
 mod telemetry;
 
 mod http;
+mod mcp;
 
 #[allow(dead_code, unused_imports, reason = "the HTTP layer uses what commands do not")]
 mod identity;
@@ -43,8 +46,8 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 use commands::{
-    batch, call, calls, check, completion, config, credentials, doctor, init, keys, serve, stats,
-    tools,
+    batch, call, calls, check, completion, config, credentials, doctor, init, keys, login,
+    mcp as mcp_command, providers, serve, stats, tools,
 };
 use exit::{Exit, Failure};
 use output::Screen;
@@ -83,8 +86,11 @@ fn run(global: &cli::Global, command: Command, screen: Screen) -> Result<Exit, F
         Command::Tools(args) => tools::run(&args, &settings()?, screen),
         Command::Calls(args) => calls::run(args, &settings()?, screen),
         Command::Serve(args) => serve::run(&args, settings_with(args.flags()?)?, screen),
+        Command::Mcp(args) => mcp_command::run(&args, settings()?, screen),
+        Command::Login(args) => login::run(&args, &settings()?, screen),
         Command::Stats(args) => stats::run(&args, &settings()?, screen),
         Command::Credentials(args) => credentials::run(args, &settings()?, screen),
+        Command::Providers(args) => providers::run(args, &settings()?, screen),
         Command::Keys(args) => keys::run(args, &settings()?, screen),
         Command::Check(args) => check::run(&args, &settings()?, screen),
         Command::Config(args) => config::run(&args, &settings()?, screen),

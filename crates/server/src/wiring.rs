@@ -7,20 +7,25 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use windlass::definition::{self, Limits, ProviderSpec};
-use windlass::{Engine, EngineBuilder, Error, Executor, Kind, MemoryStore, RecordStore, ToolSpec};
+use windlass::{
+    Engine, EngineBuilder, Error, Executor, Kind, MemoryStore, RecordStore, TenantId, ToolSpec,
+};
 use windlass_executors::builtin::Builtins;
 use windlass_executors::outbound::Outbound;
+use windlass_executors::rest::{AskConsent, Rest};
 use windlass_executors::{files, network, sql};
-use windlass_store::{Documents, MemoryDocuments, Options, SqliteDocuments, SqliteStore};
+use windlass_store::{Document, Documents, MemoryDocuments, Options, SqliteDocuments, SqliteStore};
 #[cfg(feature = "postgres")]
 use windlass_store::{PostgresDocuments, PostgresOptions, PostgresStore, PostgresUrl};
 
+use crate::credential_source::VaultSource;
 use crate::exit::Failure;
 use crate::http::{Counted, Metrics};
+use crate::imports;
 use crate::output::Screen;
 use crate::settings::{Database, OutboundSettings, RecordSettings, Settings};
 use crate::telemetry::Tracer;
-use crate::vault::{Credentials, KEY_FILE, KeySource, MASTER_KEY, Missing, Vault};
+use crate::vault::{Credentials, Grants, KEY_FILE, KeySource, MASTER_KEY, Missing, Vault};
 
 /// Finds what runs a definition.
 type Bind = Box<dyn Fn(&ToolSpec) -> Result<Arc<dyn Executor>, Error> + Send + Sync>;
@@ -35,14 +40,24 @@ pub(crate) struct Kinds {
 impl Kinds {
     /// All kinds, which reach out as far as these settings let them.
     pub(crate) fn new(settings: &OutboundSettings) -> Self {
+        Self::asking(settings, None)
+    }
+
+    /// The same, where people can be asked to agree.
+    fn asking(settings: &OutboundSettings, ask: Option<AskConsent>) -> Self {
         let outbound = Outbound::new(settings.policy.clone());
         let builtins = Builtins::default()
             .with(network::toolbox(&outbound))
             .with(files::toolbox(&settings.files))
             .with(sql::toolbox(&outbound, settings.databases.clone()));
+        let rest = Rest::new(outbound);
+        let rest = ask.into_iter().fold(rest, Rest::ask_consent);
         Self {
             definitions: builtins.definitions(),
-            kinds: vec![(Kind::Builtin, Box::new(move |spec| builtins.bind(spec)))],
+            kinds: vec![
+                (Kind::Builtin, Box::new(move |spec| builtins.bind(spec))),
+                (Kind::Rest, Box::new(move |spec| rest.bind(spec))),
+            ],
         }
     }
 
@@ -77,13 +92,60 @@ pub(crate) fn engine(settings: &Settings, screen: &Screen) -> Result<Engine, Fai
             Engine::builder().store(block_on(postgres(url, &settings.records))?)
         }
     };
-    load(builder, settings, screen)
+    let kept = block_on(Kept::open(settings))?;
+    let (source, asked) = VaultSource::new(kept.credentials, kept.grants, outbound(settings));
+    let engine = load(builder.credentials(source), settings, screen, None)?;
+    let _ = asked.set(engine.clone());
+    load_imports(&engine, kept.providers, screen)?;
+    Ok(engine)
+}
+
+/// What commands need of what is kept besides records.
+struct Kept {
+    credentials: Arc<Credentials>,
+    grants: Arc<Grants>,
+    providers: Vec<Document>,
+}
+
+impl Kept {
+    async fn open(settings: &Settings) -> Result<Self, Failure> {
+        let documents = kept_documents(&settings.database).await?;
+        let credentials = Arc::new(credentials(settings, &documents)?);
+        let grants = Arc::new(Grants::new(Arc::clone(&documents), Arc::clone(&credentials)));
+        Ok(Self { credentials, grants, providers: documents.all(imports::SPACE).await? })
+    }
+}
+
+/// The providers that were imported. Commands are one tenant's, the first.
+pub(crate) fn load_imports(
+    engine: &Engine,
+    providers: Vec<Document>,
+    screen: &Screen,
+) -> Result<(), Failure> {
+    let own = TenantId::default();
+    for document in providers.iter().filter(|document| document.tenant == own) {
+        let Some(kept) = imports::Kept::read(document) else { continue };
+        let source = format!("api/providers/{}", document.id);
+        let report = engine.load_parsed(None, &source, kept?.parsed());
+        report.errors.iter().for_each(|error| screen.warn(error));
+    }
+    Ok(())
+}
+
+/// The guarded way out.
+pub(crate) fn outbound(settings: &Settings) -> Outbound {
+    Outbound::new(settings.outbound.policy.clone())
 }
 
 /// An engine with all tools for those who only look at them: nothing is
 /// opened or created on disk.
 pub(crate) fn catalogue(settings: &Settings, screen: &Screen) -> Result<Engine, Failure> {
-    load(Engine::builder(), settings, screen)
+    let engine = load(Engine::builder(), settings, screen, None)?;
+    let providers = block_on(async {
+        Ok(kept_documents(&settings.database).await?.all(imports::SPACE).await?)
+    })?;
+    load_imports(&engine, providers, screen)?;
+    Ok(engine)
 }
 
 /// The same for a server: what ends is counted, and traced where that was set.
@@ -93,6 +155,7 @@ pub(crate) async fn serving(
     screen: Screen,
     metrics: &Arc<Metrics>,
     tracer: Option<Arc<Tracer>>,
+    ask: Option<AskConsent>,
 ) -> Result<Engine, Failure> {
     let metrics = Arc::clone(metrics);
     let builder = match &settings.database {
@@ -107,7 +170,7 @@ pub(crate) async fn serving(
             builder.store(Counted { store, metrics, tracer })
         }
     };
-    load(builder, settings, &screen)
+    load(builder, settings, &screen, ask)
 }
 
 /// What a server keeps besides records.
@@ -222,9 +285,15 @@ async fn postgres(url: &PostgresUrl, records: &RecordSettings) -> Result<Postgre
     Ok(PostgresStore::connect_to(url, postgres_options(records)).await?)
 }
 
-fn load(builder: EngineBuilder, settings: &Settings, screen: &Screen) -> Result<Engine, Failure> {
-    let Kinds { kinds, definitions } = Kinds::new(&settings.outbound);
+fn load(
+    builder: EngineBuilder,
+    settings: &Settings,
+    screen: &Screen,
+    ask: Option<AskConsent>,
+) -> Result<Engine, Failure> {
+    let Kinds { kinds, definitions } = Kinds::asking(&settings.outbound, ask);
     let builder = kinds.into_iter().fold(builder, |builder, (kind, bind)| builder.kind(kind, bind));
+    let builder = builder.importer(imports::of_definition);
     let engine = builder.output_tool().settings(|own| own.clone_from(&settings.engine)).build()?;
     for folder in &settings.tools {
         if folder.path.is_dir() {

@@ -11,7 +11,9 @@
 //! | a list of parameters (S0.3) | `name`, and `parameters` is a list or absent | `listed` |
 //! | identity (S3.2) | `identity` | `identity` |
 //! | JSON Schema: Anthropic, OpenAI, Gemini, MCP, S1.9 | `input_schema`, `inputSchema`, `type: function`, `functionDeclarations`, or `parameters` is a mapping | `json_schema` |
-//! | a provider (S3.7) | `identity` without parameters and description, or credentials | [`provider`](ProviderSpec) |
+//! | a provider (S3.7) | `identity` without parameters and description, credentials, or `mcp` | [`provider`](ProviderSpec) |
+//! | servers of tools | `mcpServers` | [`mcp_server`](McpServer) |
+//! | prompts and resources | `prompts` or `resources` | [`library`](LibrarySpec) |
 //!
 //! A file may hold one tool, a list of tools, `{tools: [...]}`, or several YAML
 //! documents. Every fault of a file is reported at once, each with its line and
@@ -27,9 +29,11 @@ mod gemini;
 mod header;
 mod identity;
 mod json_schema;
+mod library;
 mod lint;
 mod listed;
 mod located;
+mod mcp_server;
 mod parameter;
 mod preset;
 mod provider;
@@ -42,14 +46,19 @@ mod tree;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use serde_json::{Map, Value};
+
 pub use export::{Format, declare, export};
 pub use folder::{Folder, LoadedFile, list_files, load_folder, load_folder_with, read_file};
+pub use library::{LibrarySpec, PromptArgument, PromptSpec, ResourceBody, ResourceSpec};
 pub use lint::{Lint, lint};
+pub use mcp_server::{Asking, McpServer, McpTransport};
 pub use provider::{CredentialCheck, CredentialField, CredentialKind, ProviderSpec};
 
 use self::located::{At, Data, Node};
 use self::reader::Report;
-use crate::tool::{Preset, ToolSpec};
+use crate::error::Error;
+use crate::tool::{Preset, Schema, ToolSpec};
 
 /// A tool as a file defines it, and where.
 #[derive(Clone)]
@@ -90,6 +99,24 @@ impl fmt::Debug for Definition {
     }
 }
 
+impl From<ToolSpec> for Definition {
+    /// A tool that no file defines, such as an imported one.
+    fn from(spec: ToolSpec) -> Self {
+        let At { line, column } = At::START;
+        Self { spec, presets: Vec::new(), line, column, places: BTreeMap::new(), notes: Vec::new() }
+    }
+}
+
+/// Says why the engine would not take a schema for the arguments of a tool.
+pub fn check_schema(schema: &Value) -> Result<(), Error> {
+    Schema::compile(schema).map(drop)
+}
+
+/// Whether a value fits a schema; it does not fit one that is not valid.
+pub fn accepts(schema: &Value, value: &Value) -> bool {
+    Schema::compile(schema).is_ok_and(|schema| schema.accepts(value))
+}
+
 /// Everything that one file defines.
 #[derive(Clone, Debug, Default)]
 pub struct Parsed {
@@ -97,6 +124,26 @@ pub struct Parsed {
     pub tools: Vec<Definition>,
     /// The providers.
     pub providers: Vec<ProviderSpec>,
+    /// Prompts and resources.
+    pub library: LibrarySpec,
+    /// Providers whose tools are described elsewhere.
+    pub imports: Vec<ImportRequest>,
+}
+
+/// A provider whose tools are described by a document of its own: `openapi`
+/// beside `identity`. Whoever built the engine knows how to read it.
+#[derive(Clone, Debug)]
+pub struct ImportRequest {
+    /// The provider as far as the definition describes it.
+    pub provider: ProviderSpec,
+    /// Where the document is, as it was written: a path relative to the file.
+    pub document: String,
+    /// What to make of it: the rest of the definition.
+    pub options: Map<String, Value>,
+    /// The line where it is named, from 1.
+    pub line: u32,
+    /// The column, from 1, in characters.
+    pub column: u32,
 }
 
 /// What is wrong with a definition, and where.
@@ -200,11 +247,21 @@ pub fn parse_all(file: &str, text: &str, limits: &Limits) -> Result<Parsed, Vec<
 fn read_document(node: &Node, parsed: &mut Parsed, report: &mut Report<'_>) {
     match &node.data {
         Data::List(items) => items.iter().for_each(|item| read_document(item, parsed, report)),
+        Data::Map(_) if node.has("openapi") && node.has("identity") => {
+            parsed.imports.extend(provider::read_import(node, report));
+        }
         Data::Map(_) if node.has("openapi") || node.has("swagger") => report.hinted(
             node.at,
             "this is an OpenAPI document, not a tool definition",
-            "import it as a REST provider",
+            "import it with `windlass providers add NAME FILE`, or call it openapi.yaml and name \
+             it in a provider: {identity: {name: NAME}, openapi: ./openapi.yaml}",
         ),
+        Data::Map(_) if mcp_server::is_list(node) => {
+            parsed.providers.extend(mcp_server::read_list(node, report));
+        }
+        Data::Map(_) if library::is_library(node) => {
+            parsed.library.extend(library::read(node, report));
+        }
         Data::Map(_) if provider::is_provider(node) => {
             parsed.providers.extend(provider::read(node, report));
         }

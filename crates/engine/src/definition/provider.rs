@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::located::{Data, Entry, Node};
+use super::ImportRequest;
+use super::located::{At, Data, Entry, Node};
+use super::mcp_server::{self, McpServer};
 use super::reader::{self, Fields, Report};
 use crate::text::Text;
 
@@ -31,6 +33,10 @@ pub struct ProviderSpec {
     /// The credentials that its tools want.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub credentials: Vec<CredentialField>,
+    /// The server that says which tools it has, where there is one. It may hold
+    /// keys, so it is never written out.
+    #[serde(skip)]
+    pub mcp: Option<Box<McpServer>>,
     /// The call that shows whether it takes a credential (S3.19).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<CredentialCheck>,
@@ -94,10 +100,11 @@ pub enum CredentialKind {
 
 const CREDENTIALS: [&str; 2] = ["credentials_for_provider", "credentials_schema"];
 
-/// Whether a document is a provider: it asks for credentials, or has an
-/// identity and nothing that a tool has.
+/// Whether a document is a provider: it asks for credentials, names a server, or
+/// has an identity and nothing that a tool has.
 pub(super) fn is_provider(node: &Node) -> bool {
-    CREDENTIALS.iter().any(|key| node.has(key))
+    node.has("mcp")
+        || CREDENTIALS.iter().any(|key| node.has(key))
         || node.has("identity")
             && !["description", "parameters", "entry", "kind"].iter().any(|key| node.has(key))
 }
@@ -108,8 +115,24 @@ pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<ProviderSpec>
     // The tools of a provider are the files in its folder; other engines list
     // them again here, with their Python sources.
     fields.ignore(&["tools", "extra", "oauth_schema"]);
-    let identity = fields.need("identity", report);
-    let mut provider = identity.and_then(|node| read_identity(node, report));
+    // A server needs no more than a name.
+    let mut provider = match (node.has("mcp"), fields.get("identity")) {
+        (_, Some(node)) => {
+            let mut identity = Fields::of(node, "`identity`", report)?;
+            let read = read_identity(&mut identity, report);
+            identity.finish(report);
+            read
+        }
+        (true, None) => read_identity(&mut fields, report),
+        (false, None) => {
+            fields.need("identity", report);
+            None
+        }
+    };
+    let mcp = fields.get("mcp").map(|node| mcp_server::read_server(node, report));
+    if let (Some(provider), Some(mcp)) = (&mut provider, mcp) {
+        provider.mcp = mcp.map(Box::new);
+    }
     let credentials = fields.get_any(&CREDENTIALS, report).map(|node| read_fields(node, report));
     let check = fields.get("credentials_check").and_then(|node| read_check(node, report));
     if let Some(provider) = &mut provider {
@@ -118,6 +141,30 @@ pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<ProviderSpec>
     }
     fields.finish(report);
     provider
+}
+
+/// Reads a provider whose tools are described by an API document.
+pub(super) fn read_import(node: &Node, report: &mut Report<'_>) -> Option<ImportRequest> {
+    let mut fields = Fields::of(node, "a provider", report)?;
+    let provider = fields.need("identity", report).and_then(|node| {
+        let mut identity = Fields::of(node, "`identity`", report)?;
+        let read = read_identity(&mut identity, report);
+        identity.finish(report);
+        read
+    });
+    let document = fields.need("openapi", report);
+    let text = document.and_then(|node| reader::text(node, "openapi", report));
+    let options = match fields.get("options").map(|node| (node.at, node.to_json())) {
+        None => Map::new(),
+        Some((_, Value::Object(options))) => options,
+        Some((at, _)) => {
+            report.add(at, "`options` is a mapping");
+            Map::new()
+        }
+    };
+    fields.finish(report);
+    let At { line, column } = document?.at;
+    Some(ImportRequest { provider: provider?, document: text?, options, line, column })
 }
 
 fn read_check(node: &Node, report: &mut Report<'_>) -> Option<CredentialCheck> {
@@ -135,15 +182,13 @@ fn read_check(node: &Node, report: &mut Report<'_>) -> Option<CredentialCheck> {
     Some(CredentialCheck { tool: tool?, arguments })
 }
 
-fn read_identity(node: &Node, report: &mut Report<'_>) -> Option<ProviderSpec> {
-    let mut fields = Fields::of(node, "`identity`", report)?;
+fn read_identity(fields: &mut Fields<'_>, report: &mut Report<'_>) -> Option<ProviderSpec> {
     let name = fields.need("name", report).and_then(|node| reader::text(node, "name", report));
     let mut text = |key| fields.get(key).and_then(|node| reader::text(node, key, report));
     let (author, icon) = (text("author"), text("icon"));
     let mut i18n = |key| fields.get(key).and_then(|node| reader::i18n(node, key, report));
     let (label, description) = (i18n("label"), i18n("description"));
     let tags = fields.get("tags").and_then(|node| reader::texts(node, "tags", report));
-    fields.finish(report);
     Some(ProviderSpec {
         name: name?,
         author,
@@ -152,6 +197,7 @@ fn read_identity(node: &Node, report: &mut Report<'_>) -> Option<ProviderSpec> {
         icon,
         tags: tags.unwrap_or_default(),
         credentials: Vec::new(),
+        mcp: None,
         check: None,
     })
 }

@@ -1,6 +1,7 @@
 //! Puts an engine together.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Arc, Weak};
 
 use tokio_util::task::TaskTracker;
@@ -12,6 +13,7 @@ use crate::call::Shared;
 use crate::clock::Clock;
 use crate::context::Objects;
 use crate::credential::CredentialSource;
+use crate::definition::{ImportRequest, Parsed};
 use crate::error::{Error, ErrorKind};
 use crate::event::{Event, EventBus};
 use crate::executor::Executor;
@@ -19,6 +21,7 @@ use crate::groups::Groups;
 use crate::hook::Hook;
 use crate::journal::Journal;
 use crate::lane::Lanes;
+use crate::library::Library;
 use crate::output_tool;
 use crate::providers::Providers;
 use crate::record::{MemoryStore, RecordStore};
@@ -29,6 +32,10 @@ use crate::tool::{Kind, ToolBuilder, ToolSpec};
 /// Finds the code that runs a defined tool.
 pub(crate) type Bind =
     Arc<dyn Fn(&ToolSpec) -> Result<Arc<dyn Executor>, Error> + Send + Sync + 'static>;
+
+/// Reads the document that a provider's definition names, relative to a folder.
+pub(crate) type Importer =
+    Arc<dyn Fn(&ImportRequest, &Path) -> Result<Parsed, Error> + Send + Sync + 'static>;
 
 type Callback = Box<dyn FnMut(&Event) + Send>;
 
@@ -46,6 +53,7 @@ pub struct EngineBuilder {
     group_tool: bool,
     output_tool: bool,
     kinds: HashMap<Kind, Bind>,
+    importer: Option<Importer>,
     callbacks: Vec<Callback>,
 }
 
@@ -73,6 +81,17 @@ impl EngineBuilder {
         bind: impl Fn(&ToolSpec) -> Result<Arc<dyn Executor>, Error> + Send + Sync + 'static,
     ) -> Self {
         self.kinds.insert(kind, Arc::new(bind));
+        self
+    }
+
+    /// Lets definitions of providers name an API document. `import` reads it;
+    /// the folder is the one that the definition stands in.
+    #[must_use]
+    pub fn importer(
+        mut self,
+        import: impl Fn(&ImportRequest, &Path) -> Result<Parsed, Error> + Send + Sync + 'static,
+    ) -> Self {
+        self.importer = Some(Arc::new(import));
         self
     }
 
@@ -199,6 +218,7 @@ impl EngineBuilder {
                 cache: Cache::new(self.settings.cache_entries),
                 registry,
                 providers: Providers::default(),
+                library: Library::default(),
                 groups: self.groups,
                 hooks: self.hooks,
                 credentials: self.credentials,
@@ -207,6 +227,7 @@ impl EngineBuilder {
                 lanes: Lanes::new(|| Arc::new(shared.clone())),
                 shared,
                 kinds: self.kinds,
+                importer: self.importer,
                 tasks,
                 settings: self.settings,
             }

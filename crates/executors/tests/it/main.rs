@@ -11,6 +11,8 @@ mod definitions;
 mod files;
 mod guard;
 mod http_request;
+mod mcp;
+mod rest;
 mod services;
 mod sql;
 mod sql_postgres;

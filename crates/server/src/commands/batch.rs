@@ -6,6 +6,7 @@ mod input;
 mod show;
 mod turns;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,7 @@ use crate::exit::{Exit, Failure};
 use crate::finish::finish;
 use crate::follow::{Watch, follow};
 use crate::interrupt::Interrupts;
+use crate::mcp::Upstream;
 use crate::output::Screen;
 use crate::settings::Settings;
 use crate::wiring;
@@ -90,12 +92,19 @@ pub(crate) fn run(
         show::show(&[], &view, screen)?;
         return Ok(Exit::Success);
     }
+    let names: BTreeSet<String> = asked.iter().map(|asked| asked.tool.clone()).collect();
     let requests: Vec<CallRequest> = asked
         .into_iter()
         .map(|asked| asked.request(args.timeout).context(Arc::clone(&context)))
         .collect();
     let engine = wiring::engine(&settings, &screen)?;
-    wiring::block_on(run_all(args, requests, &engine, &settings, &view, screen))
+    wiring::block_on(async {
+        let names = names.iter().map(String::as_str);
+        let upstream = Upstream::of_tools(&engine, &settings, names, screen).await?;
+        let done = run_all(args, requests, &engine, &settings, &view, screen).await;
+        upstream.stop().await;
+        done
+    })
 }
 
 async fn run_all(

@@ -14,6 +14,7 @@ use crate::exit::{Exit, Failure};
 use crate::finish::finish;
 use crate::follow::{Watch, follow};
 use crate::interrupt::Interrupts;
+use crate::mcp::Upstream;
 use crate::output::Screen;
 use crate::settings::{Database, Settings};
 use crate::wiring;
@@ -77,8 +78,10 @@ pub(crate) fn run(
         settings.engine.strict_validation = true;
     }
     let engine = wiring::engine(&settings, &screen)?;
-    let request = request(args, &engine)?;
     wiring::block_on(async {
+        let names = std::iter::once(args.name.as_str());
+        let upstream = Upstream::of_tools(&engine, &settings, names, screen).await?;
+        let request = request(args, &engine)?;
         let watch = Watch::choose(args.progress, &screen, Watch::JsonEvents);
         let mut interrupts = Interrupts::listen()?;
         let work =
@@ -87,6 +90,7 @@ pub(crate) fn run(
         // A result is printed only once its record is kept, so that what was
         // seen can also be looked up.
         let stored = finish(&engine, &settings.database, screen, &mut interrupts).await;
+        upstream.stop().await;
         let view = show::View {
             lang: settings.lang,
             raw: args.raw,

@@ -13,6 +13,7 @@ use windlass::{Engine, Lang, Tool};
 
 use crate::cli;
 use crate::exit::{Exit, Failure};
+use crate::mcp::Upstream;
 use crate::output::{Grid, Screen, cell, count, strong};
 use crate::settings::Settings;
 use crate::wiring;
@@ -56,9 +57,23 @@ fn after_help() -> String {
 /// Runs the command.
 pub(crate) fn run(args: &ToolsArgs, settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
     let engine = wiring::catalogue(settings, &screen)?;
-    let lang = settings.lang;
+    wiring::block_on(async {
+        let upstream = match &args.name {
+            Some(name) => {
+                let names = std::iter::once(name.as_str());
+                Upstream::of_tools(&engine, settings, names, screen).await?
+            }
+            None => Upstream::all(&engine, settings, screen).await?,
+        };
+        let shown = show(args, &engine, settings.lang, screen);
+        upstream.stop().await;
+        shown
+    })
+}
+
+fn show(args: &ToolsArgs, engine: &Engine, lang: Lang, screen: Screen) -> Result<Exit, Failure> {
     if let Some(name) = &args.name {
-        let tool = engine.registry().get(name).ok_or_else(|| unknown(&engine, name))?;
+        let tool = engine.registry().get(name).ok_or_else(|| unknown(engine, name))?;
         match args.format {
             // One declaration, not a list of one.
             Some(format) => screen.document(&export([&*tool], format, lang)[0])?,

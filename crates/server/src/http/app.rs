@@ -6,12 +6,15 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass::{Engine, Lang};
+use windlass_executors::mcp::Servers;
+use windlass_executors::outbound::Outbound;
 use windlass_store::Documents;
 
 use super::files::Links;
 use super::hub::Hub;
 use super::metrics::Metrics;
 use crate::approvals::Desk;
+use crate::consents::Consents;
 use crate::identity::Keys;
 use crate::telemetry::Tracer;
 use crate::vault::Credentials;
@@ -19,10 +22,16 @@ use crate::vault::Credentials;
 /// The server.
 pub(crate) struct App {
     pub(crate) engine: Engine,
+    /// The servers whose tools it runs.
+    pub(crate) servers: Arc<Servers>,
     pub(crate) documents: Arc<dyn Documents>,
     pub(crate) keys: Keys,
     pub(crate) credentials: Arc<Credentials>,
     pub(crate) desk: Arc<Desk>,
+    /// People who are asked to agree.
+    pub(crate) consents: Arc<Consents>,
+    /// The guarded way out.
+    pub(crate) outbound: Outbound,
     pub(crate) links: Links,
     pub(crate) hub: Arc<Hub>,
     pub(crate) metrics: Arc<Metrics>,

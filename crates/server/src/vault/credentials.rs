@@ -13,6 +13,7 @@ use windlass_store::{Document, Documents, Expect};
 use super::credential::{Credential, SPACE, Scope, Stored, Validation};
 use super::data_keys::Vault;
 use super::fields::{Fields, Given};
+use super::grants;
 use crate::uses::Uses;
 
 /// Where it is kept when credentials were used.
@@ -263,6 +264,8 @@ impl Credentials {
         for document in self.all(tenant).await? {
             needed.push(Stored::read(&document)?.sealed.key);
         }
+        // Tokens that people granted stay sealed as they are.
+        needed.extend(grants::keys_of(&*self.documents, tenant).await?);
         self.vault.rotate_data_key(tenant, &needed).await?;
         let mut resealed = 0;
         for document in self.all(tenant).await? {

@@ -99,11 +99,11 @@ fn a_wrong_master_key_is_told() {
     let project = Project::empty();
     project.write("windlass.yaml", "");
     project.write(
-        "tools/weather/weather.yaml",
-        "identity: {name: weather, author: ada, label: Weather}\n\
+        "tools/skies/skies.yaml",
+        "identity: {name: skies, author: ada, label: Skies}\n\
          credentials_for_provider:\n  token: {type: secret-input, required: true}\n",
     );
-    let set = project.pipe("hunter2", &["credentials", "set", "weather", "--stdin"]);
+    let set = project.pipe("hunter2", &["credentials", "set", "skies", "--stdin"]);
     assert_eq!(set.code, Some(0), "{set:?}");
     let listen = free();
     let look = |variables: &[(&str, &str)]| {

@@ -12,6 +12,7 @@ mod described;
 mod events;
 mod files;
 mod hostile;
+mod imports;
 mod matrix;
 mod operating;
 mod server;
@@ -19,3 +20,6 @@ mod several;
 mod tools;
 mod transport;
 mod wire;
+
+pub(crate) use server::Server;
+pub(crate) use wire::{Answer, Client};

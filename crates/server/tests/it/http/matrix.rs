@@ -9,7 +9,7 @@ use super::wire::{Answer, Client};
 /// Who may do what: the least role that may, and whether only the tenant that
 /// the installation begins with may. What is not here fails the test.
 const ALLOWED: &[(&str, &[&str])] = &[
-    ("open", &["healthz", "readyz", "get_linked_file"]),
+    ("open", &["healthz", "readyz", "get_linked_file", "oauth_callback"]),
     (
         "viewer",
         &[
@@ -57,6 +57,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "replace_tool",
             "delete_tool",
             "create_provider",
+            "update_provider",
+            "accept_changes",
             "delete_provider",
             "list_credentials",
             "store_credential",

@@ -48,7 +48,7 @@ fn nothing_secret_is_logged_however_much_is_logged() {
     let variables = [("WINDLASS_LOG", "trace")];
     let mut server = Server::run(project, &variables, "");
     let credential = r#"{"values": {"token": "canary-credential"}}"#;
-    let stored = server.send("POST", "/v1/providers/weather/credentials", &[], credential);
+    let stored = server.send("POST", "/v1/providers/skies/credentials", &[], credential);
     assert_eq!(stored.status, 201, "{stored:?}");
     let called = server.call(&[], r#"{"tool": "forecast", "arguments": {"message": "a"}}"#);
     assert_eq!(called.json()["is_success"], true, "{called:?}");

@@ -22,7 +22,7 @@ entry: {type: builtin, handler: wait}
 
 /// A provider that wants a secret, and a tool of it.
 pub(super) fn weather(project: &Project) {
-    let provider = "identity: {name: weather, author: ada, label: Weather}\n\
+    let provider = "identity: {name: skies, author: ada, label: Skies}\n\
                     credentials_for_provider:\n  \
                     token: {type: secret-input, required: true}\n  \
                     region: {type: text-input, required: false}\n";
@@ -30,8 +30,8 @@ pub(super) fn weather(project: &Project) {
                 parameters:\n  - {name: message, type: string, required: true}\n  \
                 - {name: token, type: secret-input, required: true}\n\
                 entry: {type: builtin, handler: echo}\n";
-    project.write("tools/weather/weather.yaml", provider);
-    project.write("tools/weather/tools/forecast.yaml", tool);
+    project.write("tools/skies/skies.yaml", provider);
+    project.write("tools/skies/tools/forecast.yaml", tool);
 }
 
 pub(super) struct Server {

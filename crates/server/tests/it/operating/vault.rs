@@ -28,7 +28,7 @@ fn a_master_key_is_replaced_while_a_server_runs() {
     let refused = server.call(&[], CALL).json();
     assert_eq!(refused["is_success"], false, "nothing is stored yet: {refused}");
     let project = &server.project;
-    let set = project.pipe("canary-one", &["credentials", "set", "weather", "--stdin"]);
+    let set = project.pipe("canary-one", &["credentials", "set", "skies", "--stdin"]);
     assert_eq!(set.code, Some(0), "{set:?}");
     works(&server);
     let key = project.path(".windlass/windlass.key");
@@ -45,8 +45,7 @@ fn a_master_key_is_replaced_while_a_server_runs() {
     let (project, admin) = server.kill();
     let server = Server::run(project, &[], &admin);
     works(&server);
-    let rotated =
-        server.project.pipe("canary-two", &["credentials", "rotate", "weather", "--stdin"]);
+    let rotated = server.project.pipe("canary-two", &["credentials", "rotate", "skies", "--stdin"]);
     assert_eq!(rotated.code, Some(0), "{rotated:?}");
     works(&server);
     let files = fs::read(server.project.path(".windlass/windlass.db")).unwrap();
@@ -57,14 +56,14 @@ fn a_master_key_is_replaced_while_a_server_runs() {
 fn a_secret_is_never_an_argument_and_a_masked_one_changes_nothing() {
     let server = start();
     let project = &server.project;
-    let refused = project.run(&["credentials", "set", "weather", "--field", "token=canary"]);
+    let refused = project.run(&["credentials", "set", "skies", "--field", "token=canary"]);
     refused.fails(2, &["token"]);
     assert!(!refused.err.contains("canary") && !refused.out.contains("canary"), "{refused:?}");
     // Nobody is there to be asked.
-    assert_ne!(project.run(&["credentials", "set", "weather"]).code, Some(0));
+    assert_ne!(project.run(&["credentials", "set", "skies"]).code, Some(0));
     let set = project.pipe(
         r#"{"token": "canary-value-1234", "region": "eu"}"#,
-        &["credentials", "set", "weather", "--stdin", "--json"],
+        &["credentials", "set", "skies", "--stdin", "--json"],
     );
     assert_eq!(set.code, Some(0), "{set:?}");
     assert!(!set.out.contains("canary-value"), "{set:?}");
@@ -78,7 +77,7 @@ fn a_secret_is_never_an_argument_and_a_masked_one_changes_nothing() {
     assert_eq!(changed.status, 200, "{changed:?}");
     assert_eq!(changed.json()["fields"], json!({"token": masked, "region": "us"}));
     works(&server);
-    let piped = project.pipe(&masked, &["credentials", "rotate", "weather", "--stdin"]);
+    let piped = project.pipe(&masked, &["credentials", "rotate", "skies", "--stdin"]);
     assert_eq!(piped.code, Some(0), "{piped:?}");
     assert_eq!(server.send("GET", &path, &[], "").json()["fields"]["token"], masked.as_str());
 }

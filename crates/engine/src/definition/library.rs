@@ -1,0 +1,250 @@
+//! Prompts and resources: what a definition may offer to people and programs
+//! besides tools.
+//!
+//! ```yaml
+//! prompts:
+//!   - name: review
+//!     description: Reviews a piece of code.
+//!     arguments:
+//!       - {name: code, required: true}
+//!       - {name: style, values: [strict, friendly]}
+//!     messages:
+//!       - {role: user, text: "Review this, {{style}}: {{code}}"}
+//! resources:
+//!   - {uri: "docs://style", name: style, mime_type: text/markdown, file: STYLE.md}
+//!   - {uri_template: "docs://{topic}", name: topic, text: "About {topic}."}
+//! ```
+//!
+//! An argument is put in as it is; nothing in it is looked at. A prompt whose
+//! messages have to be made names a tool that makes them.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::located::{Data, Entry, Node};
+use super::reader::{self, Fields, Report};
+use crate::text::Text;
+
+/// A prompt that a person may choose.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PromptSpec {
+    /// Its unique name.
+    pub name: String,
+    /// A name for people.
+    pub title: Option<Text>,
+    /// What it is for.
+    pub description: Option<Text>,
+    /// What it wants to know.
+    pub arguments: Vec<PromptArgument>,
+    /// Its messages: `role` and `content`, with `{{argument}}` in their texts.
+    pub messages: Vec<Value>,
+    /// The tool that makes the messages, in place of these.
+    pub tool: Option<String>,
+}
+
+/// Something that a prompt wants to know.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PromptArgument {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub description: Option<Text>,
+    /// Whether the prompt cannot do without it.
+    pub required: bool,
+    /// Values to choose from, or some of them.
+    pub values: Vec<String>,
+}
+
+/// Something to read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResourceSpec {
+    /// Where it is: an address, or a template of addresses with names in braces.
+    pub uri: String,
+    /// Whether the address is a template.
+    pub is_template: bool,
+    /// Its name.
+    pub name: String,
+    /// A name for people.
+    pub title: Option<Text>,
+    /// What is in it.
+    pub description: Option<Text>,
+    /// For instance `text/markdown`.
+    pub mime_type: Option<String>,
+    /// What is in it, or where that is.
+    pub body: ResourceBody,
+    /// Values for the names of a template, or some of them.
+    pub values: BTreeMap<String, Vec<String>>,
+}
+
+/// What is in a resource.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ResourceBody {
+    /// A text. In a template, `{name}` is what stands at that place of the address.
+    Text(String),
+    /// Bytes, in base64.
+    Blob(String),
+    /// A file, read when it is asked for.
+    File(String),
+}
+
+/// Prompts and resources of a document.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LibrarySpec {
+    /// The prompts.
+    pub prompts: Vec<PromptSpec>,
+    /// The resources.
+    pub resources: Vec<ResourceSpec>,
+}
+
+impl LibrarySpec {
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.prompts.is_empty() && self.resources.is_empty()
+    }
+
+    pub(super) fn extend(&mut self, more: Self) {
+        self.prompts.extend(more.prompts);
+        self.resources.extend(more.resources);
+    }
+}
+
+/// Whether a document is of this form.
+pub(super) fn is_library(node: &Node) -> bool {
+    !node.has("name") && (node.has("prompts") || node.has("resources"))
+}
+
+/// Reads a document.
+pub(super) fn read(node: &Node, report: &mut Report<'_>) -> LibrarySpec {
+    let Some(mut fields) = Fields::of(node, "a library", report) else {
+        return LibrarySpec::default();
+    };
+    let (prompts, resources) = (fields.get("prompts"), fields.get("resources"));
+    fields.finish(report);
+    LibrarySpec {
+        prompts: list(prompts, "prompts", read_prompt, report),
+        resources: list(resources, "resources", read_resource, report),
+    }
+}
+
+fn list<T>(
+    node: Option<&Node>,
+    what: &str,
+    read: fn(&Node, &mut Report<'_>) -> Option<T>,
+    report: &mut Report<'_>,
+) -> Vec<T> {
+    match node.map(|node| (node, &node.data)) {
+        Some((_, Data::List(items))) => {
+            items.iter().filter_map(|item| read(item, report)).collect()
+        }
+        Some((node, _)) => {
+            report.add(node.at, format!("`{what}` is a list, found {}", node.kind_name()));
+            Vec::new()
+        }
+        None => Vec::new(),
+    }
+}
+
+fn read_prompt(node: &Node, report: &mut Report<'_>) -> Option<PromptSpec> {
+    let mut fields = Fields::of(node, "a prompt", report)?;
+    let name = fields.need("name", report).and_then(|node| reader::text(node, "name", report));
+    let mut i18n = |key| fields.get(key).and_then(|node| reader::i18n(node, key, report));
+    let (title, description) = (i18n("title"), i18n("description"));
+    let arguments = list(fields.get("arguments"), "arguments", read_argument, report);
+    let tool = fields.get("tool").and_then(|node| reader::text(node, "tool", report));
+    let written = fields.get("messages");
+    let messages = list(written, "messages", read_message, report);
+    fields.finish(report);
+    if tool.is_some() == written.is_some() {
+        report.hinted(node.at, "a prompt has `messages` or a `tool`", "write one of them");
+    }
+    Some(PromptSpec { name: name?, title, description, arguments, messages, tool })
+}
+
+fn read_argument(node: &Node, report: &mut Report<'_>) -> Option<PromptArgument> {
+    let mut fields = Fields::of(node, "an argument", report)?;
+    let name = fields.need("name", report).and_then(|node| reader::text(node, "name", report));
+    let description =
+        fields.get("description").and_then(|node| reader::i18n(node, "description", report));
+    let required = fields.get("required").and_then(|node| reader::flag(node, "required", report));
+    let values = fields.get("values").and_then(|node| reader::texts(node, "values", report));
+    fields.finish(report);
+    Some(PromptArgument {
+        name: name?,
+        description,
+        required: required.unwrap_or_default(),
+        values: values.unwrap_or_default(),
+    })
+}
+
+/// A message: a role with a text, or with a block of content.
+fn read_message(node: &Node, report: &mut Report<'_>) -> Option<Value> {
+    const ROLES: [(&str, &str); 2] = [("user", "user"), ("assistant", "assistant")];
+    let mut fields = Fields::of(node, "a message", report)?;
+    let role = fields.get("role").and_then(|node| reader::choice(node, "role", &ROLES, report));
+    let text = fields.get("text").and_then(|node| reader::text(node, "text", report));
+    let content = fields.get("content").map(|node| match &node.data {
+        Data::Text(text) => json!({"type": "text", "text": text}),
+        _ => node.to_json(),
+    });
+    fields.finish(report);
+    let content = content.or_else(|| Some(json!({"type": "text", "text": text?})));
+    if content.is_none() {
+        report.add(node.at, "a message needs a `text` or a `content`");
+    }
+    Some(json!({"role": role.unwrap_or("user"), "content": content?}))
+}
+
+fn read_resource(node: &Node, report: &mut Report<'_>) -> Option<ResourceSpec> {
+    let mut fields = Fields::of(node, "a resource", report)?;
+    let template = fields.get_any(&["uri_template", "uriTemplate"], report);
+    let uri = fields.get("uri").or(template);
+    let uri_text = uri.and_then(|node| reader::text(node, "uri", report));
+    let name = fields.get("name").and_then(|node| reader::text(node, "name", report));
+    let mut i18n = |key| fields.get(key).and_then(|node| reader::i18n(node, key, report));
+    let (title, description) = (i18n("title"), i18n("description"));
+    let mime_type = fields
+        .get_any(&["mime_type", "mimeType"], report)
+        .and_then(|node| reader::text(node, "mime_type", report));
+    let mut text = |key| fields.get(key).and_then(|node| reader::text(node, key, report));
+    let body = match (text("text"), text("blob"), text("file")) {
+        (Some(text), None, None) => Some(ResourceBody::Text(text)),
+        (None, Some(blob), None) => Some(ResourceBody::Blob(blob)),
+        (None, None, Some(file)) => Some(ResourceBody::File(file)),
+        _ => None,
+    };
+    let values = fields.get("values").map(|node| read_values(node, report)).unwrap_or_default();
+    fields.finish(report);
+    if uri.is_none() {
+        report.add(node.at, "a resource needs a `uri` or a `uri_template`");
+    }
+    if body.is_none() {
+        report.hinted(
+            node.at,
+            "a resource has a `text`, a `blob` or a `file`",
+            "write one of them",
+        );
+    }
+    let uri = uri_text?;
+    Some(ResourceSpec {
+        name: name.unwrap_or_else(|| uri.clone()),
+        uri,
+        is_template: template.is_some(),
+        title,
+        description,
+        mime_type,
+        body: body?,
+        values,
+    })
+}
+
+fn read_values(node: &Node, report: &mut Report<'_>) -> BTreeMap<String, Vec<String>> {
+    let Data::Map(entries) = &node.data else {
+        report.add(node.at, format!("`values` is a mapping, found {}", node.kind_name()));
+        return BTreeMap::new();
+    };
+    let read = |Entry { key, value, .. }: &Entry, report: &mut Report<'_>| {
+        Some((key.clone(), reader::texts(value, "values", report)?))
+    };
+    entries.iter().filter_map(|entry| read(entry, report)).collect()
+}

@@ -1,0 +1,132 @@
+//! Runs the calls of a server's tool.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, RequestMetaObject};
+use serde_json::{Map, Value, json};
+use windlass::{BoxFuture, Call, Error, ErrorKind, Executor, Output};
+
+use super::ask::{Answers, Asker, Questions};
+use super::connection::Connection;
+use super::convert;
+use super::flights::Flight;
+use super::handshake::Era;
+use super::server::Server;
+
+/// How often a server may ask for more before it answers.
+const MAX_ROUNDS: usize = 16;
+
+/// A tool of a server.
+pub(super) struct Remote {
+    pub(super) server: Arc<Server>,
+    /// The name that the server knows it by.
+    pub(super) tool: Arc<str>,
+}
+
+impl Executor for Remote {
+    fn execute<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
+        Box::pin(async move {
+            let connection = self.server.connection().await?;
+            let asker = call.object::<Asker>();
+            let flight = Flight::new(call.emitter(), asker.clone());
+            let arguments = call.arguments().as_object().cloned().unwrap_or_default();
+            let mut rounds = Rounds::new(&connection, &self.server, asker);
+            loop {
+                let mut params = CallToolRequestParams::new(self.tool.to_string())
+                    .with_arguments(arguments.clone());
+                params.input_responses = rounds.answers.take();
+                params.request_state = rounds.state.take();
+                let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+                let result =
+                    connection.request(request, Some(Arc::clone(&flight)), rounds.meta()).await?;
+                if let Some(result) = rounds.next(result).await? {
+                    return convert::from_result(result);
+                }
+            }
+        })
+    }
+}
+
+/// A request that a server may answer with questions, again and again.
+pub(super) struct Rounds<'s> {
+    server: &'s Server,
+    era: Era,
+    asker: Option<Arc<Asker>>,
+    pub(super) answers: Option<BTreeMap<String, Value>>,
+    pub(super) state: Option<String>,
+    rounds: usize,
+}
+
+impl<'s> Rounds<'s> {
+    pub(super) fn new(
+        connection: &Connection,
+        server: &'s Server,
+        asker: Option<Arc<Asker>>,
+    ) -> Self {
+        Self { server, era: connection.era(), asker, answers: None, state: None, rounds: 0 }
+    }
+
+    /// What a request says of whoever makes it. A caller that cannot be asked is
+    /// said to be so, and the server need not try.
+    pub(super) fn meta(&self) -> Option<RequestMetaObject> {
+        if self.era == Era::Legacy {
+            return None;
+        }
+        let capabilities = match &self.asker {
+            Some(asker) => self.server.allowed(asker.capabilities()),
+            None => json!({}),
+        };
+        let mut meta = Map::new();
+        meta.insert("io.modelcontextprotocol/clientCapabilities".to_owned(), capabilities);
+        if let Some(level) = self.asker.as_ref().and_then(|asker| asker.log_level()) {
+            meta.insert("io.modelcontextprotocol/logLevel".to_owned(), level.into());
+        }
+        serde_json::from_value(Value::Object(meta)).ok()
+    }
+
+    /// The result, or nothing where the server has asked and got its answers.
+    pub(super) async fn next(&mut self, result: Value) -> Result<Option<Value>, Error> {
+        if result.get("resultType").and_then(Value::as_str) != Some("input_required") {
+            return Ok(Some(result));
+        }
+        self.rounds += 1;
+        let name = self.server.name();
+        if self.rounds > MAX_ROUNDS {
+            let why = format!("`{name}` asked for more than {MAX_ROUNDS} times");
+            return Err(Error::new(ErrorKind::UpstreamFailed, why));
+        }
+        self.state = result.get("requestState").and_then(Value::as_str).map(str::to_owned);
+        let questions: Questions = match result.get("inputRequests") {
+            Some(Value::Object(asked)) => asked.clone().into_iter().collect(),
+            _ => Questions::new(),
+        };
+        if questions.is_empty() {
+            return Ok(None);
+        }
+        self.answers = Some(self.answer(questions).await?);
+        Ok(None)
+    }
+
+    async fn answer(&self, questions: Questions) -> Result<Answers, Error> {
+        if let Some(asker) = &self.asker {
+            return asker.ask(questions).await;
+        }
+        // Only the operator's own words can be given in nobody's name.
+        let roots = self.server.roots();
+        let known = |question: &Value| question["method"] == "roots/list" && !roots.is_empty();
+        if questions.values().all(known) {
+            let answer = json!({"roots": roots});
+            return Ok(questions.into_keys().map(|key| (key, answer.clone())).collect());
+        }
+        let asked: Vec<&str> = (questions.values())
+            .filter_map(|question| question["params"]["message"].as_str())
+            .collect();
+        let why = format!(
+            "`{}` wants to ask something, and nobody can be asked here: {}",
+            self.server.name(),
+            asked.join("; ")
+        );
+        Err(Error::new(ErrorKind::Denied, why))
+    }
+}

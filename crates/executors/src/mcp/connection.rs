@@ -1,0 +1,240 @@
+//! A connection to a server that has been greeted.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use rmcp::RoleClient;
+use rmcp::model::{
+    CancelledNotification, CancelledNotificationParam, ClientNotification, ClientRequest,
+    GetExtensions, RequestId, RequestMetaObject, ServerPeerInfo,
+};
+use rmcp::service::{Peer, PeerRequestOptions, ServiceError, serve_directly_with_ct};
+use rmcp::transport::Transport;
+use serde_json::{Value, json};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use windlass::{Error, ErrorKind};
+
+use super::authorize;
+use super::failure::{ProtocolError, gone};
+use super::flights::{Flight, Flights};
+use super::handler::Handler;
+use super::handshake::{Era, value_of};
+use super::server::Server;
+use super::stdio::Ending;
+
+/// How long a connection may take to end.
+const CLOSE: Duration = Duration::from_secs(4);
+
+pub(super) struct Connection {
+    server: Arc<str>,
+    peer: Peer<RoleClient>,
+    info: Arc<ServerPeerInfo>,
+    era: Era,
+    flights: Arc<Flights>,
+    ending: Ending,
+    owner: Weak<Server>,
+    stop: CancellationToken,
+    /// Ends the connection when nobody has it any more.
+    _guard: DropGuard,
+    /// Cancelled when the connection has ended, from whichever side.
+    closed: CancellationToken,
+    began: Instant,
+    /// When it last answered, in milliseconds since it began.
+    heard: AtomicU64,
+}
+
+/// What a connection is made of.
+pub(super) struct Parts {
+    pub(super) server: Arc<str>,
+    pub(super) era: Era,
+    pub(super) info: ServerPeerInfo,
+    pub(super) handler: Handler,
+    pub(super) ending: Ending,
+    pub(super) owner: Arc<Server>,
+}
+
+impl Connection {
+    /// Begins to serve a transport over which the server has been greeted.
+    pub(super) fn new<T: Transport<RoleClient> + 'static>(transport: T, parts: Parts) -> Arc<Self> {
+        let Parts { server, era, info, handler, ending, owner } = parts;
+        let flights = Arc::clone(&handler.flights);
+        let stop = CancellationToken::new();
+        let service = serve_directly_with_ct(handler, transport, Some(info.clone()), stop.clone());
+        let peer = service.peer().clone();
+        let closed = CancellationToken::new();
+        tokio::spawn({
+            let closed = closed.clone();
+            async move {
+                let _ = service.waiting().await;
+                closed.cancel();
+            }
+        });
+        Arc::new(Self {
+            server,
+            peer,
+            info: Arc::new(info),
+            era,
+            flights,
+            ending,
+            owner: Arc::downgrade(&owner),
+            _guard: stop.clone().drop_guard(),
+            stop,
+            closed,
+            began: Instant::now(),
+            heard: AtomicU64::new(0),
+        })
+    }
+
+    pub(super) fn info(&self) -> &ServerPeerInfo {
+        &self.info
+    }
+
+    pub(super) fn era(&self) -> Era {
+        self.era
+    }
+
+    pub(super) fn peer(&self) -> &Peer<RoleClient> {
+        &self.peer
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.peer.is_transport_closed()
+    }
+
+    /// Whether nothing is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.flights.len() == 0
+    }
+
+    /// How long it has been silent.
+    pub(super) fn silent(&self) -> Duration {
+        self.began
+            .elapsed()
+            .saturating_sub(Duration::from_millis(self.heard.load(Ordering::Relaxed)))
+    }
+
+    /// Why it ended.
+    pub(super) fn why_gone(&self) -> Error {
+        let why = self.ending.get().unwrap_or_else(|| "closed the connection".to_owned());
+        gone(&self.server, &why)
+    }
+
+    /// Ends when the server is gone.
+    pub(super) async fn ended(&self) {
+        self.closed.cancelled().await;
+    }
+
+    /// Begins to end the connection.
+    pub(super) fn end(&self, why: &str) {
+        self.ending.put(why);
+        self.stop.cancel();
+    }
+
+    /// Ends the connection.
+    pub(super) async fn close(&self, why: &str) {
+        self.end(why);
+        let _ = tokio::time::timeout(CLOSE, self.closed.cancelled()).await;
+    }
+
+    /// Sends a request and waits for its answer. Whoever stops waiting cancels
+    /// it on the server, too.
+    pub(super) async fn request(
+        &self,
+        mut request: ClientRequest,
+        flight: Option<Arc<Flight>>,
+        meta: Option<RequestMetaObject>,
+    ) -> Result<Value, Error> {
+        if let Some(flight) = flight {
+            request.extensions_mut().insert(flight);
+        }
+        let mut options = PeerRequestOptions::no_options();
+        options.meta = meta;
+        let sent = self.peer.send_request_with_option(request, options).await;
+        let handle = sent.map_err(|error| self.failed(error))?;
+        let mut pending = Pending { connection: self, id: Some(handle.id.clone()) };
+        let answer = handle.await_response().await;
+        if let Some(id) = pending.id.take() {
+            self.flights.end(&id);
+        }
+        self.note_heard();
+        answer.map(value_of).map_err(|error| self.failed(error))
+    }
+
+    /// A request by its method.
+    pub(super) async fn ask(&self, method: &str, params: Value) -> Result<Value, Error> {
+        self.request(self::request(method, params)?, None, None).await
+    }
+
+    fn note_heard(&self) {
+        let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.heard.store(now, Ordering::Relaxed);
+    }
+
+    fn failed(&self, error: ServiceError) -> Error {
+        match error {
+            ServiceError::McpError(error) => ProtocolError {
+                code: error.code.0,
+                message: error.message.into_owned(),
+                data: error.data,
+            }
+            .into_error(&self.server),
+            ServiceError::TransportClosed => self.why_gone(),
+            ServiceError::TransportSend(error) => {
+                if let Some(challenge) = authorize::challenge(&error) {
+                    self.owner.upgrade().iter().for_each(|own| own.challenged(challenge.clone()));
+                    return authorize::wants_login(&self.server);
+                }
+                match self.ending.get() {
+                    Some(_) => self.why_gone(),
+                    None => {
+                        gone(&self.server, &format!("could not be reached: {}", causes(&error)))
+                    }
+                }
+            }
+            other => gone(&self.server, &format!("gave no answer: {other}")),
+        }
+    }
+}
+
+/// An error and what caused it, in one line.
+pub(super) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        if !text.contains(&inner_text) {
+            text = format!("{text}: {inner_text}");
+        }
+        cause = inner.source();
+    }
+    text
+}
+
+/// A request by its method and parameters.
+pub(super) fn request(method: &str, params: Value) -> Result<ClientRequest, Error> {
+    serde_json::from_value(json!({"method": method, "params": params})).map_err(|error| {
+        let why = format!("the request `{method}` cannot be written: {error}");
+        Error::new(ErrorKind::Internal, why)
+    })
+}
+
+/// A request without an answer yet. Dropped, it is cancelled.
+struct Pending<'c> {
+    connection: &'c Connection,
+    id: Option<RequestId>,
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        let Some(id) = self.id.take() else { return };
+        self.connection.flights.end(&id);
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let told = CancelledNotificationParam::new(Some(id), Some("the call was stopped".into()));
+        let told = ClientNotification::CancelledNotification(CancelledNotification::new(told));
+        let peer = self.connection.peer.clone();
+        runtime.spawn(async move {
+            let _ = peer.send_notification(told).await;
+        });
+    }
+}

@@ -1,0 +1,253 @@
+//! The engine's results and the protocol's, one into the other.
+//!
+//! What has a form on both sides keeps it: text, images, sounds, resources,
+//! links, structured values. What only the protocol has (`annotations`, `_meta`)
+//! is kept as facts about a block, and put back where it came from.
+
+use rmcp::model::{
+    Annotations, AudioContent, CallToolResult, ContentBlock, EmbeddedResource, ImageContent,
+    MetaObject, Resource, ResourceContents, TextContent,
+};
+use serde_json::{Map, Value, json};
+use windlass::{Body, Content, Data, Error, Facts, Output};
+
+use super::failure::ToolFailure;
+use super::flights;
+
+const ANNOTATIONS: &str = "annotations";
+const META: &str = "_meta";
+const LINK: &str = "resource_link";
+
+/// The result of a `tools/call`, as the server wrote it.
+pub(super) fn from_result(mut result: Value) -> Result<Output, Error> {
+    let Some(result) = result.as_object_mut() else {
+        return Err(Error::tool("the server answered with something else than a result"));
+    };
+    let blocks = match result.remove("content") {
+        Some(Value::Array(blocks)) => blocks,
+        _ => Vec::new(),
+    };
+    let mut output = Output::from(blocks.into_iter().map(from_block).collect::<Vec<_>>());
+    output.structured = result.remove("structuredContent").map(Box::new);
+    if let Some(meta) = result.remove(META).filter(|meta| !meta.is_null()) {
+        output.metadata.insert(META, meta);
+    }
+    if result.get("isError") != Some(&Value::Bool(true)) {
+        return Ok(output);
+    }
+    let text = output.to_text();
+    let text =
+        if text.is_empty() { "the tool failed and did not say why".to_owned() } else { text };
+    // What the tool says is meant for the model, as it is.
+    Err(Error::tool(text.as_str()).with_feedback(text).with_source(ToolFailure(output)))
+}
+
+/// One block of content.
+pub(super) fn from_block(block: Value) -> Content {
+    let text = |key: &str| block.get(key).and_then(Value::as_str).map(str::to_owned);
+    let data = || {
+        let (base64, mime_type) = (text("data")?, text("mimeType").unwrap_or_default());
+        Some(Data { base64, mime_type })
+    };
+    let body = match block.get("type").and_then(Value::as_str) {
+        Some("text") => text("text").map(Body::Text),
+        Some("image") => data().map(Body::Image),
+        Some("audio") => data().map(Body::Audio),
+        Some(LINK) => text("uri").map(Body::Link),
+        Some("resource") => return Content::new(Body::Resource(block)),
+        _ => None,
+    };
+    let Some(body) = body else { return Content::new(Body::Json(block)) };
+    let mut content = Content::new(body);
+    if let Body::Link(_) = &content.body {
+        content.meta.insert(LINK, block);
+        return content;
+    }
+    for key in [ANNOTATIONS, META] {
+        if let Some(fact) = block.get(key).filter(|fact| !fact.is_null()) {
+            content.meta.insert(key, fact.clone());
+        }
+    }
+    content
+}
+
+/// The engine's result as the protocol wants it.
+pub fn to_result(output: &Output) -> CallToolResult {
+    let mut result = CallToolResult::default();
+    result.content = output.content.iter().map(to_block).collect();
+    result.structured_content = output.value().cloned();
+    // A structured value alone is also text, for clients that only read that.
+    if let (true, Some(value)) = (result.content.is_empty(), &result.structured_content) {
+        result.content.push(ContentBlock::text(value.to_string()));
+    }
+    result.meta = meta(&output.metadata);
+    result
+}
+
+/// A tool's failure as the protocol wants it.
+pub fn to_failure(error: &Error, feedback: String) -> CallToolResult {
+    let mut result = match ToolFailure::of(error) {
+        Some(ToolFailure(output)) => to_result(output),
+        None => {
+            let mut result = CallToolResult::default();
+            result.content = vec![ContentBlock::text(feedback)];
+            result
+        }
+    };
+    result.is_error = Some(true);
+    result
+}
+
+/// One block.
+pub fn to_block(content: &Content) -> ContentBlock {
+    let annotations: Option<Annotations> =
+        content.meta.get(ANNOTATIONS).and_then(|known| serde_json::from_value(known.clone()).ok());
+    let meta = meta(&content.meta);
+    match &content.body {
+        Body::Text(text) => {
+            let mut block = TextContent::new(text.as_str());
+            (block.annotations, block.meta) = (annotations, meta);
+            ContentBlock::Text(block)
+        }
+        Body::Json(value) => match serde_json::from_value(value.clone()) {
+            // A block of a kind that is not known here passes as it came.
+            Ok(block) if value.get("type").is_some() => block,
+            _ => ContentBlock::text(value.to_string()),
+        },
+        Body::Image(data) => {
+            let mut block = ImageContent::new(data.base64.as_str(), data.mime_type.as_str());
+            (block.annotations, block.meta) = (annotations, meta);
+            ContentBlock::Image(block)
+        }
+        Body::Audio(data) => {
+            let mut block = AudioContent::new(data.base64.as_str(), data.mime_type.as_str());
+            (block.annotations, block.meta) = (annotations, meta);
+            ContentBlock::Audio(block)
+        }
+        Body::Blob(data) => {
+            let mut uri = "blob:".to_owned();
+            uri.push_str(content.meta.get("name").and_then(Value::as_str).unwrap_or("result"));
+            ContentBlock::Resource(EmbeddedResource::new(ResourceContents::BlobResourceContents {
+                uri,
+                mime_type: Some(data.mime_type.clone()),
+                blob: data.base64.clone(),
+                meta: None,
+            }))
+        }
+        Body::Link(uri) => link(content, uri, None),
+        Body::ImageLink(uri) => link(content, uri, Some("image/*")),
+        Body::FileVar(name) => ContentBlock::text(name.as_str()),
+        Body::Resource(block) => serde_json::from_value(block.clone())
+            .unwrap_or_else(|_| ContentBlock::text(block.to_string())),
+    }
+}
+
+fn link(content: &Content, uri: &str, mime_type: Option<&str>) -> ContentBlock {
+    let known = content.meta.get(LINK).cloned();
+    if let Some(block) = known.and_then(|block| serde_json::from_value(block).ok()) {
+        return block;
+    }
+    let title = content.meta.get("title").and_then(Value::as_str).unwrap_or(uri);
+    let mut resource = Resource::new(uri, title);
+    resource.mime_type = mime_type.map(str::to_owned);
+    ContentBlock::ResourceLink(resource)
+}
+
+fn meta(facts: &Facts) -> Option<MetaObject> {
+    facts.get(META)?.as_object().cloned().map(MetaObject)
+}
+
+/// What a tool reports while it runs, as the protocol wants it.
+pub enum Progress {
+    /// How far it is.
+    Step {
+        /// It only grows.
+        progress: f64,
+        /// What it grows to.
+        total: Option<f64>,
+        /// What is done at the moment.
+        message: Option<String>,
+    },
+    /// A message for whoever reads along: `level`, `logger`, `data`.
+    Log(Map<String, Value>),
+}
+
+/// Reads what a tool reports. `step` is the number of the report, for tools that
+/// do not say how far they are.
+pub fn to_progress(report: &Content, step: u64) -> Progress {
+    let value = match &report.body {
+        Body::Json(Value::Object(map)) => Some(map),
+        _ => None,
+    };
+    if let Some(map) = value.filter(|_| flights::is_log(report)) {
+        return Progress::Log(map.clone());
+    }
+    let number = |key: &str| value.and_then(|map| map.get(key)).and_then(Value::as_f64);
+    let message = match value {
+        Some(map) => map.get("message").and_then(Value::as_str).map(str::to_owned),
+        None => Some(report.to_text()),
+    };
+    #[expect(clippy::cast_precision_loss, reason = "nothing reports that often")]
+    Progress::Step {
+        progress: number("progress").unwrap_or(step as f64),
+        total: number("total"),
+        message,
+    }
+}
+
+/// A report of a tool that becomes a log message of the protocol.
+pub fn log_message(level: &str, logger: &str, data: impl Into<Value>) -> Content {
+    flights::log_block(json!({"level": level, "logger": logger, "data": data.into()}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip(result: &Value) -> Value {
+        let output = from_result(result.clone()).unwrap();
+        serde_json::to_value(to_result(&output)).unwrap()
+    }
+
+    #[test]
+    fn every_block_comes_back_as_it_was() {
+        let result = json!({"resultType": "complete", "content": [
+            {"type": "text", "text": "a", "annotations": {"audience": ["user"], "priority": 0.5}},
+            {"type": "image", "data": "aGk=", "mimeType": "image/png", "_meta": {"x/y": 1}},
+            {"type": "audio", "data": "aGk=", "mimeType": "audio/wav"},
+            {"type": "resource", "resource": {"uri": "a://b", "mimeType": "text/plain", "text": "t"}},
+            {"type": "resource", "resource": {"uri": "a://c", "blob": "aGk="}},
+            {"type": "resource_link", "uri": "a://d", "name": "d", "title": "D", "size": 3},
+        ], "structuredContent": {"deep": [1, {"x": null}]}, "_meta": {"own": true}});
+        assert_eq!(round_trip(&result), result);
+    }
+
+    #[test]
+    fn a_failure_keeps_all_that_was_said() {
+        let failed = json!({"content": [
+            {"type": "text", "text": "no such file"},
+            {"type": "image", "data": "aGk=", "mimeType": "image/png"},
+        ], "structuredContent": {"code": 7}, "isError": true});
+        let error = from_result(failed).unwrap_err();
+        assert!(error.message().starts_with("no such file"), "{error}");
+        let shown = serde_json::to_value(to_failure(&error, String::new())).unwrap();
+        assert_eq!(shown["isError"], true);
+        assert_eq!(shown["content"][1]["mimeType"], "image/png");
+        assert_eq!(shown["structuredContent"]["code"], 7);
+    }
+
+    #[test]
+    fn nonsense_is_no_panic() {
+        for result in [
+            json!({}),
+            json!({"content": {"type": "text"}}),
+            json!({"content": [null, 1, "x", {"type": "text"}, {"type": "image", "data": 5}]}),
+            json!({"content": [{"type": "hologram", "x": 1}]}),
+        ] {
+            let output = from_result(result.clone()).unwrap();
+            let _ = to_result(&output);
+        }
+        assert!(from_result(json!([1])).is_err());
+        assert!(from_result(json!({"isError": true})).is_err());
+    }
+}

@@ -1,0 +1,135 @@
+//! Answers what a server asks in the middle of a call.
+//!
+//! Whoever made the call is asked, where the operator lets the server ask and
+//! the caller can answer. Otherwise the server hears no at once; it never waits
+//! for somebody who is not there.
+
+#![expect(deprecated, reason = "servers of the older era still sample and list roots")]
+
+use std::sync::Arc;
+
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult,
+    ElicitRequestParams, ElicitResult, ElicitationAction, ErrorCode, ErrorData, Implementation,
+    ListRootsResult, RequestId, Root,
+};
+use rmcp::service::{InboundStreamOrigin, RequestContext};
+use rmcp::{ClientHandler, RoleClient};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use windlass::definition::{Asking, McpServer};
+
+use super::ask::Questions;
+use super::failure::ProtocolError;
+use super::flights::Flights;
+
+/// The name of the one question that is asked at a time.
+const QUESTION: &str = "question";
+
+pub(super) struct Handler {
+    pub(super) settings: Arc<McpServer>,
+    pub(super) flights: Arc<Flights>,
+}
+
+/// How we introduce ourselves.
+pub(super) fn introduction(settings: &McpServer) -> ClientConfig {
+    let mut capabilities = json!({});
+    if settings.elicitation == Asking::Caller {
+        capabilities["elicitation"] = json!({"form": {}, "url": {}});
+    }
+    if settings.sampling == Asking::Caller {
+        capabilities["sampling"] = json!({});
+    }
+    capabilities["roots"] = json!({"listChanged": false});
+    let capabilities: ClientCapabilities = serde_json::from_value(capabilities).unwrap_or_default();
+    let own = Implementation::new("windlass", env!("CARGO_PKG_VERSION"));
+    ClientConfig::new(capabilities, own)
+}
+
+impl Handler {
+    /// Asks whoever made the call; none where nobody can be asked.
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: impl Serialize,
+        context: &RequestContext<RoleClient>,
+    ) -> Option<Result<T, ErrorData>> {
+        let flight = self.flights.asked_by(origin(context).as_ref())?;
+        let asker = flight.asker.clone()?;
+        let capability = method.split('/').next().unwrap_or_default();
+        asker.capabilities().get(capability)?;
+        let params = serde_json::to_value(params).unwrap_or_default();
+        let question = json!({"method": method, "params": params});
+        let answers = asker.ask(Questions::from([(QUESTION.to_owned(), question)])).await;
+        Some(match answers {
+            Ok(mut answers) => {
+                let answer = answers.remove(QUESTION).unwrap_or(Value::Null);
+                serde_json::from_value(answer).map_err(|error| {
+                    ErrorData::internal_error(format!("the answer does not fit: {error}"), None)
+                })
+            }
+            Err(error) => Err(match ProtocolError::of(&error) {
+                Some(refused) => ErrorData::new(
+                    ErrorCode(refused.code),
+                    refused.message.clone(),
+                    refused.data.clone(),
+                ),
+                None => ErrorData::internal_error(error.message().to_owned(), None),
+            }),
+        })
+    }
+}
+
+/// The request that a question came with, where the transport knows.
+fn origin(context: &RequestContext<RoleClient>) -> Option<RequestId> {
+    match context.extensions.get::<InboundStreamOrigin>()? {
+        InboundStreamOrigin::OutboundRequest(id) => Some(id.clone()),
+        InboundStreamOrigin::Unassociated => None,
+    }
+}
+
+impl ClientHandler for Handler {
+    fn get_info(&self) -> ClientConfig {
+        introduction(&self.settings)
+    }
+
+    async fn create_message(
+        &self,
+        params: CreateMessageRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        if self.settings.sampling == Asking::Caller
+            && let Some(answer) = self.ask("sampling/createMessage", &params, &context).await
+        {
+            return answer;
+        }
+        let why = "no model can be asked here";
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, why, None))
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        if self.settings.elicitation == Asking::Caller
+            && let Some(answer) = self.ask("elicitation/create", &request, &context).await
+        {
+            return answer;
+        }
+        Ok(ElicitResult::new(ElicitationAction::Decline))
+    }
+
+    async fn list_roots(
+        &self,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ListRootsResult, ErrorData> {
+        if self.settings.roots.is_empty()
+            && let Some(answer) = self.ask("roots/list", json!({}), &context).await
+        {
+            return answer;
+        }
+        Ok(ListRootsResult::new(self.settings.roots.iter().map(Root::new).collect()))
+    }
+}

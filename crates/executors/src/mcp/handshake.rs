@@ -1,0 +1,221 @@
+//! Finds out which era a server is of, and greets it.
+//!
+//! A server of 2026-07-28 answers `server/discover`; an older one refuses it, or
+//! says nothing, and wants `initialize`. One that starts slowly says nothing for
+//! a while, too. So a silent server is asked both, one after the other, and the
+//! first answer decides; the other answer, whenever it comes, belongs to an id
+//! that nobody waits for. What a server turned out to be is asked first the next
+//! time.
+
+use std::time::Duration;
+
+use rmcp::RoleClient;
+use rmcp::model::{
+    ClientConfig, ClientJsonRpcMessage, ClientNotification, ClientRequest, ClientResult,
+    CustomResult, DiscoverRequest, DiscoverRequestParams, DiscoverResult, ErrorCode, ErrorData,
+    GetExtensions, InitializeRequest, InitializeResult, InitializedNotification, JsonRpcMessage,
+    ProtocolVersion, RequestId, RequestMetaObject, ServerPeerInfo, ServerRequest, ServerResult,
+};
+use rmcp::transport::Transport;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::time::{Instant, sleep_until};
+
+/// How long the answer to one question is waited for alone.
+const PROBE: Duration = Duration::from_secs(3);
+/// Far from the ids of ordinary requests, so that a late answer meets none.
+const DISCOVER: i64 = 2_000_000_001;
+const INITIALIZE: i64 = 2_000_000_002;
+const DISCOVER_AGAIN: i64 = 2_000_000_003;
+
+/// How a server is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Era {
+    /// With `initialize`: all versions before 2026-07-28.
+    Legacy,
+    /// Without: every request says for itself what it is.
+    Modern,
+}
+
+/// Why a server could not be greeted.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// The connection ended.
+    Ended,
+    /// Nothing could be sent.
+    Unsent(Box<dyn std::error::Error + Send + Sync>),
+    /// It refused both questions, or has no version that is spoken here.
+    Refused(String),
+}
+
+/// Greets a server.
+pub(super) async fn greet<T: Transport<RoleClient>>(
+    transport: &mut T,
+    client: &ClientConfig,
+    known: Option<Era>,
+) -> Result<(Era, ServerPeerInfo), Refusal> {
+    let mut greeting = Greeting { transport, client, discover: Asked::Not, initialize: Asked::Not };
+    match known {
+        Some(Era::Legacy) => greeting.initialize().await?,
+        _ => greeting.discover().await?,
+    }
+    let mut patience = Instant::now() + PROBE;
+    loop {
+        let message = tokio::select! {
+            message = greeting.transport.receive() => message.ok_or(Refusal::Ended)?,
+            () = sleep_until(patience) => {
+                // Silent, or slow to start: the other question, too.
+                greeting.ask_the_other().await?;
+                patience = Instant::now() + Duration::from_secs(24 * 3600);
+                continue;
+            }
+        };
+        let answer = match message {
+            JsonRpcMessage::Response(response) => {
+                (Some(response.id), Ok(value_of(response.result)))
+            }
+            JsonRpcMessage::Error(error) => (error.id, Err(error.error)),
+            JsonRpcMessage::Request(request)
+                if matches!(request.request, ServerRequest::PingRequest(_)) =>
+            {
+                let pong = JsonRpcMessage::response(ClientResult::empty(()), request.id);
+                greeting.send(pong).await?;
+                continue;
+            }
+            _ => continue,
+        };
+        if let Some(greeted) = greeting.hear(answer.0, answer.1).await? {
+            return Ok(greeted);
+        }
+    }
+}
+
+/// The result of a request as JSON.
+pub(super) fn value_of(result: ServerResult) -> Value {
+    match result {
+        ServerResult::CustomResult(CustomResult(value)) => value,
+        other => serde_json::to_value(other).unwrap_or_default(),
+    }
+}
+
+#[derive(PartialEq)]
+enum Asked {
+    Not,
+    Waiting,
+    Refused(String),
+}
+
+struct Greeting<'t, T> {
+    transport: &'t mut T,
+    client: &'t ClientConfig,
+    discover: Asked,
+    initialize: Asked,
+}
+
+impl<T: Transport<RoleClient>> Greeting<'_, T> {
+    async fn send(&mut self, message: ClientJsonRpcMessage) -> Result<(), Refusal> {
+        self.transport.send(message).await.map_err(|error| Refusal::Unsent(Box::new(error)))
+    }
+
+    async fn discover(&mut self) -> Result<(), Refusal> {
+        self.discover_as(DISCOVER).await
+    }
+
+    async fn discover_as(&mut self, id: i64) -> Result<(), Refusal> {
+        let mut request = DiscoverRequest::new(DiscoverRequestParams {});
+        request.extensions_mut().insert(RequestMetaObject::with_client_context(
+            ProtocolVersion::V_2026_07_28,
+            self.client.client_info.clone(),
+            self.client.capabilities.clone(),
+        ));
+        self.discover = Asked::Waiting;
+        let request = ClientRequest::DiscoverRequest(request);
+        self.send(JsonRpcMessage::request(request, RequestId::Number(id))).await
+    }
+
+    async fn initialize(&mut self) -> Result<(), Refusal> {
+        let client = self.client.clone();
+        let client = client.with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE);
+        self.initialize = Asked::Waiting;
+        let request = ClientRequest::InitializeRequest(InitializeRequest::new(client));
+        self.send(JsonRpcMessage::request(request, RequestId::Number(INITIALIZE))).await
+    }
+
+    async fn ask_the_other(&mut self) -> Result<(), Refusal> {
+        if self.initialize == Asked::Not {
+            return self.initialize().await;
+        }
+        if self.discover == Asked::Not {
+            return self.discover().await;
+        }
+        Ok(())
+    }
+
+    async fn hear(
+        &mut self,
+        id: Option<RequestId>,
+        answer: Result<Value, ErrorData>,
+    ) -> Result<Option<(Era, ServerPeerInfo)>, Refusal> {
+        let is = |wanted: i64| id.as_ref().is_some_and(|id| *id == RequestId::Number(wanted));
+        // A server that could not even read the question answers without an id.
+        let to_discover =
+            is(DISCOVER) || is(DISCOVER_AGAIN) || id.is_none() && self.initialize == Asked::Not;
+        match answer {
+            Ok(value) if to_discover => match modern(value) {
+                Ok(info) => return Ok(Some((Era::Modern, info))),
+                Err(why) => self.discover = Asked::Refused(why),
+            },
+            Ok(value) if is(INITIALIZE) => {
+                let told: InitializeResult = serde_json::from_value(value).map_err(|error| {
+                    Refusal::Refused(format!("answered `initialize` with nonsense: {error}"))
+                })?;
+                let done = InitializedNotification::default();
+                let done = ClientNotification::InitializedNotification(done);
+                self.send(JsonRpcMessage::notification(done)).await?;
+                return Ok(Some((Era::Legacy, told.into())));
+            }
+            Err(error) if to_discover => {
+                if is(DISCOVER) && speaks_ours(&error) {
+                    self.discover_as(DISCOVER_AGAIN).await?;
+                    return Ok(None);
+                }
+                if error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY {
+                    return Err(Refusal::Refused(error.message.into_owned()));
+                }
+                self.discover = Asked::Refused(error.message.into_owned());
+            }
+            Err(error) if is(INITIALIZE) => {
+                self.initialize = Asked::Refused(error.message.into_owned());
+            }
+            // Late, or for nobody.
+            _ => return Ok(None),
+        }
+        if let (Asked::Refused(modern), Asked::Refused(legacy)) = (&self.discover, &self.initialize)
+        {
+            let why = format!("refused `server/discover` ({modern}) and `initialize` ({legacy})");
+            return Err(Refusal::Refused(why));
+        }
+        self.ask_the_other().await?;
+        Ok(None)
+    }
+}
+
+/// What a server of our version says of itself.
+fn modern(value: Value) -> Result<ServerPeerInfo, String> {
+    let told: DiscoverResult = serde_json::from_value(value).map_err(|error| error.to_string())?;
+    if !told.supported_versions.contains(&ProtocolVersion::V_2026_07_28) {
+        return Err("speaks other versions".to_owned());
+    }
+    Ok(ServerPeerInfo::from_discover_result(ProtocolVersion::V_2026_07_28, told))
+}
+
+/// Whether a server that refused our version says that it speaks it: it may have
+/// changed its mind.
+fn speaks_ours(error: &ErrorData) -> bool {
+    let supported = error.data.as_ref().and_then(|data| data["supported"].as_array());
+    error.code == ErrorCode::UNSUPPORTED_PROTOCOL_VERSION
+        && supported.is_some_and(|all| {
+            all.iter().any(|version| version == ProtocolVersion::V_2026_07_28.as_str())
+        })
+}

@@ -1,0 +1,410 @@
+//! Messages as HTTP requests, through the guarded way out.
+//!
+//! `rmcp` keeps sessions, resumes streams and begins again where a session has
+//! expired; how a request reaches the other side is decided here. A server that
+//! the operator wrote into a file may be anywhere. One of a tenant is reached as
+//! any address is that somebody else has chosen.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::stream::{self, BoxStream, StreamExt};
+use http::{HeaderName, HeaderValue, Method, StatusCode};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, RequestId,
+    ServerJsonRpcMessage,
+};
+use rmcp::transport::streamable_http_client::{
+    AuthRequiredError, HttpStatusError, InsufficientScopeError, SseError, StreamableHttpClient,
+    StreamableHttpClientTransport, StreamableHttpClientTransportConfig, StreamableHttpError,
+    StreamableHttpPostResponse,
+};
+use sse_stream::Sse;
+use url::Url;
+use windlass::{Error, ErrorKind, Secret};
+
+use super::stdio;
+use crate::outbound::{Answer, Outbound, OutboundPolicy, Request};
+
+/// How long a stream may be silent, and how long it may be. A call has its own
+/// time; streams of news are opened again.
+const SILENCE: Duration = Duration::from_secs(15 * 60);
+const LIFE: Duration = Duration::from_secs(24 * 3600);
+/// How many requests to one server are under way at once.
+const AT_ONCE: usize = 64;
+const EVENTS: &str = "text/event-stream";
+const JSON: &str = "application/json";
+const BOTH: &str = "application/json, text/event-stream";
+const SESSION: &str = "mcp-session-id";
+
+type Failed = StreamableHttpError<Error>;
+type Events = BoxStream<'static, Result<Sse, SseError>>;
+
+/// The way to an address.
+pub(super) fn wire(
+    policy: &OutboundPolicy,
+    url: &str,
+    is_operators: bool,
+    max_message: usize,
+) -> Wire {
+    let mut policy = policy.clone();
+    (policy.read_timeout, policy.total_timeout) = (SILENCE, LIFE);
+    // Each message is bounded, below; a stream of them is not.
+    policy.max_response_bytes = u64::MAX / 2;
+    if is_operators {
+        policy.allow.extend(place(url).and_then(|place| place.parse().ok()));
+    }
+    Wire { outbound: Outbound::new(policy), max_message }
+}
+
+/// A transport to an address. `client` is the way there, with or without
+/// somebody who adds tokens.
+pub(super) fn transport<C: StreamableHttpClient + Sync>(
+    client: C,
+    url: &str,
+    headers: &[(String, String)],
+    max_message: usize,
+) -> Result<StreamableHttpClientTransport<C>, Error> {
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url)
+        .max_concurrent_requests(AT_ONCE)
+        .reinit_on_expired_session(true);
+    config.max_sse_event_size = max_message;
+    for (name, value) in headers {
+        let wrong = |_| {
+            let why = format!("`{}` is no header that can be sent", name.escape_default());
+            Error::new(ErrorKind::InvalidDefinition, why)
+        };
+        let named =
+            HeaderName::try_from(name.as_str()).map_err(|error| wrong(error.to_string()))?;
+        let mut value = HeaderValue::from_str(value).map_err(|error| wrong(error.to_string()))?;
+        value.set_sensitive(true);
+        config.custom_headers.insert(named, value);
+    }
+    Ok(StreamableHttpClientTransport::with_client(client, config))
+}
+
+/// The host and port of an address, as a policy names them.
+fn place(url: &str) -> Option<String> {
+    let url = Url::parse(url).ok()?;
+    Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?))
+}
+
+/// Sends requests for `rmcp`.
+#[derive(Clone)]
+pub(super) struct Wire {
+    outbound: Outbound,
+    max_message: usize,
+}
+
+impl Wire {
+    pub(super) fn outbound(&self) -> &Outbound {
+        &self.outbound
+    }
+
+    fn request(
+        method: Method,
+        uri: &str,
+        session: Option<&str>,
+        token: Option<String>,
+        headers: &HashMap<HeaderName, HeaderValue>,
+    ) -> Result<Request, Error> {
+        let mut request = Request::parse(method, uri)?;
+        for (name, value) in headers {
+            let value = value.to_str().map_err(|_| {
+                Error::new(ErrorKind::InvalidDefinition, format!("the header `{name}` is no text"))
+            })?;
+            request = request.secret_header(name.as_str(), &Secret::new(value))?;
+        }
+        if let Some(session) = session {
+            request = request.header(SESSION, session)?;
+        }
+        if let Some(token) = token {
+            request = request.bearer(&Secret::new(token))?;
+        }
+        Ok(request)
+    }
+
+    async fn send(&self, request: Request) -> Result<Answer, Failed> {
+        let answer = self.outbound.send(request).await.map_err(StreamableHttpError::Client)?;
+        match refused(&answer) {
+            Some(refused) => Err(refused),
+            None => Ok(answer),
+        }
+    }
+
+    async fn body(&self, mut answer: Answer) -> Result<Bytes, Failed> {
+        let mut body = BytesMut::new();
+        while let Some(part) = answer.chunk().await.map_err(StreamableHttpError::Client)? {
+            body.extend_from_slice(&part);
+            if body.len() > self.max_message {
+                let why = format!("sent a message of more than {} bytes", self.max_message);
+                return Err(StreamableHttpError::UnexpectedServerResponse(why.into()));
+            }
+        }
+        Ok(body.freeze())
+    }
+}
+
+/// What an answer without leave says.
+fn refused(answer: &Answer) -> Option<Failed> {
+    let challenge = answer.header("www-authenticate")?.to_owned();
+    match answer.status() {
+        StatusCode::UNAUTHORIZED => {
+            Some(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge)))
+        }
+        StatusCode::FORBIDDEN => {
+            let scope = parameter(&challenge, "scope");
+            let refused = InsufficientScopeError::new(challenge, scope);
+            Some(StreamableHttpError::InsufficientScope(refused))
+        }
+        _ => None,
+    }
+}
+
+/// A parameter of a challenge.
+pub(super) fn parameter(challenge: &str, name: &str) -> Option<String> {
+    let start = challenge.to_ascii_lowercase().find(&format!("{name}="))? + name.len() + 1;
+    let rest = &challenge[start..];
+    let value = match rest.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next(),
+        None => rest.split([',', ' ']).next(),
+    };
+    value.map(str::to_owned)
+}
+
+impl StreamableHttpClient for Wire {
+    type Error = Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, Failed> {
+        let session = session_id.as_deref();
+        let body = serde_json::to_vec(&message)?;
+        let request = Self::request(Method::POST, &uri, session, auth_header, &custom_headers)
+            .and_then(|request| request.header("accept", BOTH))
+            .map_err(StreamableHttpError::Client)?
+            .body(body, HeaderValue::from_static(JSON));
+        let answer = self.send(request).await?;
+        let (status, media) = (answer.status(), answer.media_type());
+        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        if status == StatusCode::NOT_FOUND && session.is_some() {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        let begun = answer.header(SESSION).map(str::to_owned);
+        if status.is_success() && media == EVENTS {
+            let events = events(answer, self.max_message);
+            return Ok(StreamableHttpPostResponse::Sse(events, begun));
+        }
+        let retry_after = answer.header("retry-after").map(str::to_owned);
+        let body = self.body(answer).await?;
+        let said = if media == JSON { read(&message, &body) } else { None };
+        match (said, wanted(&message)) {
+            (Some(said), _) if status.is_success() || is_error(&said) => {
+                // A refusal of the era is an answer, whatever id it carries.
+                let said = to_discover(&message, said);
+                Ok(StreamableHttpPostResponse::Json(said, begun))
+            }
+            (_, None) if status.is_success() => Ok(StreamableHttpPostResponse::Accepted),
+            (_, Some(id)) if is_discover(&message) && is_unknown_era(status) => {
+                let why = format!("HTTP {status}");
+                let refused = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, why, None);
+                let refused = JsonRpcMessage::error(refused, Some(id));
+                Ok(StreamableHttpPostResponse::Json(refused, None))
+            }
+            _ if !status.is_success() => {
+                Err(HttpStatusError::new(status.as_u16(), retry_after).into())
+            }
+            _ => Err(StreamableHttpError::UnexpectedContentType(Some(media))),
+        }
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), Failed> {
+        let session = Some(&*session_id);
+        let request = Self::request(Method::DELETE, &uri, session, auth_header, &custom_headers);
+        // A server that keeps its sessions to itself does no harm.
+        self.send(request.map_err(StreamableHttpError::Client)?).await.map(drop)
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<Events, Failed> {
+        let session = session_id.as_deref();
+        let mut request = Self::request(Method::GET, &uri, session, auth_header, &custom_headers)
+            .and_then(|request| request.header("accept", EVENTS))
+            .map_err(StreamableHttpError::Client)?;
+        if let Some(id) = last_event_id {
+            request = request.header("last-event-id", &id).map_err(StreamableHttpError::Client)?;
+        }
+        let answer = self.send(request).await?;
+        match (answer.status(), answer.media_type()) {
+            (StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED, _) => {
+                Err(StreamableHttpError::ServerDoesNotSupportSse)
+            }
+            (status, media) if status.is_success() && media == EVENTS => {
+                Ok(events(answer, self.max_message))
+            }
+            (status, media) if status.is_success() => {
+                Err(StreamableHttpError::UnexpectedContentType(Some(media)))
+            }
+            (status, _) => Err(HttpStatusError::new(status.as_u16(), None).into()),
+        }
+    }
+}
+
+/// The id of a message that wants an answer.
+fn wanted(message: &ClientJsonRpcMessage) -> Option<RequestId> {
+    match message {
+        JsonRpcMessage::Request(request) => Some(request.id.clone()),
+        _ => None,
+    }
+}
+
+fn is_discover(message: &ClientJsonRpcMessage) -> bool {
+    let JsonRpcMessage::Request(request) = message else { return false };
+    matches!(request.request, ClientRequest::DiscoverRequest(_))
+}
+
+/// Whether a status may mean that the other side knows nothing of the newer era.
+fn is_unknown_era(status: StatusCode) -> bool {
+    status.is_client_error()
+        && !matches!(
+            status,
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS
+        )
+}
+
+fn is_error(message: &ServerJsonRpcMessage) -> bool {
+    matches!(message, JsonRpcMessage::Error(_))
+}
+
+/// Older servers refuse what they do not know under ids of their own.
+fn to_discover(asked: &ClientJsonRpcMessage, said: ServerJsonRpcMessage) -> ServerJsonRpcMessage {
+    match (said, wanted(asked)) {
+        (JsonRpcMessage::Error(error), Some(id)) if is_discover(asked) => {
+            JsonRpcMessage::error(error.error, Some(id))
+        }
+        (said, _) => said,
+    }
+}
+
+/// Reads an answer. What `rmcp` itself looks at gets its types; the result of
+/// everything else stays the JSON that it is.
+fn read(asked: &ClientJsonRpcMessage, body: &[u8]) -> Option<ServerJsonRpcMessage> {
+    let typed = matches!(asked, JsonRpcMessage::Request(request) if matches!(
+        request.request,
+        ClientRequest::InitializeRequest(_)
+            | ClientRequest::DiscoverRequest(_)
+            | ClientRequest::ListToolsRequest(_)
+    ));
+    if typed { serde_json::from_slice(body).ok() } else { stdio::parse(body) }
+}
+
+/// The events of a stream, each of a bounded size.
+fn events(answer: Answer, max_event: usize) -> Events {
+    let reading = Reading { answer, buffer: BytesMut::new(), max_event };
+    stream::unfold(Some(reading), |reading| async move {
+        let mut reading = reading?;
+        match reading.next().await {
+            Ok(Some(event)) => Some((Ok(event), Some(reading))),
+            Ok(None) => None,
+            Err(error) => Some((Err(SseError::Body(Box::new(error))), None)),
+        }
+    })
+    .boxed()
+}
+
+struct Reading {
+    answer: Answer,
+    buffer: BytesMut,
+    max_event: usize,
+}
+
+impl Reading {
+    async fn next(&mut self) -> Result<Option<Sse>, Error> {
+        let mut event = Sse::default();
+        let mut size = 0;
+        loop {
+            while let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                let line = self.buffer.split_to(end + 1);
+                size += line.len();
+                let line = String::from_utf8_lossy(&line);
+                let line = line.trim_end_matches(['\r', '\n']);
+                if line.is_empty() {
+                    if event != Sse::default() {
+                        return Ok(Some(event));
+                    }
+                    size = 0;
+                } else {
+                    take_field(&mut event, line);
+                }
+            }
+            if size + self.buffer.len() > self.max_event {
+                let why = format!("sent a message of more than {} bytes", self.max_event);
+                return Err(Error::new(ErrorKind::UpstreamRejected, why));
+            }
+            match self.answer.chunk().await? {
+                Some(part) => self.buffer.extend_from_slice(&part),
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+/// Takes one line of an event.
+fn take_field(event: &mut Sse, line: &str) {
+    let (name, value) = line.split_once(':').unwrap_or((line, ""));
+    let value = value.strip_prefix(' ').unwrap_or(value);
+    match name {
+        "data" => match &mut event.data {
+            Some(data) => {
+                data.push('\n');
+                data.push_str(value);
+            }
+            None => event.data = Some(value.to_owned()),
+        },
+        "event" => event.event = Some(value.to_owned()),
+        "id" => event.id = Some(value.to_owned()),
+        "retry" => event.retry = value.parse().ok(),
+        // A comment, or something of tomorrow.
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_and_challenges_are_read() {
+        let mut event = Sse::default();
+        for line in [": ping", "event: message", "data: {\"a\":1,", "data:\"b\":2}", "id: 7", "x"] {
+            take_field(&mut event, line);
+        }
+        assert_eq!(event.data.as_deref(), Some("{\"a\":1,\n\"b\":2}"));
+        assert_eq!((event.id.as_deref(), event.retry), (Some("7"), None));
+        let challenge = "Bearer error=\"insufficient_scope\", scope=\"a b\", realm=x";
+        assert_eq!(parameter(challenge, "scope").as_deref(), Some("a b"));
+        assert_eq!(parameter(challenge, "realm").as_deref(), Some("x"));
+        assert_eq!(parameter(challenge, "resource_metadata"), None);
+    }
+}

@@ -1,0 +1,51 @@
+//! Tools of servers that speak the Model Context Protocol.
+//!
+//! ```text
+//! ProviderSpec.mcp ─ Servers ─► Server ─ keeper ─► Connection ─ Tap ─► stdio │ http
+//!                                  │                   │
+//!            Registry ◄─ tools ────┘     tools/call ───┘◄─── Executor ◄─── Call
+//! ```
+//!
+//! [`Servers`] follows the providers of an engine. Each [`Server`] has a keeper,
+//! a task that connects when somebody needs the server, asks which tools it has,
+//! makes them tools of the engine (`server/tool`), and begins again when the
+//! server has gone. A call borrows the connection; it never starts or stops a
+//! process itself, so a slow or dead server holds up nobody else.
+//!
+//! Both eras of the protocol are spoken: the one with `initialize`, and the one
+//! of 2026-07-28 without. `handshake` finds out which.
+//!
+//! The types of `rmcp` stay in this folder and in the one of the MCP server,
+//! which shares `convert`. What it leaves out on purpose: the transport of 2024
+//! (`sse`), and tasks.
+
+mod ask;
+mod authorize;
+mod call;
+mod connection;
+pub mod convert;
+mod expand;
+mod failure;
+mod flights;
+mod handler;
+mod handshake;
+mod http;
+mod keeper;
+mod notebook;
+mod process;
+mod quarantine;
+mod server;
+mod servers;
+mod stdio;
+mod tap;
+mod tools;
+mod watchdog;
+
+pub use ask::{Answers, Asker, Questions};
+pub use authorize::{Login, LoginOptions, MemoryTokens, Tokens};
+pub use failure::{ProtocolError, ToolFailure};
+pub use keeper::Start;
+pub use notebook::{MemoryNotebook, Note, Notebook};
+pub use server::{News, Server, State};
+pub use servers::Servers;
+pub use tools::declared;

@@ -1,0 +1,68 @@
+//! What is remembered of a server from one start to the next.
+
+use std::collections::{BTreeMap, HashMap};
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use windlass::{BoxFuture, Error, TenantId};
+
+use super::handshake::Era;
+
+/// What is remembered of a server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Note {
+    /// Which era it turned out to be of.
+    pub(super) era: Option<Era>,
+    /// A fingerprint of how it is reached: another command is another server.
+    pub(super) reached: String,
+    /// Its tools, as it declared them.
+    pub(super) tools: Vec<Value>,
+    /// Tools that have changed since they were accepted, as they are declared
+    /// now, by name.
+    pub(super) held: BTreeMap<String, Value>,
+}
+
+/// Where notes are kept.
+pub trait Notebook: Send + Sync + 'static {
+    /// What is remembered of a server of this owner.
+    fn read<'a>(
+        &'a self,
+        owner: Option<&'a TenantId>,
+        server: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Note>, Error>>;
+
+    /// Remembers it.
+    fn write<'a>(
+        &'a self,
+        owner: Option<&'a TenantId>,
+        server: &'a str,
+        note: Note,
+    ) -> BoxFuture<'a, Result<(), Error>>;
+}
+
+/// A notebook that is lost with the process.
+#[derive(Default)]
+pub struct MemoryNotebook(Mutex<HashMap<(Option<TenantId>, String), Note>>);
+
+impl Notebook for MemoryNotebook {
+    fn read<'a>(
+        &'a self,
+        owner: Option<&'a TenantId>,
+        server: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Note>, Error>> {
+        let note = self.0.lock().get(&(owner.cloned(), server.to_owned())).cloned();
+        Box::pin(std::future::ready(Ok(note)))
+    }
+
+    fn write<'a>(
+        &'a self,
+        owner: Option<&'a TenantId>,
+        server: &'a str,
+        note: Note,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        self.0.lock().insert((owner.cloned(), server.to_owned()), note);
+        Box::pin(std::future::ready(Ok(())))
+    }
+}

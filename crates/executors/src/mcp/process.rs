@@ -1,0 +1,166 @@
+//! A server's process: started with what it may know, and ended with all that
+//! it started.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use windlass::{Error, ErrorKind};
+
+use super::watchdog;
+
+/// What every program needs. Nothing else of our environment is passed on.
+const INHERITED: [&str; 8] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
+/// How long a server may take to end by itself once its input has ended.
+const GRACE: Duration = Duration::from_secs(1);
+/// How long it may take after it was asked to.
+const LAST_GRACE: Duration = Duration::from_millis(500);
+/// What is kept of stderr, to say why a server ended.
+const STDERR_LINES: usize = 8;
+const STDERR_LINE: usize = 2_000;
+
+/// What to start.
+pub(super) struct Program {
+    pub(super) command: String,
+    pub(super) args: Vec<String>,
+    pub(super) env: BTreeMap<String, String>,
+    pub(super) cwd: Option<String>,
+}
+
+/// A running server. When it is dropped, the whole group is killed.
+pub(super) struct Process {
+    child: Child,
+    group: Option<Pid>,
+    said: Arc<Mutex<VecDeque<String>>>,
+}
+
+impl Process {
+    /// Starts a program in a group of its own.
+    pub(super) fn start(
+        server: &str,
+        program: &Program,
+    ) -> Result<(Self, ChildStdin, ChildStdout), Error> {
+        let mut command = Command::new(&program.command);
+        command
+            .args(&program.args)
+            .env_clear()
+            .envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
+            .envs(&program.env)
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        if let Some(cwd) = &program.cwd {
+            command.current_dir(cwd);
+        }
+        let failed = |why: String| {
+            let why = format!("the server `{server}` cannot be started: {why}");
+            Error::new(ErrorKind::Network, why)
+        };
+        let mut child =
+            command.spawn().map_err(|error| failed(format!("{}: {error}", program.command)))?;
+        let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        group.iter().for_each(|group| watchdog::watch(group.as_raw_pid()));
+        let said = Arc::<Mutex<VecDeque<String>>>::default();
+        if let Some(stderr) = child.stderr.take() {
+            tokio::spawn(read_stderr(server.to_owned(), stderr, Arc::clone(&said)));
+        }
+        let pipes = (child.stdin.take(), child.stdout.take());
+        let process = Self { child, group, said };
+        match pipes {
+            (Some(stdin), Some(stdout)) => Ok((process, stdin, stdout)),
+            _ => Err(failed("it has no pipes".to_owned())),
+        }
+    }
+
+    /// Why it ended, for operators: its status, and what it said last.
+    pub(super) async fn ended(&mut self) -> String {
+        let status = tokio::time::timeout(LAST_GRACE, self.child.wait()).await;
+        // What it said last may still be on its way.
+        tokio::task::yield_now().await;
+        let said: Vec<String> = self.said.lock().iter().cloned().collect();
+        let status = match status {
+            Ok(Ok(status)) => describe(status),
+            Ok(Err(error)) => format!("ended: {error}"),
+            Err(_) => "closed its output".to_owned(),
+        };
+        if said.is_empty() { status } else { format!("{status}: {}", said.join(" | ")) }
+    }
+
+    /// Ends it: by itself where it can, else by force. Its input has been closed
+    /// before.
+    pub(super) async fn stop(&mut self) {
+        if tokio::time::timeout(GRACE, self.child.wait()).await.is_err() {
+            self.signal(Signal::TERM);
+            let _ = tokio::time::timeout(LAST_GRACE, self.child.wait()).await;
+        }
+        self.kill();
+        // Killed, it ends at once; this takes it off the list of processes.
+        let _ = tokio::time::timeout(LAST_GRACE, self.child.wait()).await;
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.group {
+            // That nobody is left is what we want.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+
+    /// Kills what is left of the group: the server may have ended, and what it
+    /// started may not.
+    fn kill(&mut self) {
+        self.signal(Signal::KILL);
+        if let Some(group) = self.group.take() {
+            watchdog::forget(group.as_raw_pid());
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn describe(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("ended with status {code}"),
+        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        (None, None) => "ended".to_owned(),
+    }
+}
+
+/// Writes a server's stderr to the log, line by line, and keeps the last ones.
+async fn read_stderr(
+    server: String,
+    stderr: impl AsyncRead + Unpin,
+    said: Arc<Mutex<VecDeque<String>>>,
+) {
+    let mut stderr = BufReader::new(stderr);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let mut part = (&mut stderr).take(STDERR_LINE as u64);
+        match part.read_until(b'\n', &mut line).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+        let text = String::from_utf8_lossy(&line);
+        let text = text.trim_end();
+        if text.is_empty() {
+            continue;
+        }
+        tracing::info!(server, "{text}");
+        let mut said = said.lock();
+        if said.len() == STDERR_LINES {
+            said.pop_front();
+        }
+        said.push_back(text.to_owned());
+    }
+}

@@ -1,0 +1,336 @@
+//! [`Server`]: one server of tools, whether it runs at the moment or not.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::{Notify, broadcast, watch};
+use tokio::time::Instant;
+use windlass::definition::{Asking, McpServer, McpTransport};
+use windlass::{Error, ErrorKind, TenantId};
+
+use super::ask::Asker;
+use super::authorize::{self, Login, LoginOptions, Store, Tokens};
+use super::call::Rounds;
+use super::connection::{self, Connection};
+use super::expand::expand;
+use super::failure::gone;
+use super::flights::Flight;
+use super::handshake::Era;
+use super::http::{self, Wire};
+use super::stdio::MAX_MESSAGE;
+use crate::outbound::OutboundPolicy;
+
+/// What a call waits for at most while a server is given another chance.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How much news a slow listener may miss.
+const NEWS: usize = 64;
+
+/// Something that a server said of its own accord.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// Its tools have changed.
+    Tools,
+    /// Its prompts have changed.
+    Prompts,
+    /// Its resources have changed.
+    Resources,
+    /// A resource has changed.
+    Updated(Arc<str>),
+}
+
+/// How a server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nobody needs it at the moment.
+    Idle,
+    /// It is being started.
+    Starting,
+    /// It runs.
+    Up,
+    /// It could not be started, and why.
+    Down(String),
+    /// It was taken away.
+    Gone,
+}
+
+/// A server of tools.
+pub struct Server {
+    name: Arc<str>,
+    owner: Option<TenantId>,
+    settings: Arc<McpServer>,
+    pub(super) link: watch::Sender<Link>,
+    /// Whether its tools are known.
+    pub(super) listed: watch::Sender<bool>,
+    /// Wakes the keeper.
+    pub(super) needed: Notify,
+    /// Ends the pause after a failed start.
+    pub(super) hurry: Notify,
+    /// Tools that have changed since they were accepted, as they are now.
+    pub(super) held: Mutex<BTreeMap<String, Value>>,
+    /// Tells the keeper that an operator has looked at them.
+    pub(super) accepted: Notify,
+    /// Resources that somebody watches.
+    watched: Mutex<BTreeSet<String>>,
+    /// Tells that they are others.
+    pub(super) watching: Notify,
+    /// What it said when it wanted somebody to log in.
+    challenge: Mutex<Option<String>>,
+    ways: Ways,
+    pub(super) news: broadcast::Sender<News>,
+}
+
+/// What servers share: how they are reached, and where their tokens are.
+#[derive(Clone)]
+pub(super) struct Ways {
+    pub(super) outbound: Arc<OutboundPolicy>,
+    pub(super) tokens: Arc<dyn Tokens>,
+}
+
+/// The connection, as calls see it.
+#[derive(Clone)]
+pub(super) enum Link {
+    Idle,
+    Starting,
+    Up(Arc<Connection>),
+    Down { why: Error, until: Instant },
+    Gone,
+}
+
+impl Server {
+    pub(super) fn new(
+        name: &str,
+        owner: Option<TenantId>,
+        settings: Arc<McpServer>,
+        ways: Ways,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            name: name.into(),
+            owner,
+            settings,
+            link: watch::Sender::new(Link::Idle),
+            listed: watch::Sender::new(false),
+            needed: Notify::new(),
+            hurry: Notify::new(),
+            held: Mutex::default(),
+            accepted: Notify::new(),
+            watched: Mutex::default(),
+            watching: Notify::new(),
+            challenge: Mutex::default(),
+            ways,
+            news: broadcast::Sender::new(NEWS),
+        })
+    }
+
+    /// Its name, which is the provider's.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whose it is; none for everybody's.
+    pub fn owner(&self) -> Option<&TenantId> {
+        self.owner.as_ref()
+    }
+
+    /// How it is at the moment.
+    pub fn state(&self) -> State {
+        match &*self.link.borrow() {
+            Link::Idle => State::Idle,
+            Link::Starting => State::Starting,
+            Link::Up(_) => State::Up,
+            Link::Down { why, .. } => State::Down(why.message().to_owned()),
+            Link::Gone => State::Gone,
+        }
+    }
+
+    /// Waits until its tools are known, from an earlier time or because it was
+    /// started and asked.
+    pub async fn listed(&self) -> Result<(), Error> {
+        let mut listed = self.listed.subscribe();
+        let known = async { listed.wait_for(|known| *known).await.is_ok() };
+        tokio::select! {
+            biased;
+            _ = known => Ok(()),
+            connected = self.connection() => connected.map(drop),
+        }
+    }
+
+    /// What it says of its own accord, from now on.
+    pub fn news(&self) -> broadcast::Receiver<News> {
+        self.news.subscribe()
+    }
+
+    /// The tools that have changed since they were accepted, as the server
+    /// declares them now, by name. Their calls are refused.
+    pub fn held(&self) -> BTreeMap<String, Value> {
+        self.held.lock().clone()
+    }
+
+    /// Accepts them as they are now, in the name of an operator.
+    pub fn accept(&self) {
+        self.accepted.notify_one();
+    }
+
+    /// What it says of itself: `capabilities`, `serverInfo`, `instructions`.
+    pub async fn about(&self) -> Result<Value, Error> {
+        let connection = self.connection().await?;
+        Ok(serde_json::to_value(connection.info()).unwrap_or_default())
+    }
+
+    /// Asks it for something else than a tool: a list of prompts, a resource.
+    /// Where it asks back, the asker answers.
+    pub async fn ask(
+        &self,
+        method: &str,
+        params: &Value,
+        asker: Option<Arc<Asker>>,
+    ) -> Result<Value, Error> {
+        let connection = self.connection().await?;
+        let flight = Flight::unheard(asker.clone());
+        let mut rounds = Rounds::new(&connection, self, asker);
+        loop {
+            let mut params = params.clone();
+            if let (Value::Object(map), Some(answers)) = (&mut params, rounds.answers.take()) {
+                map.insert("inputResponses".to_owned(), json!(answers));
+            }
+            if let (Value::Object(map), Some(state)) = (&mut params, rounds.state.take()) {
+                map.insert("requestState".to_owned(), state.into());
+            }
+            let request = connection::request(method, params)?;
+            let result =
+                connection.request(request, Some(Arc::clone(&flight)), rounds.meta()).await?;
+            if let Some(result) = rounds.next(result).await? {
+                return Ok(result);
+            }
+        }
+    }
+
+    /// Watches a resource: when it changes, that is news.
+    pub async fn watch(&self, uri: &str) -> Result<(), Error> {
+        let connection = self.connection().await?;
+        if connection.era() == Era::Legacy {
+            connection.ask("resources/subscribe", json!({"uri": uri})).await?;
+        }
+        self.watched.lock().insert(uri.to_owned());
+        self.watching.notify_one();
+        Ok(())
+    }
+
+    /// Stops watching a resource.
+    pub async fn unwatch(&self, uri: &str) -> Result<(), Error> {
+        let connection = self.connection().await?;
+        if connection.era() == Era::Legacy {
+            connection.ask("resources/unsubscribe", json!({"uri": uri})).await?;
+        }
+        self.watched.lock().remove(uri);
+        self.watching.notify_one();
+        Ok(())
+    }
+
+    pub(super) fn watched(&self) -> BTreeSet<String> {
+        self.watched.lock().clone()
+    }
+
+    /// Begins a login for a server that wants one. Whoever may use the server
+    /// gets to use what it allows then.
+    pub async fn login(self: &Arc<Self>, options: LoginOptions) -> Result<Login, Error> {
+        let McpTransport::Url { url, .. } = &self.settings.transport else {
+            let why = format!("`{}` is a process; nobody logs in to it", self.name);
+            return Err(Error::new(ErrorKind::InvalidArguments, why));
+        };
+        let url = self.expanded(url)?;
+        let wire = self.wire(&url, MAX_MESSAGE);
+        authorize::begin(self, wire, &url, self.tokens(), options).await
+    }
+
+    /// What the server said when it wanted somebody to log in; nothing while it
+    /// is content.
+    pub fn challenge(&self) -> Option<String> {
+        self.challenge.lock().clone()
+    }
+
+    pub(super) fn challenged(&self, challenge: String) {
+        *self.challenge.lock() = Some(challenge);
+    }
+
+    /// Forgets the challenge, and has the server tried at once.
+    pub(super) fn logged_in(&self) {
+        *self.challenge.lock() = None;
+        if let Link::Up(connection) = &*self.link.borrow() {
+            connection.end("is asked with other tokens");
+        }
+        self.hurry.notify_one();
+    }
+
+    pub(super) fn tokens(&self) -> Store {
+        let (tokens, owner) = (Arc::clone(&self.ways.tokens), self.owner.clone());
+        Store { tokens, owner, server: Arc::clone(&self.name) }
+    }
+
+    pub(super) fn wire(&self, url: &str, max_message: usize) -> Wire {
+        http::wire(&self.ways.outbound, url, self.owner.is_none(), max_message)
+    }
+
+    /// Variables are for the operator's own definitions.
+    pub(super) fn expanded(&self, text: &str) -> Result<String, Error> {
+        match self.owner {
+            Some(_) => Ok(text.to_owned()),
+            None => expand(text, |name| std::env::var(name).ok()),
+        }
+    }
+
+    pub(super) fn shared_name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
+    }
+
+    pub(super) fn settings(&self) -> &Arc<McpServer> {
+        &self.settings
+    }
+
+    /// The folders that it is told of.
+    pub(super) fn roots(&self) -> Vec<Value> {
+        self.settings.roots.iter().map(|uri| json!({"uri": uri})).collect()
+    }
+
+    /// What a caller can be asked, as far as the operator lets this server ask.
+    pub(super) fn allowed(&self, capabilities: &Value) -> Value {
+        let refused = BTreeMap::from([
+            ("elicitation", self.settings.elicitation == Asking::Refuse),
+            ("sampling", self.settings.sampling == Asking::Refuse),
+        ]);
+        let mut allowed = capabilities.clone();
+        if let Value::Object(map) = &mut allowed {
+            map.retain(|key, _| refused.get(key.as_str()) != Some(&true));
+        }
+        allowed
+    }
+
+    /// A connection: the one there is, or a new one. It waits for a server that
+    /// starts, and not for one that is known to be down.
+    pub(super) async fn connection(&self) -> Result<Arc<Connection>, Error> {
+        let mut link = self.link.subscribe();
+        let mut failed = None;
+        loop {
+            let now = link.borrow_and_update().clone();
+            match now {
+                Link::Up(connection) if !connection.is_closed() => return Ok(connection),
+                Link::Gone => return Err(gone(&self.name, "was taken away")),
+                Link::Down { why, until } => {
+                    let again = until.saturating_duration_since(Instant::now());
+                    // One more try is worth waiting for, a second is not.
+                    if failed.is_some() || again > PATIENCE {
+                        return Err(why);
+                    }
+                    failed = Some(why);
+                }
+                Link::Idle | Link::Starting | Link::Up(_) => {}
+            }
+            self.needed.notify_one();
+            if link.changed().await.is_err() {
+                return Err(gone(&self.name, "was taken away"));
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! [`Servers`]: all servers that the providers of an engine name.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+use windlass::definition::McpServer;
+use windlass::{Engine, Error, TenantId};
+
+use super::authorize::Tokens;
+use super::failure::gone;
+use super::keeper::{Keeper, Start};
+use super::notebook::{Note, Notebook};
+use super::server::{Server, Ways};
+use crate::outbound::OutboundPolicy;
+
+/// How long all servers together may take to end.
+const STOP: Duration = Duration::from_secs(8);
+
+/// The servers of an engine. When it is dropped, they end.
+pub struct Servers {
+    shared: Arc<Shared>,
+    _guard: DropGuard,
+}
+
+struct Shared {
+    engine: Engine,
+    notebook: Arc<dyn Notebook>,
+    ways: Ways,
+    start: Start,
+    known: Mutex<HashMap<Name, Entry>>,
+    stop: CancellationToken,
+    keepers: TaskTracker,
+}
+
+type Name = (Option<TenantId>, String);
+
+struct Entry {
+    server: Arc<Server>,
+    settings: Arc<McpServer>,
+    stop: CancellationToken,
+}
+
+impl Servers {
+    /// Keeps the servers that the engine's providers name, from now on. Needs a
+    /// runtime; nothing is waited for.
+    pub fn follow(
+        engine: &Engine,
+        notebook: Arc<dyn Notebook>,
+        tokens: Arc<dyn Tokens>,
+        outbound: OutboundPolicy,
+        start: Start,
+    ) -> Self {
+        let stop = CancellationToken::new();
+        let shared = Arc::new(Shared {
+            engine: engine.clone(),
+            notebook,
+            ways: Ways { outbound: Arc::new(outbound), tokens },
+            start,
+            known: Mutex::default(),
+            stop: stop.clone(),
+            keepers: TaskTracker::new(),
+        });
+        let mut changes = engine.providers().changes();
+        shared.sync();
+        tokio::spawn({
+            let shared = Arc::clone(&shared);
+            async move {
+                loop {
+                    tokio::select! {
+                        changed = changes.changed() => if changed.is_err() { return },
+                        () = shared.stop.cancelled() => return,
+                    }
+                    shared.sync();
+                }
+            }
+        });
+        Self { shared, _guard: stop.drop_guard() }
+    }
+
+    /// The server of this name that a tenant sees: its own, else everybody's.
+    pub fn get_for(&self, tenant: &TenantId, name: &str) -> Option<Arc<Server>> {
+        let known = self.shared.known.lock();
+        let of = |owner: Option<TenantId>| known.get(&(owner, name.to_owned()));
+        let entry = of(Some(tenant.clone())).or_else(|| of(None));
+        entry.map(|entry| Arc::clone(&entry.server))
+    }
+
+    /// All servers that a tenant sees, by name.
+    pub fn list_for(&self, tenant: &TenantId) -> Vec<Arc<Server>> {
+        let known = self.shared.known.lock();
+        let mut servers: Vec<Arc<Server>> = (known.iter())
+            .filter(|((owner, name), _)| match owner {
+                Some(owner) => owner == tenant,
+                None => !known.contains_key(&(Some(tenant.clone()), name.clone())),
+            })
+            .map(|(_, entry)| Arc::clone(&entry.server))
+            .collect();
+        servers.sort_by(|a, b| a.name().cmp(b.name()));
+        servers
+    }
+
+    /// Waits until the tools of all servers are known, or cannot be, but no
+    /// longer than this. What went wrong is returned.
+    pub async fn listed(&self, limit: Duration) -> Vec<Error> {
+        let servers: Vec<Arc<Server>> =
+            self.shared.known.lock().values().map(|entry| Arc::clone(&entry.server)).collect();
+        let mut waiting: JoinSet<Result<(), Error>> = servers
+            .into_iter()
+            .map(|server| async move {
+                timeout(limit, server.listed()).await.unwrap_or_else(|_| {
+                    Err(gone(server.name(), &format!("did not start within {limit:?}")))
+                })
+            })
+            .collect();
+        let mut errors = Vec::new();
+        while let Some(done) = waiting.join_next().await {
+            errors.extend(done.ok().and_then(Result::err));
+        }
+        errors
+    }
+
+    /// Ends all servers.
+    pub async fn stop(&self) {
+        self.shared.stop.cancel();
+        self.shared.keepers.close();
+        let _ = timeout(STOP, self.shared.keepers.wait()).await;
+    }
+}
+
+impl Shared {
+    /// Starts keepers for what is new and ends those of what is gone.
+    fn sync(self: &Arc<Self>) {
+        let wanted: HashMap<Name, Arc<McpServer>> = (self.engine.providers().all().into_iter())
+            .filter_map(|(owner, provider)| {
+                let settings = provider.mcp.as_deref().filter(|settings| !settings.disabled)?;
+                Some(((owner, provider.name.clone()), Arc::new(settings.clone())))
+            })
+            .collect();
+        let mut known = self.known.lock();
+        known.retain(|name, entry| {
+            let same = wanted.get(name).is_some_and(|settings| *settings == entry.settings);
+            if !same {
+                entry.stop.cancel();
+            }
+            same
+        });
+        for (name, settings) in wanted {
+            known.entry(name.clone()).or_insert_with(|| self.start(name, settings));
+        }
+    }
+
+    fn start(&self, (owner, name): Name, settings: Arc<McpServer>) -> Entry {
+        let server = Server::new(&name, owner, Arc::clone(&settings), self.ways.clone());
+        let stop = self.stop.child_token();
+        let keeper = Keeper {
+            server: Arc::clone(&server),
+            engine: self.engine.clone(),
+            notebook: Arc::clone(&self.notebook),
+            stop: stop.clone(),
+            start: self.start,
+            note: Note::default(),
+        };
+        self.keepers.spawn(keeper.run());
+        Entry { server, settings, stop }
+    }
+}

@@ -1,0 +1,88 @@
+//! A transport that reads along: messages about a request reach its caller
+//! before the answer does, in the order in which the server wrote them.
+//!
+//! `rmcp` hands each notification to a task of its own, so that the last of a
+//! call's progress may come after its result, and nothing ties a request to the
+//! caller before it is on its way. Here both happen on the way itself.
+
+use std::sync::Arc;
+
+use rmcp::RoleClient;
+use rmcp::model::{
+    ClientJsonRpcMessage, GetExtensions, GetMeta, JsonRpcMessage, ServerJsonRpcMessage,
+    ServerNotification,
+};
+use rmcp::transport::Transport;
+use tokio::sync::broadcast;
+
+use super::flights::{Flight, Flights};
+use super::server::News;
+
+pub(super) struct Tap<T> {
+    pub(super) inner: T,
+    pub(super) server: Arc<str>,
+    pub(super) flights: Arc<Flights>,
+    pub(super) news: broadcast::Sender<News>,
+}
+
+impl<T: Transport<RoleClient>> Transport<RoleClient> for Tap<T> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        item: ClientJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        if let JsonRpcMessage::Request(request) = &item
+            && let Some(flight) = request.request.extensions().get::<Arc<Flight>>()
+        {
+            let token = request.request.get_meta().get_progress_token();
+            self.flights.begin(request.id.clone(), token, Arc::clone(flight));
+        }
+        self.inner.send(item)
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        loop {
+            let message = self.inner.receive().await?;
+            match &message {
+                JsonRpcMessage::Response(response) => self.flights.end(&response.id),
+                JsonRpcMessage::Error(error) => {
+                    error.id.iter().for_each(|id| self.flights.end(id));
+                }
+                JsonRpcMessage::Notification(told) if self.heeds(&told.notification) => continue,
+                _ => {}
+            }
+            return Some(message);
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.inner.close().await
+    }
+}
+
+impl<T> Tap<T> {
+    /// Does what a notification asks for; false where it is for somebody else.
+    fn heeds(&self, told: &ServerNotification) -> bool {
+        let news = match told {
+            ServerNotification::ProgressNotification(told) => {
+                self.flights.progress(&told.params);
+                return true;
+            }
+            ServerNotification::LoggingMessageNotification(told) => {
+                self.flights.log(&self.server, &told.params);
+                return true;
+            }
+            ServerNotification::ToolListChangedNotification(_) => News::Tools,
+            ServerNotification::PromptListChangedNotification(_) => News::Prompts,
+            ServerNotification::ResourceListChangedNotification(_) => News::Resources,
+            ServerNotification::ResourceUpdatedNotification(told) => {
+                News::Updated(told.params.uri.as_str().into())
+            }
+            _ => return false,
+        };
+        // Nobody may be listening.
+        let _ = self.news.send(news);
+        true
+    }
+}

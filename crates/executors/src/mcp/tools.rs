@@ -1,0 +1,118 @@
+//! A server's declarations become tools of the engine.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use windlass::{
+    Behaviour, BoxFuture, Call, Entry, Error, ErrorKind, Executor, Kind, Output, Text, ToolBuilder,
+    ToolName, ToolSpec, empty_object_schema,
+};
+
+use super::call::Remote;
+use super::server::Server;
+
+/// The setting of an entry that holds a tool as its server declared it.
+const DECLARED: &str = "declared";
+
+/// The tools that a list declares. What cannot be a tool is left out, with a
+/// word in the log.
+pub(super) fn build(
+    server: &Arc<Server>,
+    declared: &[Value],
+    is_held: impl Fn(&str) -> bool,
+) -> Vec<ToolBuilder> {
+    let tools = declared.iter().filter_map(|declared| {
+        let name = declared["name"].as_str().unwrap_or_default();
+        match spec(server, name, declared) {
+            Ok(spec) => Some(builder(server, name, spec, is_held(name))),
+            Err(error) => {
+                tracing::warn!(server = server.name(), tool = name, %error, "a tool is left out");
+                None
+            }
+        }
+    });
+    tools.collect()
+}
+
+fn builder(server: &Arc<Server>, name: &str, spec: ToolSpec, held: bool) -> ToolBuilder {
+    let executor: Arc<dyn Executor> = match held {
+        true => Arc::new(Held { server: Arc::clone(server), tool: name.into() }),
+        false => Arc::new(Remote { server: Arc::clone(server), tool: name.into() }),
+    };
+    let builder = ToolBuilder::new(spec, executor);
+    match builder.check() {
+        Ok(()) => builder,
+        // A schema that cannot be checked here is checked by the server alone.
+        Err(error) => {
+            tracing::warn!(server = server.name(), tool = name, %error, "arguments are not checked");
+            builder.with(|spec| {
+                spec.input = json!({"type": "object"});
+                spec.output = None;
+            })
+        }
+    }
+}
+
+fn spec(server: &Server, name: &str, declared: &Value) -> Result<ToolSpec, Error> {
+    let text = |key: &str| declared[key].as_str().filter(|text| !text.is_empty());
+    let settings = server.settings();
+    let mut spec = ToolSpec::new(ToolName::new(&format!("{}/{name}", server.name()))?);
+    spec.provider = Some(server.name().to_owned());
+    spec.kind = Kind::Mcp;
+    spec.label = text("title")
+        .or_else(|| declared["annotations"]["title"].as_str())
+        .map(|title| Text::One(title.to_owned()));
+    spec.description = Text::One(text("description").unwrap_or_default().to_owned());
+    spec.icon = declared["icons"][0]["src"].as_str().map(str::to_owned);
+    spec.input = match &declared["inputSchema"] {
+        Value::Object(schema) => Value::Object(schema.clone()),
+        _ => empty_object_schema(),
+    };
+    spec.output = declared.get("outputSchema").filter(|schema| schema.is_object()).cloned();
+    if settings.trust_annotations {
+        spec.behaviour = behaviour(&declared["annotations"]);
+    }
+    spec.timeout = settings.timeout;
+    spec.max_output_bytes = settings.max_output_bytes;
+    spec.entry = Entry {
+        handler: name.to_owned(),
+        config: Map::from_iter([(DECLARED.to_owned(), declared.clone())]),
+    };
+    Ok(spec)
+}
+
+/// The protocol's hints. What is not said is what the protocol assumes: a tool
+/// changes something, and may destroy something.
+fn behaviour(annotations: &Value) -> Behaviour {
+    let hint = |key: &str| annotations[key].as_bool();
+    let read_only = hint("readOnlyHint").unwrap_or_default();
+    Behaviour {
+        read_only,
+        concurrency_safe: read_only.then_some(true),
+        idempotent: read_only || hint("idempotentHint").unwrap_or_default(),
+        destructive: !read_only && hint("destructiveHint").unwrap_or(annotations.is_object()),
+    }
+}
+
+/// A tool as its server declared it, for whoever passes it on.
+pub fn declared(spec: &ToolSpec) -> Option<&Value> {
+    if spec.kind == Kind::Mcp { spec.entry.config.get(DECLARED) } else { None }
+}
+
+/// A tool that waits for an operator.
+struct Held {
+    server: Arc<Server>,
+    tool: Arc<str>,
+}
+
+impl Executor for Held {
+    fn execute<'a>(&'a self, _call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
+        let why = format!(
+            "the tool `{}` of `{}` has changed since it was accepted, and an operator has not \
+             looked at the difference yet",
+            self.tool,
+            self.server.name()
+        );
+        Box::pin(std::future::ready(Err(Error::new(ErrorKind::Denied, why))))
+    }
+}

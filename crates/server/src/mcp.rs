@@ -1,0 +1,41 @@
+//! The Model Context Protocol, from both sides: the servers whose tools this
+//! engine runs, and this engine as a server.
+//!
+//! ```text
+//! client ─ stdio │ endpoint ─► Service ─ catalogue ─► Engine::call ─► Reply
+//!                                 │                       │
+//!                     library ◄───┤     reports, asking ◄─┘
+//!                     changes ◄───┘
+//! ```
+//!
+//! `Service` is the protocol's side of the engine. Everything that a client
+//! calls goes the way of every other call: limits, approvals, records, hidden
+//! secrets.
+
+mod asking;
+mod catalogue;
+mod changes;
+mod endpoint;
+mod finder;
+#[cfg(feature = "fixtures")]
+pub(crate) mod fixture_client;
+#[cfg(feature = "fixtures")]
+pub(crate) mod fixtures;
+mod library;
+mod notebook;
+mod parked;
+mod reply;
+mod reports;
+mod requests;
+mod running;
+mod service;
+mod tokens;
+mod upstream;
+mod who;
+
+pub(crate) use endpoint::Endpoint;
+pub(crate) use notebook::KeptNotebook;
+pub(crate) use service::{MAX_TOOLS, Service, Shared};
+pub(crate) use tokens::KeptTokens;
+pub(crate) use upstream::Upstream;
+pub(crate) use who::{View, Who};

@@ -1,0 +1,119 @@
+//! Questions of a tool to the client that called it.
+//!
+//! A tool asks through an [`Asker`]; its questions come out here, beside the
+//! call. A client of the older era is asked by requests of our own. One of the
+//! newer era gets the questions as the answer to its request, and sends its
+//! answers with the next one; until then the call is parked.
+
+use std::collections::BTreeMap;
+
+use rmcp::RoleServer;
+use rmcp::model::{ErrorCode, InputRequests, ServerRequest};
+use rmcp::service::{Peer, ServiceError};
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+use windlass::{Error, ErrorKind};
+use windlass_executors::mcp::{Answers, Asker, ProtocolError, Questions};
+
+/// Questions that a tool may have open at once.
+const OPEN: usize = 8;
+
+/// What a tool asks, and where the answers go.
+pub(super) struct Question {
+    pub(super) questions: Questions,
+    pub(super) answer: oneshot::Sender<Result<Answers, Error>>,
+}
+
+/// An asker for a client with these capabilities, and its questions.
+pub(super) fn channel(capabilities: Value) -> (Asker, mpsc::Receiver<Question>) {
+    let (sender, receiver) = mpsc::channel(OPEN);
+    let known = capabilities.clone();
+    let asker = Asker::new(capabilities, move |questions: Questions| {
+        let (sender, missing) = (sender.clone(), missing(&known, &questions));
+        Box::pin(async move {
+            if let Some(missing) = missing {
+                return Err(undeclared(&missing));
+            }
+            let (answer, answered) = oneshot::channel();
+            let gone = || Error::new(ErrorKind::Denied, "whoever could be asked is gone");
+            sender.send(Question { questions, answer }).await.map_err(|_| gone())?;
+            answered.await.map_err(|_| gone())?
+        })
+    });
+    (asker, receiver)
+}
+
+/// The first capability that questions need and the client does not have.
+fn missing(capabilities: &Value, questions: &Questions) -> Option<String> {
+    let needed = questions.values().filter_map(|question| {
+        let method = question["method"].as_str().unwrap_or_default();
+        Some(method.split_once('/')?.0.to_owned())
+    });
+    needed.into_iter().find(|needed| capabilities.get(needed).is_none())
+}
+
+fn undeclared(capability: &str) -> Error {
+    let refused = ProtocolError {
+        code: ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY.0,
+        message: "Missing required client capability".to_owned(),
+        data: Some(json!({"requiredCapabilities": {capability: {}}})),
+    };
+    let why = format!("the client cannot be asked: it has no `{capability}`");
+    Error::new(ErrorKind::Denied, why).with_source(refused)
+}
+
+/// Asks a client of the older era, one question after the other.
+pub(super) async fn ask_peer(
+    peer: &Peer<RoleServer>,
+    questions: Questions,
+) -> Result<Answers, Error> {
+    let mut answers = Answers::new();
+    for (key, question) in questions {
+        let request: ServerRequest = serde_json::from_value(question).map_err(|error| {
+            Error::new(ErrorKind::UpstreamFailed, format!("a tool asked {error}"))
+        })?;
+        let answer = peer.send_request(request).await.map_err(refused)?;
+        answers.insert(key, serde_json::to_value(answer).unwrap_or_default());
+    }
+    Ok(answers)
+}
+
+fn refused(error: ServiceError) -> Error {
+    match error {
+        ServiceError::McpError(error) => {
+            let why = format!("the client refused to answer: {}", error.message);
+            let (code, message) = (error.code.0, error.message.into_owned());
+            let cause = ProtocolError { code, message, data: error.data };
+            Error::new(ErrorKind::Denied, why).with_source(cause)
+        }
+        other => Error::new(ErrorKind::Denied, format!("the client did not answer: {other}")),
+    }
+}
+
+/// The questions in the form of the newer era; none where a tool asked for
+/// something that the protocol does not have.
+pub(super) fn to_requests(questions: &Questions) -> Option<InputRequests> {
+    let read = |(key, question): (&String, &Value)| {
+        Some((key.clone(), serde_json::from_value(question.clone()).ok()?))
+    };
+    questions.iter().map(read).collect()
+}
+
+/// The answers to all questions, if each is there and looks like one. What was
+/// not asked for is ignored.
+pub(super) fn pick(
+    questions: &Questions,
+    given: Option<&BTreeMap<String, Value>>,
+) -> Option<Answers> {
+    let fits = |question: &Value, answer: &Value| match question["method"].as_str() {
+        Some("elicitation/create") => answer["action"].is_string(),
+        Some("sampling/createMessage") => !answer["content"].is_null(),
+        Some("roots/list") => answer["roots"].is_array(),
+        _ => answer.is_object(),
+    };
+    let one = |(key, question): (&String, &Value)| {
+        let answer = given?.get(key).filter(|answer| fits(question, answer))?;
+        Some((key.clone(), answer.clone()))
+    };
+    questions.iter().map(one).collect()
+}

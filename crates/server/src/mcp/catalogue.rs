@@ -1,0 +1,109 @@
+//! The tools that a client sees, and under which names.
+//!
+//! The protocol takes more names than the APIs of models behind its clients do,
+//! so a tool is shown as those take it: `server/tool` is `server__tool`. Where
+//! that would be the name of another tool, or too long, it is the wire name. A
+//! client may also use the name that we use.
+
+use std::sync::Arc;
+
+use rmcp::model::Tool as Declared;
+use serde_json::Value;
+use windlass::definition::{self, Format};
+use windlass::{Engine, Lang, Session, Tool};
+use windlass_executors::mcp::declared;
+
+use super::who::{Client, View};
+
+const MAX_NAME: usize = 64;
+
+/// What a client sees of an engine.
+pub(super) struct Catalogue<'c> {
+    pub(super) engine: &'c Engine,
+    pub(super) view: &'c View,
+    pub(super) client: &'c Client,
+    pub(super) lang: Lang,
+}
+
+impl Catalogue<'_> {
+    /// The tools, by the names that they are shown under.
+    pub(super) fn tools(&self) -> Vec<(String, Arc<Tool>)> {
+        let session = Session::of(&self.client.caller());
+        let tools = match &session {
+            Some(session) => self.engine.active_tools(Some(session)),
+            None => self.engine.active_tools_for(self.client.tenant()),
+        };
+        let shown = tools.into_iter().filter(|tool| self.view.shows(tool));
+        shown.map(|tool| (self.name(&tool), tool)).collect()
+    }
+
+    /// The tool that a client means.
+    pub(super) fn find(&self, name: &str) -> Option<Arc<Tool>> {
+        let registry = self.engine.registry();
+        let get = |name: &str| {
+            registry.get_for(self.client.tenant(), name).filter(|tool| self.view.shows(tool))
+        };
+        if let View::Provider(provider) = self.view {
+            let own = get(&format!("{provider}/{name}")).or_else(|| get(name));
+            return own.filter(|tool| self.name(tool) == name || tool.name().as_str() == name);
+        }
+        let split = name.split_once("__");
+        get(name)
+            .or_else(|| get(&split.map(|(server, tool)| format!("{server}/{tool}"))?))
+            .or_else(|| self.tools().into_iter().find(|(own, _)| own == name).map(|(_, tool)| tool))
+    }
+
+    /// The name that a tool is shown under.
+    pub(super) fn name(&self, tool: &Tool) -> String {
+        let name = tool.name().as_str();
+        if let View::Provider(provider) = self.view {
+            let own = name.strip_prefix(provider.as_str()).and_then(|rest| rest.strip_prefix('/'));
+            return own.unwrap_or(name).to_owned();
+        }
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if name.len() <= MAX_NAME && name.chars().all(fits) {
+            return name.to_owned();
+        }
+        let shown = name.replacen('/', "__", 1);
+        let shown: String = shown.chars().map(|c| if fits(c) { c } else { '_' }).collect();
+        let is_taken = || self.engine.registry().get_for(self.client.tenant(), &shown).is_some();
+        let is_ascii = name.is_ascii();
+        if is_ascii
+            && shown.len() <= MAX_NAME
+            && name.matches(['/', '.', ':']).count() == 1
+            && !is_taken()
+        {
+            return shown;
+        }
+        tool.name().wire()
+    }
+
+    /// A tool as the protocol declares it. One of a server behind us is declared
+    /// as that server does.
+    pub(super) fn declare(&self, name: &str, tool: &Tool) -> Option<Declared> {
+        let spec = tool.spec();
+        let value = match declared(spec) {
+            Some(own) => {
+                let mut own = own.clone();
+                // What is hidden from models is hidden here, too.
+                if *tool.model_schema() != spec.input || own.get("inputSchema").is_none() {
+                    own["inputSchema"] = tool.model_schema().clone();
+                }
+                own
+            }
+            None => definition::declare(spec, tool.model_schema(), Format::Mcp, self.lang),
+        };
+        let mut declared: Declared = serde_json::from_value(value).ok()?;
+        declared.name = name.to_owned().into();
+        if let (None, Some(icon)) = (&declared.icons, icon(spec.icon.as_deref())) {
+            declared.icons = serde_json::from_value(icon).ok();
+        }
+        Some(declared)
+    }
+}
+
+/// An icon that a client can fetch by itself.
+fn icon(icon: Option<&str>) -> Option<Value> {
+    let own = icon.filter(|icon| icon.starts_with("https://") || icon.starts_with("data:"))?;
+    Some(serde_json::json!([{"src": own}]))
+}

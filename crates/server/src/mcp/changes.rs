@@ -1,0 +1,186 @@
+//! Tells clients when tools, prompts and resources have changed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::RoleServer;
+use rmcp::model::ResourceUpdatedNotificationParam;
+use rmcp::service::{Peer, SubscriptionSink};
+use tokio::time::{Instant, sleep, sleep_until};
+use windlass::{EventBody, TenantId};
+use windlass_executors::mcp::News;
+
+use super::service::{Session, Shared};
+use super::who::View;
+
+/// Changes that follow each other closely are told once.
+const SETTLE: Duration = Duration::from_millis(20);
+
+/// What has changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Changed {
+    tools: bool,
+    prompts: bool,
+    resources: bool,
+}
+
+/// Tells a client of the older era, for as long as its session lives.
+pub(super) async fn tell_session(
+    shared: Arc<Shared>,
+    view: View,
+    tenant: TenantId,
+    peer: Peer<RoleServer>,
+    session: Arc<Session>,
+) {
+    let mut watch = Watch::new(&shared, view, tenant);
+    while !peer.is_transport_closed() {
+        let told = tokio::select! {
+            change = watch.next() => change,
+            // Sessions end silently; nobody else would look.
+            () = sleep(Duration::from_secs(30)) => continue,
+        };
+        let sent = match told {
+            Change::Lists(changed) => {
+                let mut sent = Ok(());
+                if changed.tools {
+                    sent = sent.and(peer.notify_tool_list_changed().await);
+                }
+                if changed.prompts {
+                    sent = sent.and(peer.notify_prompt_list_changed().await);
+                }
+                if changed.resources {
+                    sent = sent.and(peer.notify_resource_list_changed().await);
+                }
+                sent
+            }
+            Change::Resource(uri) if session.is_subscribed(&uri) => {
+                let told = ResourceUpdatedNotificationParam::new(uri.to_string());
+                peer.notify_resource_updated(told).await
+            }
+            Change::Resource(_) => Ok(()),
+        };
+        if sent.is_err() {
+            return;
+        }
+    }
+}
+
+/// Tells a client of the newer era what it asked to hear.
+pub(super) async fn tell_listener(
+    shared: &Arc<Shared>,
+    view: View,
+    tenant: TenantId,
+    sink: &SubscriptionSink,
+) {
+    let mut watch = Watch::new(shared, view, tenant);
+    loop {
+        // What was not asked for, the sink leaves out.
+        let sent = match watch.next().await {
+            Change::Lists(changed) => {
+                let mut sent = Ok(());
+                if changed.tools && sink.accepted().tools_list_changed == Some(true) {
+                    sent = sent.and(sink.notify_tool_list_changed().await);
+                }
+                if changed.prompts && sink.accepted().prompts_list_changed == Some(true) {
+                    sent = sent.and(sink.notify_prompt_list_changed().await);
+                }
+                if changed.resources && sink.accepted().resources_list_changed == Some(true) {
+                    sent = sent.and(sink.notify_resource_list_changed().await);
+                }
+                sent
+            }
+            Change::Resource(uri) => {
+                let wanted = sink.accepted().resource_subscriptions.as_ref();
+                if !wanted.is_some_and(|wanted| wanted.iter().any(|wanted| **wanted == *uri)) {
+                    continue;
+                }
+                sink.notify_resource_updated(uri.to_string()).await
+            }
+        };
+        if sent.is_err() {
+            return;
+        }
+    }
+}
+
+enum Change {
+    Lists(Changed),
+    Resource(Arc<str>),
+}
+
+/// Looks out for changes that a tenant sees.
+struct Watch {
+    tenant: TenantId,
+    events: windlass::Subscription,
+    library: tokio::sync::watch::Receiver<u64>,
+    news: Option<tokio::sync::broadcast::Receiver<News>>,
+}
+
+impl Watch {
+    fn new(shared: &Shared, view: View, tenant: TenantId) -> Self {
+        let news = match (&view, &shared.servers) {
+            (View::Provider(name), Some(servers)) => {
+                servers.get_for(&tenant, name).map(|server| server.news())
+            }
+            _ => None,
+        };
+        let (events, library) = (shared.engine.events(), shared.engine.library().changes());
+        Self { tenant, events, library, news }
+    }
+
+    async fn next(&mut self) -> Change {
+        let mut changed = Changed::default();
+        let mut settled = None;
+        loop {
+            if settled.is_none() && changed != Changed::default() {
+                settled = Some(Instant::now() + SETTLE);
+            }
+            tokio::select! {
+                event = self.events.next() => match event {
+                    Some(event) => changed.tools |= is_about_tools(&event.body, &self.tenant),
+                    None => std::future::pending().await,
+                },
+                Ok(()) = self.library.changed() => {
+                    (changed.prompts, changed.resources) = (true, true);
+                }
+                Some(news) = heard(&mut self.news) => match news {
+                    News::Prompts => changed.prompts = true,
+                    News::Resources => changed.resources = true,
+                    News::Updated(uri) => return Change::Resource(uri),
+                    // They come with the engine's own events.
+                    News::Tools => {}
+                },
+                () = sleep_until(settled.unwrap_or_else(Instant::now)), if settled.is_some() => {
+                    return Change::Lists(changed);
+                }
+            }
+        }
+    }
+}
+
+async fn heard(news: &mut Option<tokio::sync::broadcast::Receiver<News>>) -> Option<News> {
+    use tokio::sync::broadcast::error::RecvError;
+    match news {
+        Some(receiver) => match receiver.recv().await {
+            Ok(news) => Some(news),
+            Err(RecvError::Lagged(_)) => Some(News::Resources),
+            Err(RecvError::Closed) => {
+                *news = None;
+                None
+            }
+        },
+        None => std::future::pending().await,
+    }
+}
+
+fn is_about_tools(body: &EventBody, tenant: &TenantId) -> bool {
+    match body {
+        EventBody::ToolAdded { tenant: owner, .. }
+        | EventBody::ToolUpdated { tenant: owner, .. }
+        | EventBody::ToolRemoved { tenant: owner, .. } => {
+            owner.as_ref().is_none_or(|owner| owner == tenant)
+        }
+        EventBody::Missed { .. } => true,
+        _ => false,
+    }
+}

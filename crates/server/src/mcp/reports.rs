@@ -1,0 +1,75 @@
+//! What running calls report, each to whoever follows it.
+//!
+//! One subscription serves all clients: with one a call, every event would be
+//! copied to every client that waits.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use windlass::{CallId, Content, Engine, EventBody};
+
+/// What a slow client may be behind; then reports are left out.
+const BEHIND: usize = 128;
+
+/// Something that a call reports.
+pub(super) enum Report {
+    /// How far it is.
+    Progress(Content),
+    /// It has ended; nothing comes after this.
+    Ended,
+}
+
+type Followed = Arc<Mutex<HashMap<CallId, mpsc::Sender<Report>>>>;
+
+/// All calls that somebody follows.
+#[derive(Default)]
+pub(super) struct Reports {
+    followed: Followed,
+    started: OnceLock<()>,
+}
+
+/// One call that somebody follows.
+pub(super) struct Following {
+    id: CallId,
+    followed: Followed,
+    pub(super) reports: mpsc::Receiver<Report>,
+}
+
+impl Reports {
+    /// Follows a call from before it begins.
+    pub(super) fn follow(&self, engine: &Engine, id: CallId) -> Following {
+        self.started.get_or_init(|| {
+            tokio::spawn(deliver(engine.clone(), Arc::clone(&self.followed)));
+        });
+        let (sender, reports) = mpsc::channel(BEHIND);
+        self.followed.lock().insert(id, sender);
+        Following { id, followed: Arc::clone(&self.followed), reports }
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.followed.lock().remove(&self.id);
+    }
+}
+
+async fn deliver(engine: Engine, followed: Followed) {
+    let mut events = engine.events();
+    drop(engine);
+    while let Some(event) = events.next().await {
+        let (id, report) = match &event.body {
+            EventBody::ExecutionProgress { call, progress } => {
+                (call.call_id, Report::Progress(progress.clone()))
+            }
+            EventBody::ExecutionCompleted { call, .. }
+            | EventBody::ExecutionFailed { call, .. } => (call.call_id, Report::Ended),
+            _ => continue,
+        };
+        let sender = followed.lock().get(&id).cloned();
+        if let Some(sender) = sender {
+            let _ = sender.try_send(report);
+        }
+    }
+}

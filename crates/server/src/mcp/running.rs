@@ -1,0 +1,253 @@
+//! A request while it runs: its end, its reports and its questions.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::RoleServer;
+use rmcp::model::{
+    ErrorData, InputRequiredResult, InputResponses, ProgressNotificationParam, ServerNotification,
+};
+use rmcp::service::{Peer, RequestContext};
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use windlass::{BoxFuture, CancellationToken, Content};
+use windlass_executors::mcp::convert::{Progress, to_progress};
+
+use super::asking::{self, Question};
+use super::parked::{Binding, Parked, Waiting};
+use super::reply::Reply;
+use super::reports::{Following, Report};
+use super::service::Session;
+use super::who::Client;
+
+/// How long the last reports of a call that has ended are waited for.
+const LAST_REPORTS: Duration = Duration::from_millis(50);
+
+pub(super) type Work = BoxFuture<'static, Result<Reply, ErrorData>>;
+
+/// A request that is worked on.
+pub(super) struct Running {
+    pub(super) work: Work,
+    pub(super) stop: CancellationToken,
+    pub(super) questions: mpsc::Receiver<Question>,
+    pub(super) following: Option<Following>,
+}
+
+/// The client that a request came from.
+pub(super) struct Conversation<'c> {
+    pub(super) context: &'c RequestContext<RoleServer>,
+    pub(super) client: &'c Client,
+    pub(super) session: &'c Arc<Session>,
+    pub(super) parked: &'c Parked,
+    pub(super) binding: Binding,
+}
+
+enum Step {
+    Done(Result<Reply, ErrorData>),
+    Asked(Question),
+}
+
+impl Conversation<'_> {
+    /// Lets a request run until it ends or the client is asked.
+    pub(super) async fn run(
+        &self,
+        mut running: Running,
+        given: Option<&InputResponses>,
+    ) -> Result<Reply, ErrorData> {
+        let mut relay = Relay::new(self.context, self.session, self.client.is_modern);
+        loop {
+            match self.step(&mut running, &mut relay).await {
+                Step::Done(done) => return done,
+                Step::Asked(asked) => match asking::pick(&asked.questions, given) {
+                    // What comes with the request is answered before it is asked.
+                    Some(answers) => drop(asked.answer.send(Ok(answers))),
+                    None if self.client.is_modern => return self.park(running, asked),
+                    None => {
+                        if let Some(done) = self.ask(&mut running, asked, &mut relay).await {
+                            return done;
+                        }
+                    }
+                },
+            }
+        }
+    }
+
+    /// Goes on with a request that waited for these answers.
+    pub(super) async fn resume(
+        &self,
+        state: &str,
+        given: Option<&InputResponses>,
+    ) -> Result<Reply, ErrorData> {
+        let waiting = self.parked.take(state, &self.binding)?;
+        let Some(answers) = asking::pick(waiting.questions(), given) else {
+            // Asked again for what is missing or makes no sense.
+            return self.park(waiting.running, waiting.asked);
+        };
+        let _ = waiting.asked.answer.send(Ok(answers));
+        self.run(waiting.running, given).await
+    }
+
+    fn park(&self, mut running: Running, asked: Question) -> Result<Reply, ErrorData> {
+        let Some(requests) = asking::to_requests(&asked.questions) else {
+            return Err(ErrorData::internal_error("a tool asked for what cannot be asked", None));
+        };
+        // From here on nobody polls it but itself.
+        let work = tokio::spawn(running.work);
+        running.work = Box::pin(async move {
+            let done = work.await;
+            done.unwrap_or_else(|_| Err(ErrorData::internal_error("the call was lost", None)))
+        });
+        let state = self.parked.put(Waiting { running, asked }, self.binding.clone())?;
+        Ok(Reply::Asks(InputRequiredResult::new(Some(requests), Some(state))))
+    }
+
+    async fn step(&self, running: &mut Running, relay: &mut Relay<'_>) -> Step {
+        let mut stopped = false;
+        loop {
+            let reports = async {
+                match &mut running.following {
+                    Some(following) => following.reports.recv().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                Some(report) = reports => relay.pass(report).await,
+                Some(asked) = running.questions.recv() => return Step::Asked(asked),
+                done = &mut running.work => {
+                    relay.last(running.following.take()).await;
+                    return Step::Done(done);
+                }
+                () = self.context.ct.cancelled(), if !stopped => {
+                    // The call ends soon, and is recorded; then this does.
+                    stopped = true;
+                    running.stop.cancel();
+                }
+            }
+        }
+    }
+
+    /// Asks a client of the older era while the call goes on; returns the end of
+    /// the call, should it come first.
+    async fn ask(
+        &self,
+        running: &mut Running,
+        asked: Question,
+        relay: &mut Relay<'_>,
+    ) -> Option<Result<Reply, ErrorData>> {
+        let Question { questions, answer } = asked;
+        let mut asking = pin!(asking::ask_peer(&self.context.peer, questions));
+        let mut stopped = false;
+        loop {
+            tokio::select! {
+                answers = &mut asking => {
+                    let _ = answer.send(answers);
+                    return None;
+                }
+                done = &mut running.work => {
+                    relay.last(running.following.take()).await;
+                    return Some(done);
+                }
+                () = self.context.ct.cancelled(), if !stopped => {
+                    stopped = true;
+                    running.stop.cancel();
+                }
+            }
+        }
+    }
+}
+
+/// Passes reports on to a client that wants them.
+struct Relay<'c> {
+    peer: &'c Peer<RoleServer>,
+    token: Option<rmcp::model::ProgressToken>,
+    /// The least of the messages that it reads.
+    level: Option<u8>,
+    steps: u64,
+    ended: bool,
+}
+
+impl<'c> Relay<'c> {
+    fn new(context: &'c RequestContext<RoleServer>, session: &Session, is_modern: bool) -> Self {
+        let level = match is_modern {
+            // Each request says for itself.
+            true => context.meta.log_level().map(|level| rank(&json!(level))),
+            false => Some(session.level()),
+        };
+        let token = context.meta.get_progress_token();
+        Self { peer: &context.peer, token, level, steps: 0, ended: false }
+    }
+
+    async fn pass(&mut self, report: Report) {
+        match report {
+            Report::Ended => self.ended = true,
+            Report::Progress(progress) => self.tell(&progress).await,
+        }
+    }
+
+    async fn tell(&mut self, progress: &Content) {
+        self.steps += 1;
+        let told = match to_progress(progress, self.steps) {
+            Progress::Step { progress, total, message } => {
+                let Some(token) = self.token.clone() else { return };
+                let mut told = ProgressNotificationParam::new(token, progress);
+                (told.total, told.message) = (total, message);
+                let told = rmcp::model::ProgressNotification::new(told);
+                ServerNotification::ProgressNotification(told)
+            }
+            Progress::Log(message) => {
+                let Some(told) = self.log(message) else { return };
+                told
+            }
+        };
+        // A client that has gone is noticed elsewhere.
+        let _ = self.peer.send_notification(told).await;
+    }
+
+    fn log(&self, message: Map<String, Value>) -> Option<ServerNotification> {
+        let level = message.get("level")?;
+        if rank(level) < self.level? {
+            return None;
+        }
+        let told = json!({"method": "notifications/message", "params": message});
+        serde_json::from_value(told).ok()
+    }
+
+    /// Passes on what is still on its way when a call has ended.
+    async fn last(&mut self, following: Option<Following>) {
+        let Some(mut following) = following else { return };
+        // Who reports nothing at all is not waited for.
+        while let Ok(report) = following.reports.try_recv() {
+            self.pass(report).await;
+        }
+        if self.ended || self.steps == 0 && self.token.is_none() {
+            return;
+        }
+        let rest = async {
+            while let Some(report) = following.reports.recv().await {
+                if matches!(report, Report::Ended) {
+                    return;
+                }
+                self.pass(report).await;
+            }
+        };
+        let _ = timeout(LAST_REPORTS, rest).await;
+    }
+}
+
+/// The levels of messages, from the least.
+const LEVELS: [&str; 8] =
+    ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+/// The place of a level among them.
+pub(super) fn rank(level: &Value) -> u8 {
+    let place = LEVELS.iter().position(|known| level == known);
+    place.and_then(|place| u8::try_from(place).ok()).unwrap_or_default()
+}
+
+/// The level at a place.
+pub(super) fn level_name(rank: u8) -> &'static str {
+    LEVELS.get(usize::from(rank)).copied().unwrap_or("debug")
+}

@@ -1,0 +1,90 @@
+//! The servers whose tools a command needs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass::{Engine, TenantId};
+use windlass_executors::mcp::{Server, Servers, Start};
+
+use super::{KeptNotebook, KeptTokens};
+use crate::exit::Failure;
+use crate::output::Screen;
+use crate::settings::Settings;
+use crate::wiring;
+
+/// How long a list of tools waits for a server that nobody knows yet.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The servers of a command; nothing where no provider is one.
+pub(crate) struct Upstream(Option<Servers>);
+
+impl Upstream {
+    /// Those that these tools need. Others are not started.
+    pub(crate) async fn of_tools(
+        engine: &Engine,
+        settings: &Settings,
+        tools: impl Iterator<Item = &str>,
+        screen: Screen,
+    ) -> Result<Self, Failure> {
+        let upstream = Self::start(engine, settings, Start::Needed).await?;
+        let Some(servers) = &upstream.0 else { return Ok(upstream) };
+        for tool in tools {
+            if engine.registry().get(tool).is_some() {
+                continue;
+            }
+            let named = tool.split_once('/').map(|(server, _)| server);
+            let server = named.and_then(|name| servers.get_for(&TenantId::default(), name));
+            let known = match server {
+                Some(server) => server.listed().await.err().into_iter().collect(),
+                // Perhaps the wire name of a tool that is not known yet.
+                None => servers.listed(PATIENCE).await,
+            };
+            known.iter().for_each(|error| screen.warn(error));
+        }
+        Ok(upstream)
+    }
+
+    /// All of them, with their tools known.
+    pub(crate) async fn all(
+        engine: &Engine,
+        settings: &Settings,
+        screen: Screen,
+    ) -> Result<Self, Failure> {
+        let upstream = Self::start(engine, settings, Start::Unknown).await?;
+        if let Some(servers) = &upstream.0 {
+            servers.listed(PATIENCE).await.iter().for_each(|error| screen.warn(error));
+        }
+        Ok(upstream)
+    }
+
+    async fn start(engine: &Engine, settings: &Settings, start: Start) -> Result<Self, Failure> {
+        if !engine.providers().all().iter().any(|(_, provider)| provider.mcp.is_some()) {
+            return Ok(Self(None));
+        }
+        let documents = wiring::documents(&settings.database).await?;
+        let tokens = Arc::new(KeptTokens(Arc::new(wiring::credentials(settings, &documents)?)));
+        let notebook = Arc::new(KeptNotebook(documents));
+        let policy = settings.outbound.policy.clone();
+        Ok(Self(Some(Servers::follow(engine, notebook, tokens, policy, start))))
+    }
+
+    /// The server of this name.
+    pub(crate) fn server(&self, name: &str) -> Option<Arc<Server>> {
+        self.0.as_ref()?.get_for(&TenantId::default(), name)
+    }
+
+    /// The servers, none of them started.
+    pub(crate) async fn none_started(
+        engine: &Engine,
+        settings: &Settings,
+    ) -> Result<Self, Failure> {
+        Self::start(engine, settings, Start::Needed).await
+    }
+
+    /// Ends them.
+    pub(crate) async fn stop(self) {
+        if let Some(servers) = self.0 {
+            servers.stop().await;
+        }
+    }
+}

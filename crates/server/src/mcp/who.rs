@@ -1,0 +1,114 @@
+//! Who a client is, and what it sees.
+
+use axum::http::request::Parts;
+use rmcp::RoleServer;
+use rmcp::model::{ErrorData, ProtocolVersion};
+use rmcp::service::RequestContext;
+use windlass::{Caller, CallerType, TenantId, Tool};
+
+use crate::identity::{Action, Identity, Role};
+
+/// The longest name of a client that records keep.
+const MAX_CLIENT: usize = 100;
+
+/// How it is known who a client is.
+#[derive(Clone)]
+pub(crate) enum Who {
+    /// Whoever started this program.
+    Operator,
+    /// Whoever holds the key that a request carries.
+    Bearer,
+}
+
+/// Which tools a client sees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum View {
+    /// All of its tenant.
+    All,
+    /// Those of one provider, under their own names: the provider's server as if
+    /// it were there directly.
+    Provider(String),
+}
+
+/// A client, for the time of a request.
+pub(super) struct Client {
+    pub(super) identity: Identity,
+    pub(super) session: Option<String>,
+    pub(super) name: Option<String>,
+    pub(super) is_modern: bool,
+}
+
+impl Who {
+    pub(super) fn client(&self, context: &RequestContext<RoleServer>) -> Result<Client, ErrorData> {
+        let parts = context.extensions.get::<Parts>();
+        let identity = match self {
+            Self::Operator => Some(operator()),
+            Self::Bearer => parts.and_then(|parts| parts.extensions.get::<Identity>()).cloned(),
+        };
+        let identity =
+            identity.ok_or_else(|| ErrorData::invalid_request("this needs an API key", None))?;
+        let session = parts
+            .and_then(|parts| parts.headers.get("mcp-session-id"))
+            .and_then(|id| id.to_str().ok())
+            .map(str::to_owned);
+        let name = context.client_info().map(|client| {
+            let mut name = client.name;
+            name.truncate(name.floor_char_boundary(MAX_CLIENT));
+            name
+        });
+        let is_modern = context.protocol_version().is_some_and(|version| !version.has_initialize());
+        Ok(Client { identity, session, name, is_modern })
+    }
+}
+
+/// Whoever may start this program may do everything with it.
+fn operator() -> Identity {
+    Identity {
+        tenant: TenantId::default(),
+        key_id: "operator".to_owned(),
+        role: Role::Operator,
+        name: "operator".to_owned(),
+    }
+}
+
+impl Client {
+    /// Refuses what the client's role does not allow.
+    pub(super) fn must(&self, action: Action) -> Result<(), ErrorData> {
+        if self.identity.role.may(action) {
+            return Ok(());
+        }
+        let why = format!("the role {} may not do this", self.identity.role);
+        Err(ErrorData::invalid_request(why, None))
+    }
+
+    pub(super) fn tenant(&self) -> &TenantId {
+        &self.identity.tenant
+    }
+
+    /// Who calls, for the engine. A session is a conversation: groups are
+    /// switched for it alone.
+    pub(super) fn caller(&self) -> Caller {
+        Caller {
+            tenant: self.identity.tenant.clone(),
+            caller_id: self.name.as_deref().map(Into::into),
+            caller_type: match self.session {
+                Some(_) => CallerType::ConversationAgent,
+                None => CallerType::Direct,
+            },
+            conversation: self.session.as_deref().map(Into::into),
+            ..Caller::default()
+        }
+    }
+}
+
+impl View {
+    pub(super) fn shows(&self, tool: &Tool) -> bool {
+        match self {
+            Self::All => true,
+            Self::Provider(name) => tool.spec().provider.as_deref() == Some(name),
+        }
+    }
+}
+
+/// The versions that are spoken here.
+pub(super) const VERSIONS: &[ProtocolVersion] = ProtocolVersion::KNOWN_VERSIONS;

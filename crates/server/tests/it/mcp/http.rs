@@ -1,0 +1,133 @@
+//! `/mcp` of `windlass serve`: keys, tenants, sessions, both eras.
+
+use serde_json::{Value, json};
+
+use crate::http::{Answer, Client, Server};
+
+const ACCEPT: (&str, &str) = ("Accept", "application/json, text/event-stream");
+
+fn message(method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+}
+
+/// A request of the newer era.
+fn newer(client: &Client, method: &str, mut params: Value) -> Answer {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let name = params["name"].as_str().unwrap_or_default().to_owned();
+    let mut headers = vec![ACCEPT, ("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", method)];
+    if !name.is_empty() {
+        headers.push(("Mcp-Name", &name));
+    }
+    client.json("POST", "/mcp", &headers, &message(method, params))
+}
+
+fn body(answer: &Answer) -> Value {
+    let text = String::from_utf8_lossy(&answer.body);
+    // One answer as JSON, or as the events of a stream.
+    let json =
+        text.lines().filter_map(|line| line.strip_prefix("data: ")).rfind(|line| line.len() > 2);
+    serde_json::from_str(json.unwrap_or(&text)).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// Begins a session of the older era.
+fn begin(client: &Client) -> String {
+    let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"}});
+    let answer = client.json("POST", "/mcp", &[ACCEPT], &message("initialize", hello));
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.header("mcp-session-id").unwrap().to_owned()
+}
+
+fn older(client: &Client, session: &str, method: &str, params: Value) -> Answer {
+    let headers = [ACCEPT, ("Mcp-Session-Id", session)];
+    client.json("POST", "/mcp", &headers, &message(method, params))
+}
+
+#[test]
+fn who_has_no_key_is_told_where_to_look_and_who_has_one_may_do_what_its_role_may() {
+    let server = Server::start();
+    let refused = newer(&server.nobody(), "tools/list", json!({}));
+    assert_eq!(refused.status, 401);
+    let challenge = refused.header("www-authenticate").unwrap();
+    assert!(challenge.contains("/.well-known/oauth-protected-resource/mcp"), "{challenge}");
+    let about = server.nobody().get("/.well-known/oauth-protected-resource/mcp");
+    assert_eq!(about.status, 200);
+    let viewer = server.key("default", "viewer");
+    let list = body(&newer(&viewer, "tools/list", json!({})));
+    assert!(list["result"]["tools"].as_array().unwrap().len() > 3, "{list}");
+    let call = json!({"name": "calculator", "arguments": {"expression": "1+1"}});
+    let denied = body(&newer(&viewer, "tools/call", call.clone()));
+    assert!(denied["error"]["message"].as_str().unwrap().contains("viewer"), "{denied}");
+    let done = body(&newer(&server.key("default", "caller"), "tools/call", call));
+    assert_eq!(done["result"]["content"][0]["text"], "2", "{done}");
+}
+
+#[test]
+fn a_tenant_sees_its_own_tools_and_no_other() {
+    let server = Server::start();
+    let definition = "name: own_tool\ndescription: Is mine.\nparameters: []\n\
+                      entry: {type: builtin, handler: current_time}";
+    let operator = server.key("a", "operator");
+    operator.post("/v1/tools", &json!({"definition": definition})).is(201);
+    let names = |client: &Client| {
+        let list = body(&newer(client, "tools/list", json!({})));
+        let tools = list["result"]["tools"].as_array().unwrap().clone();
+        tools.into_iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert!(names(&operator).contains(&"own_tool".to_owned()));
+    let other = server.key("b", "caller");
+    assert!(!names(&other).contains(&"own_tool".to_owned()));
+    let call = json!({"name": "own_tool", "arguments": {}});
+    assert_eq!(body(&newer(&other, "tools/call", call))["error"]["code"], -32602);
+}
+
+#[test]
+fn a_session_answers_only_the_key_that_began_it() {
+    let server = Server::start();
+    let (mine, other) = (server.key("default", "caller"), server.key("default", "caller"));
+    let session = begin(&mine);
+    assert_eq!(older(&mine, &session, "tools/list", json!({})).status, 200);
+    assert_eq!(older(&other, &session, "tools/list", json!({})).status, 404);
+    let stream = [("Accept", "text/event-stream"), ("Mcp-Session-Id", session.as_str())];
+    assert_eq!(other.send("GET", "/mcp", &stream, b"").status, 404);
+    assert_eq!(other.send("DELETE", "/mcp", &stream, b"").status, 404);
+    assert_eq!(older(&mine, &session, "ping", json!({})).status, 200);
+    assert_eq!(older(&mine, "no-such-session", "ping", json!({})).status, 404);
+}
+
+#[test]
+fn pages_of_others_and_names_of_others_are_refused() {
+    let server = Server::start();
+    let client = server.admin();
+    let hello = message("ping", json!({}));
+    let page = [ACCEPT, ("Origin", "https://evil.example")];
+    assert_eq!(client.json("POST", "/mcp", &page, &hello).status, 403);
+    let name = [ACCEPT, ("Host", "evil.example")];
+    assert!((400..500).contains(&client.json("POST", "/mcp", &name, &hello).status));
+}
+
+#[test]
+fn broken_requests_are_refused_and_end_nothing() {
+    let server = Server::start();
+    let client = server.admin();
+    for broken in ["", "{", "[]", "5", "{\"jsonrpc\":\"2.0\"}", "{\"id\":{}}"] {
+        let answer = client.send("POST", "/mcp", &[ACCEPT], broken.as_bytes());
+        assert!((400..500).contains(&answer.status), "{broken}: {answer:?}");
+    }
+    assert_eq!(newer(&client, "tools/list", json!({})).status, 200);
+    assert_eq!(client.json("POST", "/mcp/nobody", &[ACCEPT], &json!({})).status, 404);
+}
+
+#[test]
+fn progress_comes_before_the_result() {
+    let server = Server::start();
+    let client = server.admin();
+    let session = begin(&client);
+    let call = json!({"name": "calculator", "arguments": {"expression": "3*3"},
+        "_meta": {"progressToken": "p"}});
+    let done = body(&older(&client, &session, "tools/call", call));
+    assert_eq!(done["result"]["content"][0]["text"], "9", "{done}");
+}

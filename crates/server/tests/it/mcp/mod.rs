@@ -1,0 +1,6 @@
+//! The engine as a server of the Model Context Protocol, over its two wires, and
+//! servers of others behind it.
+
+mod http;
+mod real;
+mod stdio;
