@@ -162,7 +162,7 @@ impl Connection {
     }
 
     /// A request by its method.
-    pub(super) async fn ask(&self, method: &str, params: Value) -> Result<Value, Error> {
+    pub(super) async fn ask(&self, method: &str, params: &Value) -> Result<Value, Error> {
         self.request(self::request(method, params)?, None, None).await
     }
 

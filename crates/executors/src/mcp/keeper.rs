@@ -277,7 +277,7 @@ impl Keeper {
         let mut ttl = None;
         loop {
             let params = cursor.as_ref().map_or(json!({}), |cursor| json!({"cursor": cursor}));
-            let mut page = connection.ask("tools/list", params).await?;
+            let mut page = connection.ask("tools/list", &params).await?;
             if let Some(Value::Array(found)) = page.get_mut("tools").map(Value::take) {
                 tools.extend(found);
             }
@@ -405,7 +405,7 @@ impl From<Error> for Failed {
 async fn listen(server: Arc<Server>, connection: Arc<Connection>) {
     if connection.era() == Era::Legacy {
         for uri in server.watched() {
-            let _ = connection.ask("resources/subscribe", json!({"uri": uri})).await;
+            let _ = connection.ask("resources/subscribe", &json!({"uri": uri})).await;
         }
         return std::future::pending().await;
     }
@@ -459,7 +459,7 @@ async fn is_well(connection: &Connection) -> bool {
         Era::Modern => "server/discover",
     };
     // Also a refusal is an answer.
-    match timeout(PONG, connection.ask(method, json!({}))).await {
+    match timeout(PONG, connection.ask(method, &json!({}))).await {
         Ok(Err(error)) => error.kind() != ErrorKind::Network,
         Ok(Ok(_)) => true,
         Err(_) => false,

@@ -211,7 +211,7 @@ impl Server {
     pub async fn watch(&self, uri: &str) -> Result<(), Error> {
         let connection = self.connection().await?;
         if connection.era() == Era::Legacy {
-            connection.ask("resources/subscribe", json!({"uri": uri})).await?;
+            connection.ask("resources/subscribe", &json!({"uri": uri})).await?;
         }
         self.watched.lock().insert(uri.to_owned());
         self.watching.notify_one();
@@ -222,7 +222,7 @@ impl Server {
     pub async fn unwatch(&self, uri: &str) -> Result<(), Error> {
         let connection = self.connection().await?;
         if connection.era() == Era::Legacy {
-            connection.ask("resources/unsubscribe", json!({"uri": uri})).await?;
+            connection.ask("resources/unsubscribe", &json!({"uri": uri})).await?;
         }
         self.watched.lock().remove(uri);
         self.watching.notify_one();

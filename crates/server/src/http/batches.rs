@@ -17,7 +17,7 @@ use super::extract::{Body, Name, Who};
 use super::operation::Operation;
 use super::problem::Problem;
 use super::shape::{self, BatchEvent};
-use super::stream::{self, Results};
+use super::stream;
 use super::view::{self, ResultDoc};
 use crate::identity::{Action, Identity};
 
@@ -131,7 +131,7 @@ async fn run(
     }
     let id = batch.id();
     let results = app.engine.call_batch(batch).await;
-    Ok(view::ok(&Results::new(id, &results, &app)))
+    Ok(view::ok(&stream::results(id, &results, &app)))
 }
 
 async fn cancel(

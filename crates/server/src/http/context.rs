@@ -120,7 +120,7 @@ impl Span {
             Self::Seconds(seconds) => seconds.to_string(),
             Self::Text(text) => text.clone(),
         };
-        let span = windlass::duration::parse(&text).map_err(|error| error.to_string());
+        let span = windlass::duration::parse(&text);
         span.and_then(|span| match span.is_zero() {
             true => Err("must be more than nothing".to_owned()),
             false => Ok(span),
@@ -188,9 +188,7 @@ impl CallBody {
                     Problem::bad("a number is wrong").at(format!("{at}/attempts"), "1 to 20")
                 );
             }
-            let mut retry = RetryPolicy::default();
-            retry.attempts = attempts;
-            request = request.retry(retry);
+            request = request.retry(RetryPolicy { attempts, ..RetryPolicy::default() });
         }
         Ok(request)
     }

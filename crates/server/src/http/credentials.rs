@@ -363,7 +363,7 @@ async fn try_values(
 ) -> Result<Response, Problem> {
     let provider = app.provider(&who.tenant, &provider)?;
     let tried = Trial { app: &app, tenant: &who.tenant, provider: &provider };
-    let values = match app.credentials.try_values(&provider, given(body.values)?) {
+    let values = match app.credentials.try_values(&provider, &given(body.values)?) {
         Ok(values) => values,
         Err(error) => {
             return ValidationDoc::refused(Method::Format, error.message().to_owned()).answer();

@@ -61,7 +61,7 @@ impl<T: DeserializeOwned + 'static> FromRequest<Arc<App>> for Body<T> {
 /// The whole body. A client that never ends it does not hold on to us for ever.
 pub(crate) async fn whole(request: Request, app: &Arc<App>) -> Result<Bytes, Problem> {
     match tokio::time::timeout(PATIENCE, Bytes::from_request(request, app)).await {
-        Ok(read) => read.map_err(unreadable),
+        Ok(read) => read.map_err(|rejection| unreadable(&rejection)),
         Err(_) => {
             let why = "the body did not come in time";
             Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", why)
@@ -80,7 +80,7 @@ fn is_json(media: &str) -> bool {
         || essence.get(essence.len().saturating_sub(5)..).is_some_and(|end| end == "+json")
 }
 
-pub(crate) fn unreadable(rejection: BytesRejection) -> Problem {
+pub(crate) fn unreadable(rejection: &BytesRejection) -> Problem {
     match rejection.status() {
         StatusCode::PAYLOAD_TOO_LARGE => Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,

@@ -122,7 +122,7 @@ pub(crate) fn batch(app: &Arc<App>, batch: Batch) -> Response {
         while let Ok(Some(happened)) = tokio::time::timeout(Duration::ZERO, events.next()).await {
             tell(&sender, id, &mut own, &happened);
         }
-        end(&sender, event("results", &Results::new(id, &results, &app))).await;
+        end(&sender, event("results", &self::results(id, &results, &app))).await;
     });
     answer(receiver)
 }
@@ -154,11 +154,7 @@ pub(crate) fn tell(
 }
 
 /// All results of a batch.
-pub(crate) struct Results;
-
-impl Results {
-    pub(crate) fn new(id: BatchId, results: &[CallResult], app: &App) -> serde_json::Value {
-        let results: Vec<_> = results.iter().map(|result| ResultView(result, app.lang)).collect();
-        json!({"batch_id": id, "results": results})
-    }
+pub(crate) fn results(id: BatchId, results: &[CallResult], app: &App) -> serde_json::Value {
+    let results: Vec<_> = results.iter().map(|result| ResultView(result, app.lang)).collect();
+    json!({"batch_id": id, "results": results})
 }

@@ -115,9 +115,9 @@ impl Credentials {
     pub(crate) fn try_values(
         &self,
         provider: &ProviderSpec,
-        values: Vec<(String, Given)>,
+        values: &[(String, Given)],
     ) -> Result<Vec<(String, Secret)>, Error> {
-        let fields = Fields::check(&provider.credentials, &values, &Fields::default())?;
+        let fields = Fields::check(&provider.credentials, values, &Fields::default())?;
         Ok(fields.reveal(&provider.credentials))
     }
 

@@ -62,7 +62,7 @@ pub(crate) struct Document {
 impl Document {
     /// Reads a document and the files that it refers to.
     pub(crate) fn read(text: &str, limits: &Limits, read: ReadFile<'_>) -> Result<Self, Error> {
-        let files = Files::load(text, limits, read).map_err(refused)?;
+        let files = Files::load(text, limits, read).map_err(|why| refused(&why))?;
         let version = version(files.root().value).ok_or_else(|| {
             refused("it has neither `openapi` nor `swagger`, so it is no API document")
         })?;

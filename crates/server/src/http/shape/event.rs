@@ -12,7 +12,7 @@ use crate::http::turns::TurnDoc;
 use crate::http::view::ResultDoc;
 
 /// An object with these properties, all of them required.
-fn all(properties: Value) -> Schema {
+fn all(properties: &Value) -> Schema {
     let names: Vec<&str> =
         properties.as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
     schemars::json_schema!({"type": "object", "required": names, "properties": properties})
@@ -42,9 +42,9 @@ impl JsonSchema for CallEvent {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let retried = json!({"attempt": count(), "error": text(), "delay": number()});
         let events = [
-            ("started", all(json!({"call_id": id(generator)}))),
+            ("started", all(&json!({"call_id": id(generator)}))),
             ("progress", generator.subschema_for::<ContentDoc>()),
-            ("retried", all(retried)),
+            ("retried", all(&retried)),
             ("result", generator.subschema_for::<ResultDoc>()),
         ];
         sent(&events)
@@ -64,7 +64,7 @@ impl JsonSchema for BatchEvent {
         let results = generator.subschema_for::<ResultDoc>();
         let results = json!({"type": "array", "items": results});
         let mut events = of_batch(generator);
-        let all = all(json!({"batch_id": id(generator), "results": results}));
+        let all = all(&json!({"batch_id": id(generator), "results": results}));
         events.push(("results", all));
         sent(&events)
     }
@@ -81,7 +81,7 @@ impl JsonSchema for TurnEvent {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let mut events = of_batch(generator);
-        events.push(("broken", all(json!({"error": text()}))));
+        events.push(("broken", all(&json!({"error": text()}))));
         events.push(("turn", generator.subschema_for::<TurnDoc>()));
         sent(&events)
     }
@@ -94,14 +94,14 @@ fn of_batch(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
         for (name, schema) in more.as_object().into_iter().flatten() {
             event[name] = schema.clone();
         }
-        all(event)
+        all(&event)
     };
     let of_tool = |name: &str, more: Value| of("toolName", name, more);
     let of_agent = |name: &str, more: Value| of("agentName", name, more);
     let ended = json!({"durationMs": count(), "success": {"type": "boolean"}});
     let turn = json!({"turn": count(), "maxTurns": count()});
     vec![
-        ("batch", all(json!({"batch_id": id(generator)}))),
+        ("batch", all(&json!({"batch_id": id(generator)}))),
         ("tool_queued", of_tool("tool_queued", json!({"position": count()}))),
         ("tool_started", of_tool("tool_started", json!({}))),
         ("tool_completed", of_tool("tool_completed", ended.clone())),
@@ -109,7 +109,7 @@ fn of_batch(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
         ("agent_started", of_agent("agent_started", json!({}))),
         ("agent_progress", of_agent("agent_progress", turn)),
         ("agent_completed", of_agent("agent_completed", ended)),
-        ("queue_drained", all(json!({"type": {"const": "queue_drained"}}))),
+        ("queue_drained", all(&json!({"type": {"const": "queue_drained"}}))),
     ]
 }
 
@@ -168,7 +168,7 @@ impl JsonSchema for FollowedEvent {
         let call = generator.subschema_for::<CallDoc>();
         let of_call = |more: Value| match more.as_object().is_some_and(serde_json::Map::is_empty) {
             true => call.clone(),
-            false => schemars::json_schema!({"allOf": [call, all(more)]}),
+            false => schemars::json_schema!({"allOf": [call, all(&more)]}),
         };
         let violations = generator.subschema_for::<ViolationDoc>();
         let violations = json!({"type": "array", "items": violations});
@@ -176,7 +176,7 @@ impl JsonSchema for FollowedEvent {
         let status = generator.subschema_for::<StatusName>();
         let caller = generator.subschema_for::<CallerDoc>();
         let batch = id(generator);
-        let drained = all(json!({"batch_id": batch, "calls": count(), "at": time(generator)}));
+        let drained = all(&json!({"batch_id": batch, "calls": count(), "at": time(generator)}));
         let retried = json!({
             "attempt": count(), "error_kind": text(), "error": text(), "delay": number(),
         });
@@ -195,8 +195,8 @@ impl JsonSchema for FollowedEvent {
             ("execution_progress", of_call(json!({"progress": progress}))),
             ("execution_completed", of_call(json!({"execution_time": number()}))),
             ("execution_failed", of_call(failed)),
-            ("gap", all(gap)),
-            ("end", all(json!({"reason": text()}))),
+            ("gap", all(&gap)),
+            ("end", all(&json!({"reason": text()}))),
         ];
         let tool = generator.subschema_for::<ToolEventDoc>();
         let of_tools = ["tool_loaded", "tool_added", "tool_updated", "tool_removed"];
