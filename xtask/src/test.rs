@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use crate::docs;
+use crate::mcp::Programs;
 use crate::postgres::Postgres;
 use crate::run::{cargo, must, root, watched};
 use crate::schemathesis;
@@ -22,10 +23,11 @@ pub(crate) fn run() -> anyhow::Result<()> {
     )?;
     step("tests");
     let mut counts = Counts::default();
+    let programs = Programs::installed()?;
     let postgres = Postgres::start()?;
     let mut command =
         cargo(&["test", "--workspace", "--exclude", "windlass-bench", "--no-fail-fast"]);
-    let tested = watched(postgres.tell(&mut command), |line| counts.read(line))?;
+    let tested = watched(programs.tell(postgres.tell(&mut command)), |line| counts.read(line))?;
     drop(postgres);
     step("schemathesis");
     schemathesis::run(schemathesis::SHORT)?;
