@@ -18,8 +18,7 @@ use crate::call::Call;
 use crate::content::Output;
 use crate::definition::{
     Definition, LibrarySpec, Limits, LoadError, LoadedFile, Parsed, ProviderSpec, list_files,
-    load_folder,
-    parse_all,
+    load_folder, parse_all,
 };
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};

@@ -9,8 +9,8 @@ use clap::builder::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    batch, call, calls, check, completion, config, credentials, doctor, init, keys, login, mcp, providers,
-    serve, stats, tools,
+    batch, call, calls, check, completion, config, credentials, doctor, init, keys, login, mcp,
+    providers, serve, stats, tools,
 };
 use crate::exit::{Exit, Failure};
 use crate::settings::Flag;

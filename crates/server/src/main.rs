@@ -47,8 +47,7 @@ use clap::Parser;
 use cli::{Cli, Command};
 use commands::{
     batch, call, calls, check, completion, config, credentials, doctor, init, keys, login,
-    mcp as mcp_command, providers,
-    serve, stats, tools,
+    mcp as mcp_command, providers, serve, stats, tools,
 };
 use exit::{Exit, Failure};
 use output::Screen;

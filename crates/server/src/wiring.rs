@@ -117,7 +117,11 @@ impl Kept {
 }
 
 /// The providers that were imported. Commands are one tenant's, the first.
-pub(crate) fn load_imports(engine: &Engine, providers: Vec<Document>, screen: &Screen) -> Result<(), Failure> {
+pub(crate) fn load_imports(
+    engine: &Engine,
+    providers: Vec<Document>,
+    screen: &Screen,
+) -> Result<(), Failure> {
     let own = TenantId::default();
     for document in providers.iter().filter(|document| document.tenant == own) {
         let Some(kept) = imports::Kept::read(document) else { continue };

@@ -89,13 +89,13 @@ fn add(
     args.add_to(&mut server);
     let list = json!({"mcpServers": {name: server}});
     let text = format!("{list:#}\n");
-    if let Err(errors) =
-        definition::parse_all("definition", &text, &definition::Limits::default())
+    if let Err(errors) = definition::parse_all("definition", &text, &definition::Limits::default())
     {
         let said: Vec<String> = errors.iter().map(|error| error.message.clone()).collect();
         return Err(Failure::usage(said.join("; ")));
     }
-    let folder = settings.tools.first().map_or_else(|| PathBuf::from("tools"), |own| own.path.clone());
+    let folder =
+        settings.tools.first().map_or_else(|| PathBuf::from("tools"), |own| own.path.clone());
     std::fs::create_dir_all(&folder)?;
     let path = folder.join(format!("mcp-{name}.json"));
     let file = OpenOptions::new().write(true).create_new(true).open(&path);
