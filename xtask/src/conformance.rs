@@ -37,7 +37,8 @@ impl Mode {
     }
 }
 
-/// Runs the suite; arguments are the modes to run, or none for all.
+/// Runs the suite; arguments are the modes to run, or none for all. `real` are
+/// the tests with servers and clients of others.
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     let wanted = |mode: Mode| {
         arguments.is_empty() || arguments.iter().any(|argument| argument == mode.name())
@@ -60,6 +61,10 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
             mode.name(),
             score.failed().join(", ")
         );
+    }
+    if arguments.is_empty() || arguments.iter().any(|argument| argument == "real") {
+        let mut tests = cargo(&["test", "--package", "windlass-server", "--test", "it"]);
+        must(programs.tell(tests.args(["mcp::real", "--", "--ignored"])))?;
     }
     let below = table.iter().find(|(_, _, least, score)| score.passed() < *least);
     if let Some((mode, revision, least, score)) = below {

@@ -18,8 +18,9 @@ cargo xtask bench [NAME…] [--json]  measure; NAME is one of call, burst, susta
                                   sse, start, overload
 cargo xtask chaos [--kills N] [--minutes N]
                                   kill a process under load again and again (200 kills, 10 minutes)
-cargo xtask conformance [server|client|through…]
-                                  the official suite of the Model Context Protocol
+cargo xtask conformance [server|client|through|real…]
+                                  the official suite of the Model Context Protocol, and
+                                  servers and clients of others
 cargo xtask docs [--check]        write docs/reference, or check that it is up to date
 cargo xtask schemathesis [--cases N]
                                   made-up requests against our own OpenAPI document (10,000)

@@ -124,7 +124,7 @@ impl Kept {
             }
             Definition::from(spec)
         });
-        Parsed { tools: tools.collect(), providers: vec![self.provider], imports: Vec::new() }
+        Parsed { tools: tools.collect(), providers: vec![self.provider], ..Parsed::default() }
     }
 
     /// The same after another import, and what that changes. Changed tools are
@@ -188,7 +188,7 @@ pub(crate) fn of_definition(request: &ImportRequest, folder: &Path) -> Result<Pa
         ..written
     };
     let tools = import.tools.into_iter().map(|tool| Definition::from(tool.spec)).collect();
-    Ok(Parsed { tools, providers: vec![provider], imports: Vec::new() })
+    Ok(Parsed { tools, providers: vec![provider], ..Parsed::default() })
 }
 
 /// What came of a document, for people and programs.
