@@ -83,7 +83,7 @@ pub(crate) fn import_and_list(path: &str) -> anyhow::Result<()> {
     drop(text);
     let engine = engine(OutboundPolicy::default())?;
     let tools = read.tools.into_iter().map(|tool| Definition::from(tool.spec)).collect();
-    let parsed = Parsed { tools, providers: vec![read.provider], imports: Vec::new() };
+    let parsed = Parsed { tools, providers: vec![read.provider], ..Parsed::default() };
     let report = engine.load_parsed(None, "github", parsed);
     anyhow::ensure!(report.errors.is_empty(), "{:?}", report.errors.first());
     let tools = engine.registry().list();
@@ -151,7 +151,7 @@ fn calls() -> anyhow::Result<Figure> {
     };
     let engine = engine(policy)?;
     let tools = read.tools.into_iter().map(|tool| Definition::from(tool.spec)).collect();
-    engine.load_parsed(None, "x", Parsed { tools, providers: Vec::new(), imports: Vec::new() });
+    engine.load_parsed(None, "x", Parsed { tools, ..Parsed::default() });
     let client = reqwest::Client::builder().no_proxy().build()?;
     let url = format!("http://{address}/items/a?limit=5");
     let mut bare = || {

@@ -30,7 +30,7 @@ pub(crate) fn engine_for(document: &str, base_url: &str) -> Engine {
 
 pub(crate) fn install(engine: Engine, import: Import) -> Engine {
     let tools = import.tools.into_iter().map(|tool| Definition::from(tool.spec)).collect();
-    let parsed = Parsed { tools, providers: vec![import.provider], imports: Vec::new() };
+    let parsed = Parsed { tools, providers: vec![import.provider], ..Parsed::default() };
     let report = engine.load_parsed(None, "api", parsed);
     assert!(report.errors.is_empty(), "{:?}", report.errors);
     engine
