@@ -48,11 +48,13 @@ fn load(folder: &Path, count: usize) -> anyhow::Result<Engine> {
     Ok(engine)
 }
 
-fn name(at: usize) -> String {
+/// The name of a tool.
+pub(crate) fn name(at: usize) -> String {
     format!("tool_{at}")
 }
 
-fn write(folder: &Path, count: usize) -> anyhow::Result<()> {
+/// Writes a file for each of so many tools.
+pub(crate) fn write(folder: &Path, count: usize) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder)?;
     for at in 0..count {
         let yaml = format!(

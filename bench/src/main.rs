@@ -17,6 +17,7 @@ mod batch;
 mod definitions;
 mod durable;
 mod hot_path;
+mod http;
 mod pages;
 mod records;
 mod report;
@@ -41,11 +42,18 @@ const GROUPS: &[Group] = &[
     ("pages", pages::run),
     ("durable", durable::run),
     ("definitions", definitions::run),
+    ("http", http::calls),
+    ("sse", http::subscribers),
+    ("start", http::start),
+    ("overload", http::overload),
 ];
 
 fn main() -> anyhow::Result<()> {
     let (flags, wanted): (Vec<String>, Vec<String>) =
         std::env::args().skip(1).partition(|argument| argument.starts_with("--"));
+    if flags.iter().any(|flag| flag == http::BARE) {
+        return http::serve_bare();
+    }
     if let Some(unknown) = wanted.iter().find(|name| !GROUPS.iter().any(|(own, _)| own == name)) {
         let known: Vec<&str> = GROUPS.iter().map(|(name, _)| *name).collect();
         anyhow::bail!("there is no benchmark `{unknown}`; there are: {}", known.join(", "));

@@ -30,6 +30,9 @@ mod doctests {
     #[doc = include_str!("../../docs/guides/sub-agents.md")]
     struct SubAgents;
 
+    #[doc = include_str!("../../docs/guides/turns.md")]
+    struct Turns;
+
     #[doc = include_str!("../../docs/concepts/batches-and-limits.md")]
     struct BatchesAndLimits;
 

@@ -1,10 +1,18 @@
 //! `cargo xtask bench`: builds the benchmarks as they should be and runs them.
 
+use std::process::Command;
+
+use anyhow::Context;
+
 use crate::run::{cargo, must};
 
-/// Runs the named benchmarks, or all.
+/// Runs the named benchmarks, or all. The server is built beside them: some
+/// measure it in a process of its own.
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
-    let mut command =
-        cargo(&["run", "--quiet", "--profile", "bench", "--package", "windlass-bench", "--"]);
-    must(command.args(arguments))
+    let build = ["build", "--quiet", "--profile", "bench", "--bins"];
+    must(cargo(&build).args(["--package", "windlass-bench", "--package", "windlass-server"]))?;
+    let own = std::env::current_exe()?;
+    let target = own.parent().and_then(|folder| folder.parent());
+    let target = target.with_context(|| format!("{}: not in a target folder", own.display()))?;
+    must(Command::new(target.join("release/windlass-bench")).args(arguments))
 }

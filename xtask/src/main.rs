@@ -5,15 +5,19 @@ mod chaos;
 mod docs;
 mod postgres;
 mod run;
+mod schemathesis;
 mod test;
 
 const HELP: &str = "\
 cargo xtask test                  check formatting, lints, docs, and run all tests and examples
 cargo xtask bench [NAME…] [--json]  measure; NAME is one of call, burst, sustained, definitions,
-                                  admission, threads, batch, pages, durable
+                                  admission, threads, batch, pages, durable, http, sse,
+                                  start, overload
 cargo xtask chaos [--kills N] [--minutes N]
                                   kill a process under load again and again (200 kills, 10 minutes)
 cargo xtask docs [--check]        write docs/reference, or check that it is up to date
+cargo xtask schemathesis [--cases N]
+                                  made-up requests against our own OpenAPI document (10,000)
 cargo xtask with-postgres CMD…    run a command with a PostgreSQL server for tests
 ";
 
@@ -28,6 +32,7 @@ fn main() -> anyhow::Result<()> {
         "bench" => bench::run(rest),
         "chaos" => chaos::run(rest),
         "docs" => docs::run(rest.iter().any(|argument| argument == "--check")),
+        "schemathesis" => schemathesis::with(rest),
         "with-postgres" => postgres::with(rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

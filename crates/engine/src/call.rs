@@ -23,6 +23,7 @@ use crate::registry::Found;
 use crate::schedule::{Demand, Limits, Permit, RetryPolicy, Slot, TicketCell};
 use crate::secret::{Secret, Veil};
 use crate::tool::Tool;
+use crate::trace::TraceContext;
 
 /// Beyond it, ageing would take longer than calls have time.
 const MAX_PRIORITY: i32 = 10;
@@ -133,6 +134,13 @@ impl CallRequest {
     #[must_use]
     pub fn credential(mut self, name: impl Into<Arc<str>>) -> Self {
         self.rare().credential = Some(name.into());
+        self
+    }
+
+    /// Says where in a trace the call belongs.
+    #[must_use]
+    pub fn trace(mut self, trace: TraceContext) -> Self {
+        Arc::make_mut(&mut self.context).trace = Some(trace);
         self
     }
 
@@ -311,6 +319,11 @@ impl Call {
     /// A variable of the context.
     pub fn variable(&self, name: &str) -> Option<&Value> {
         self.context.variables.get(name)
+    }
+
+    /// Where in a trace that belongs what the call asks of others.
+    pub fn trace(&self) -> Option<TraceContext> {
+        self.context.trace.as_ref().map(|trace| trace.of_call(self.id))
     }
 
     /// When the call is stopped.

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::name::{CallId, TenantId};
 use crate::secret::Secret;
+use crate::trace::TraceContext;
 
 /// Who calls. It is recorded with the call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,6 +80,7 @@ pub struct Context {
     pub(crate) variables: Map<String, Value>,
     pub(crate) secrets: HashMap<String, Secret>,
     pub(crate) objects: Objects,
+    pub(crate) trace: Option<TraceContext>,
     /// How many calls this one is nested in.
     pub(crate) depth: u32,
 }
@@ -140,6 +142,13 @@ impl Context {
     #[must_use]
     pub fn object<T: Send + Sync + 'static>(mut self, object: T) -> Self {
         self.objects.insert(object);
+        self
+    }
+
+    /// Says where in a trace the calls belong.
+    #[must_use]
+    pub fn trace(mut self, trace: TraceContext) -> Self {
+        self.trace = Some(trace);
         self
     }
 

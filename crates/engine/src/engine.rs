@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 pub use batch::Batch;
+pub(crate) use batch::GrowingBatch;
 pub(crate) use builder::Bind;
 pub use builder::EngineBuilder;
 use finish::Finishing;
@@ -196,8 +197,8 @@ impl Engine {
             held: Held::default(),
             veil: OnceLock::new(),
         };
-        if self.is_decided(request, &call) {
-            Box::pin(self.get_leave(request, open, &call, &until)).await?;
+        if let Some(decision) = self.decision(request, &call) {
+            Box::pin(self.get_leave(decision, request, open, &call, &until)).await?;
         }
         if let Some(source) = source {
             Box::pin(credential::add_secrets(source, &mut call, request, &until)).await?;
@@ -277,13 +278,6 @@ impl Engine {
             parts.cache.put(&call, &output);
         }
         Ok(output)
-    }
-
-    /// Whether anybody has a say in whether a call may run.
-    fn is_decided(&self, request: &CallRequest, call: &Call) -> bool {
-        self.0.approvals.is_some()
-            || call.tool.spec().approval.is_some()
-            || request.approved().is_some()
     }
 
     /// Who is asked for the credentials of a tool, if anybody is.
@@ -371,6 +365,11 @@ impl Engine {
     /// many.
     pub fn cancel_conversation(&self, tenant: &TenantId, conversation: &str) -> usize {
         self.0.running.cancel_conversation(tenant, conversation)
+    }
+
+    /// Cancels all calls that have not ended, of all tenants. Returns how many.
+    pub fn cancel_all(&self) -> usize {
+        self.0.running.cancel_everything()
     }
 
     /// How many calls wait or run, but for those that end at once.

@@ -47,6 +47,8 @@ mod stage;
 mod sub_agent;
 mod text;
 mod tool;
+mod trace;
+mod turn;
 
 pub use approval::{
     ApprovalRule, ApprovalRules, Approvals, ArgumentRule, ArgumentTest, BehaviourTest, Decision,
@@ -85,6 +87,8 @@ pub use tool::{
     Approval, Behaviour, Category, Entry, Exposure, FilledBy, InputKind, Kind, Parameter, Preset,
     Source, Tool, ToolBuilder, ToolSpec, empty_object_schema,
 };
+pub use trace::TraceContext;
+pub use turn::{ModelCall, OpenTurn, Turn, TurnAnswer, TurnFormat};
 pub use windlass_macros::tool;
 
 /// What the code that `#[tool]` writes needs. Not for use by hand.

@@ -86,6 +86,7 @@ impl Tools {
             ..Caller::clone(&context.caller)
         });
         context.depth = own.depth + 1;
+        context.trace = context.trace.or_else(|| own.trace.clone());
         request.context = Arc::new(context);
         request.rare().parent = Some(self.family.clone());
         request.rare().latest = Some(tokio::time::Instant::from_std(self.deadline));

@@ -34,6 +34,7 @@ use crate::content::Output;
 use crate::context::Caller;
 use crate::error::{Error, ErrorKind};
 use crate::name::CallId;
+use crate::trace::TraceContext;
 
 /// What calls of names that no tool has are counted as.
 pub(crate) const UNKNOWN_TOOL: &str = "(unknown tool)";
@@ -94,6 +95,10 @@ pub struct Details {
     /// What a person said, for a call that waited for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<Verdict>,
+    /// Where in a trace the call belongs: the header `traceparent` that it came
+    /// with.
+    #[serde(rename = "traceparent", skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceContext>,
 }
 
 /// An attempt after which the call was tried again.

@@ -3,8 +3,10 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use windlass::{
@@ -19,8 +21,9 @@ const SPACE: &str = "approvals";
 const RULES: &str = "approval_rules";
 /// The name of a tenant's one document of rules.
 const OWN: &str = "rules";
-/// How many are listed at once.
-const PAGE: usize = 200;
+/// How often it is looked whether nobody decided in time; sooner where calls
+/// wait for less than ten times as long.
+const LOOK: Duration = Duration::from_secs(60);
 
 /// A call that waits for a person.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -36,11 +39,18 @@ pub(crate) struct Waiting {
 pub(crate) struct Desk {
     documents: Arc<dyn Documents>,
     rules: ArcSwap<HashMap<TenantId, Arc<ApprovalRules>>>,
+    /// How long a call waits for a person.
+    patience: Duration,
 }
 
 impl Desk {
-    pub(crate) fn new(documents: Arc<dyn Documents>) -> Arc<Self> {
-        Arc::new(Self { documents, rules: ArcSwap::default() })
+    pub(crate) fn new(documents: Arc<dyn Documents>, patience: Duration) -> Arc<Self> {
+        Arc::new(Self { documents, rules: ArcSwap::default(), patience })
+    }
+
+    /// Until when a call waits.
+    pub(crate) fn waits_until(&self, call: &SuspendedCall) -> Timestamp {
+        call.created_at.checked_add(self.patience).unwrap_or(Timestamp::MAX)
     }
 
     /// Reads the rules of all tenants.
@@ -89,9 +99,12 @@ impl Desk {
         &self,
         tenant: &TenantId,
         after: Option<&str>,
+        limit: usize,
     ) -> Result<(Vec<Waiting>, Option<String>), Error> {
-        let page = self.documents.list(SPACE, tenant, after, PAGE).await?;
-        let next = page.last().filter(|_| page.len() == PAGE).map(|last| last.id.clone());
+        let mut page = self.documents.list(SPACE, tenant, after, limit + 1).await?;
+        let more = page.len() > limit;
+        page.truncate(limit);
+        let next = page.last().filter(|_| more).map(|last| last.id.clone());
         let waiting = page.iter().map(read).collect::<Result<_, _>>()?;
         Ok((waiting, next))
     }
@@ -137,6 +150,31 @@ impl Desk {
             tracing::warn!(%error, call = %id, "a call that has ended is still shown as waiting");
         }
         Some(result)
+    }
+
+    /// Refuses the calls that nobody decided about in time, again and again.
+    pub(crate) async fn refuse_late(&self, engine: &Engine) {
+        loop {
+            tokio::time::sleep(LOOK.min(self.patience / 10).max(Duration::from_millis(100))).await;
+            if let Err(error) = self.refuse_all_late(engine).await {
+                tracing::warn!(%error, "calls that wait could not be looked at");
+            }
+        }
+    }
+
+    async fn refuse_all_late(&self, engine: &Engine) -> Result<(), Error> {
+        for document in self.documents.all(SPACE).await? {
+            let waiting = read(&document)?;
+            let late = self.waits_until(&waiting.call) <= Timestamp::now();
+            if late && waiting.verdict.is_none() {
+                let verdict = Verdict::refuse("windlass").comment("nobody decided in time");
+                let decided = self.decide(&document.tenant, waiting.call.id, verdict).await?;
+                if let Some(decided) = decided {
+                    self.finish(engine, decided).await;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Calls that were decided by a server that ended before they did. Those

@@ -12,6 +12,8 @@
 
 mod unique;
 
+pub(crate) use unique::Unique;
+
 use std::fs::File;
 use std::io::Read;
 

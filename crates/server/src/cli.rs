@@ -7,12 +7,13 @@ use std::path::PathBuf;
 use anstyle::{AnsiColor, Style};
 use clap::builder::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use windlass::Lang;
 
 use crate::commands::{
-    batch, call, calls, check, completion, credentials, init, keys, serve, stats, tools,
+    batch, call, calls, check, completion, config, credentials, doctor, init, keys, serve, stats,
+    tools,
 };
-use crate::exit::Exit;
+use crate::exit::{Exit, Failure};
+use crate::settings::Flag;
 
 const HEADER: Style = Style::new().bold().underline();
 const COMMAND: Style = AnsiColor::Cyan.on_default();
@@ -41,6 +42,8 @@ pub(crate) enum Command {
     Credentials(credentials::CredentialsArgs),
     Keys(keys::KeysArgs),
     Check(check::CheckArgs),
+    Config(config::ConfigArgs),
+    Doctor(doctor::DoctorArgs),
     Init(init::InitArgs),
     Completion(completion::CompletionArgs),
 }
@@ -60,7 +63,7 @@ pub(crate) struct Global {
     pub(crate) database: Option<String>,
     /// The language of tool descriptions and of a tool's errors: en or zh [env: WINDLASS_LANG]
     #[arg(long, global = true, value_name = "LANG")]
-    pub(crate) lang: Option<Lang>,
+    pub(crate) lang: Option<String>,
     /// Print JSON, for scripts
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -73,6 +76,24 @@ pub(crate) struct Global {
     /// Say which settings, tools and database are used
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
+}
+
+impl Global {
+    /// Those of them that are settings.
+    pub(crate) fn flags(&self) -> Result<Vec<Flag>, Failure> {
+        let mut flags = Vec::new();
+        if !self.tools.is_empty() {
+            let paths = self.tools.iter().map(|path| {
+                let text = path.to_str().map(str::to_owned);
+                let wrong = || Failure::usage(format!("--tools {}: not UTF-8", path.display()));
+                text.ok_or_else(wrong)
+            });
+            flags.push(("--tools", paths.collect::<Result<_, _>>()?));
+        }
+        flags.extend(self.database.clone().map(|url| ("--database", vec![url])));
+        flags.extend(self.lang.clone().map(|lang| ("--lang", vec![lang])));
+        Ok(flags)
+    }
 }
 
 /// When to use colours.
@@ -126,10 +147,11 @@ fn after_help() -> String {
     format!(
         "{examples}\n\n\
          {HEADER}Settings:{HEADER:#}\n  \
-         A flag wins over the environment (WINDLASS_TOOLS, WINDLASS_DATABASE, WINDLASS_LANG),\n  \
-         the environment over windlass.yaml, and that over the default. windlass.yaml is looked\n  \
-         for in the current folder and upwards to your home folder; `windlass init` writes one\n  \
-         that explains every key. Records are kept in .windlass/windlass.db beside it, and in\n  \
+         A flag wins over the environment, the environment over windlass.yaml, and that over the\n  \
+         default. Every setting has a variable: server.listen is WINDLASS_SERVER_LISTEN. `windlass\n  \
+         config` shows what is in effect and where it came from. windlass.yaml is looked for in the\n  \
+         current folder and upwards to your home folder; `windlass init` writes one that explains\n  \
+         every key. Records are kept in .windlass/windlass.db beside it, and in\n  \
          $XDG_DATA_HOME/windlass/windlass.db where there is none. --database takes a path,\n  \
          sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, or `:memory:` for nowhere.\n\n{}",
         exit_codes()

@@ -1,9 +1,9 @@
 //! The HTTP API.
 //!
 //! ```text
-//! connection ─ listen ─► limits, names, origins ─ auth ─► a row of the table ─► Engine
-//!                                                              │
-//!                                    openapi ◄─ operation ─────┘
+//! connection ─ listen ─ front ─► limits, names, origins ─ auth ─► a row of the table ─► Engine
+//!                                                                      │
+//!                                            openapi ◄─ operation ─────┘
 //! ```
 
 mod app;
@@ -16,44 +16,47 @@ mod credentials;
 mod events;
 mod extract;
 mod files;
+mod front;
 mod health;
 mod hub;
 mod keys;
 mod listen;
 mod metrics;
+mod observe;
 mod openapi;
 mod operate;
 mod operation;
 mod own_tools;
+mod page;
 mod problem;
 mod providers;
+mod reference;
+#[expect(dead_code, reason = "it only describes what others write")]
+mod shape;
 mod stream;
 mod tools;
+mod turns;
 mod view;
 
 use std::sync::Arc;
 
-use axum::extract::{DefaultBodyLimit, Request};
+use axum::Extension;
+use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
-use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
-use axum::{Extension, Router};
-use tower_http::compression::CompressionLayer;
-use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
-use windlass::{CallId, Error};
+use axum::middleware::from_fn_with_state;
+use axum::response::IntoResponse;
+use windlass::Error;
 use windlass_store::Change;
 
 pub(crate) use app::{App, HttpSettings};
 pub(crate) use files::Links;
+use front::Front;
 use health::Documentation;
 pub(crate) use hub::Hub;
 pub(crate) use listen::{Listener, Tls};
 pub(crate) use metrics::{Counted, Metrics};
 use operation::{Operation, tagged};
 use problem::Problem;
-
-/// Answers that are smaller are not worth it.
-const COMPRESS_FROM: u64 = 1024;
 
 /// All routes.
 fn rows() -> Vec<Operation> {
@@ -63,6 +66,7 @@ fn rows() -> Vec<Operation> {
         .chain(tagged("credentials", credentials::rows()))
         .chain(tagged("calls", calls::rows()))
         .chain(tagged("batches", batches::rows()))
+        .chain(tagged("turns", turns::rows()))
         .chain(tagged("approvals", approvals::rows()))
         .chain(tagged("operation", operate::rows()))
         .chain(tagged("events", events::rows()))
@@ -73,22 +77,30 @@ fn rows() -> Vec<Operation> {
 }
 
 /// Everything that the server answers.
-pub(crate) fn router(app: &Arc<App>) -> Router {
+pub(crate) fn front(app: &Arc<App>) -> Front {
     let rows = rows();
     let documentation = Documentation::new(&rows);
-    let compress = SizeAbove::new(COMPRESS_FROM).and(NotForContentType::SSE);
-    operation::router(rows, app)
+    let (health, rows) = rows.into_iter().partition(|row| row.tag == "health");
+    // Only the rows that show it carry it along.
+    let routes = operation::router(health, app)
         .layer(Extension(documentation))
-        .fallback(async || Problem::not_found("route").into_response())
+        .merge(operation::router(rows, app))
+        .fallback(async || {
+            Problem::not_found("route").hint("/openapi.json names all routes").into_response()
+        })
         .method_not_allowed_fallback(async || {
             let why = "this route does not take this method";
-            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", why).into_response()
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", why)
+                .hint("the header Allow names those that it takes")
+                .into_response()
         })
         .layer(DefaultBodyLimit::max(app.settings.max_body_bytes))
-        .layer(CompressionLayer::new().compress_when(compress))
-        .layer(from_fn_with_state(Arc::clone(app), auth::check_origin))
-        .layer(from_fn(request_id))
-        .with_state(Arc::clone(app))
+        .with_state(Arc::clone(app));
+    let routes = match observe::is_told(app) {
+        true => routes.layer(from_fn_with_state(Arc::clone(app), observe::observe)),
+        false => routes,
+    };
+    Front::new(Arc::clone(app), routes)
 }
 
 /// What has to be there before the first request.
@@ -96,16 +108,15 @@ pub(crate) async fn prepare(app: &App) -> Result<(), Error> {
     providers::load_all(app).await?;
     own_tools::load_all(app).await?;
     app.desk.read_rules().await?;
-    app.desk.finish_left(&app.engine).await
+    app.desk.finish_left(&app.engine).await?;
+    let (desk, engine) = (Arc::clone(&app.desk), app.engine.clone());
+    tokio::spawn(async move { desk.refuse_late(&engine).await });
+    Ok(())
 }
 
 /// Does what other servers did, and what they ask for.
 pub(crate) async fn heed(app: &App, change: &Change) {
-    if change.space == calls::CANCELS
-        && let Ok(id) = change.id.parse::<CallId>()
-    {
-        app.engine.cancel_call(&change.tenant, id);
-    }
+    calls::changed(app, change);
     let providers = providers::changed(app, change).await;
     let tools = own_tools::changed(app, change).await;
     let rules = app.desk.changed(change).await;
@@ -113,18 +124,4 @@ pub(crate) async fn heed(app: &App, change: &Change) {
         tracing::warn!(%error, "a change of another server could not be read");
     }
     app.hub.changed(change).await;
-}
-
-/// Gives every answer the id of its request, so that people can talk about it.
-async fn request_id(request: Request, next: Next) -> Response {
-    let given = request.headers().get("x-request-id").filter(|id| id.len() <= 128).cloned();
-    let mut response = next.run(request).await;
-    let id = given.or_else(|| {
-        let id = windlass::CallId::at(jiff::Timestamp::now()).to_string();
-        axum::http::HeaderValue::from_str(&id).ok()
-    });
-    if let Some(id) = id {
-        response.headers_mut().insert("x-request-id", id);
-    }
-    response
 }

@@ -27,3 +27,11 @@ pub(crate) struct Identity {
     /// What the key is called.
     pub(crate) name: String,
 }
+
+impl Identity {
+    /// Whether they may do this. What concerns all tenants is for the tenant
+    /// that the installation begins with: whoever runs it.
+    pub(crate) fn may(&self, action: Action) -> bool {
+        self.role.may(action) && (!action.concerns_all() || self.tenant == TenantId::default())
+    }
+}

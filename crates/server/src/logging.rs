@@ -1,24 +1,78 @@
 //! Logs of a server: for people on a terminal, JSON otherwise.
+//!
+//! Some libraries write whole headers and statements down at their lowest
+//! levels, with keys and passwords in them. They are kept to what is safe
+//! unless somebody names them.
 
 use std::io::{self, IsTerminal};
 
 use tracing_subscriber::EnvFilter;
 
 use crate::output::Screen;
+use crate::settings::{LogFormat, LogSettings};
 
-/// Begins to log to stderr. `WINDLASS_LOG` says how much: `info` if nobody
-/// says, `debug`, `trace`, or `windlass=debug,warn`.
-pub(crate) fn start(screen: Screen) {
-    let default = match (screen.quiet, screen.verbose) {
-        (true, _) => "error",
-        (_, true) => "debug",
-        _ => "info",
+/// Parts whose lower levels may hold what others sent.
+const TALKATIVE: [&str; 8] =
+    ["h2", "hyper", "hyper_util", "reqwest", "rustls", "tokio_postgres", "tower", "tungstenite"];
+
+/// Begins to log to stderr.
+pub(crate) fn start(settings: &LogSettings, screen: Screen) {
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter(settings, screen))
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal());
+    let human = match settings.format {
+        LogFormat::Auto => io::stderr().is_terminal() && !screen.json,
+        LogFormat::Human => true,
+        LogFormat::Json => false,
     };
-    let filter = EnvFilter::try_from_env("WINDLASS_LOG").unwrap_or_else(|_| default.into());
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     // Another subscriber, as in tests, stays.
-    let _ = match io::stderr().is_terminal() && !screen.json {
+    let _ = match human {
         true => log.try_init(),
         false => log.json().flatten_event(true).try_init(),
     };
+}
+
+fn filter(settings: &LogSettings, screen: Screen) -> EnvFilter {
+    let level = match (&settings.level, screen.quiet, screen.verbose) {
+        (Some(level), ..) => level.0.as_str(),
+        (None, true, _) => "error",
+        (None, _, true) => "debug",
+        (None, ..) => "info",
+    };
+    let named = |part: &str| {
+        level.split(',').any(|one| {
+            let name = one.split(['=', '[', ':']).next().unwrap_or_default().trim();
+            name == part
+        })
+    };
+    let capped = TALKATIVE.iter().filter(|part| !named(part));
+    capped.fold(EnvFilter::new(level), |filter, part| match format!("{part}=warn").parse() {
+        Ok(directive) => filter.add_directive(directive),
+        Err(_) => filter,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::LogLevel;
+
+    fn shown(level: &str) -> String {
+        let settings =
+            LogSettings { level: Some(LogLevel(level.to_owned())), ..LogSettings::default() };
+        let screen = Screen { json: false, quiet: false, verbose: false };
+        filter(&settings, screen).to_string()
+    }
+
+    #[test]
+    fn what_may_tell_secrets_is_kept_quiet_unless_it_is_named() {
+        let trace = shown("trace");
+        for part in TALKATIVE {
+            assert!(trace.contains(&format!("{part}=warn")), "{trace}");
+        }
+        let named = shown("trace,h2=trace");
+        assert!(named.contains("h2=trace") && !named.contains("h2=warn"), "{named}");
+        assert!(named.contains("hyper=warn"), "{named}");
+    }
 }

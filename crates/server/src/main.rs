@@ -23,6 +23,7 @@ mod follow;
 mod interrupt;
 mod logging;
 mod output;
+mod telemetry;
 
 mod http;
 
@@ -42,7 +43,8 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 use commands::{
-    batch, call, calls, check, completion, credentials, init, keys, serve, stats, tools,
+    batch, call, calls, check, completion, config, credentials, doctor, init, keys, serve, stats,
+    tools,
 };
 use exit::{Exit, Failure};
 use output::Screen;
@@ -68,22 +70,26 @@ fn main() -> ExitCode {
 }
 
 fn run(global: &cli::Global, command: Command, screen: Screen) -> Result<Exit, Failure> {
-    let settings = || {
-        let settings = Settings::resolve(global)?;
+    let settings_with = |flags| {
+        let settings = Settings::resolve(global, flags)?;
+        settings.warnings.iter().for_each(|warning| screen.warn(warning));
         screen.detail(settings.describe());
         Ok::<_, Failure>(settings)
     };
+    let settings = || settings_with(Vec::new());
     match command {
         Command::Call(args) => call::run(&args, settings()?, screen),
         Command::Batch(args) => batch::run(&args, settings()?, screen),
         Command::Tools(args) => tools::run(&args, &settings()?, screen),
         Command::Calls(args) => calls::run(args, &settings()?, screen),
-        Command::Serve(args) => serve::run(&args, settings()?, screen),
+        Command::Serve(args) => serve::run(&args, settings_with(args.flags()?)?, screen),
         Command::Stats(args) => stats::run(&args, &settings()?, screen),
         Command::Credentials(args) => credentials::run(args, &settings()?, screen),
         Command::Keys(args) => keys::run(args, &settings()?, screen),
         Command::Check(args) => check::run(&args, &settings()?, screen),
-        // These two also work where the settings are broken.
+        Command::Config(args) => config::run(&args, &settings()?, screen),
+        // These also work where the settings are broken.
+        Command::Doctor(args) => doctor::run(&args, global, screen),
         Command::Init(args) => init::run(&args, screen),
         Command::Completion(args) => completion::run(&args, screen),
     }

@@ -19,6 +19,11 @@ pub(crate) fn bytes<const N: usize>() -> Result<Zeroizing<[u8; N]>, Error> {
     Ok(bytes)
 }
 
+/// A random number that is not zero.
+pub(crate) fn number() -> Result<u64, Error> {
+    bytes::<8>().map(|bytes| u64::from_le_bytes(*bytes).max(1))
+}
+
 /// A random text of so many digits and letters, nearly six bits each.
 pub(crate) fn text(length: usize) -> Result<Zeroizing<String>, Error> {
     // All the room at once: a text that grows leaves copies of itself behind.

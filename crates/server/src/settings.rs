@@ -6,10 +6,17 @@
 //! the current folder.
 
 mod database;
+mod effective;
 mod engine;
 mod file;
+mod layers;
+mod log;
 mod outbound;
+mod raw;
 mod server;
+mod table;
+mod telemetry;
+mod value;
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -19,9 +26,16 @@ use windlass::{Lang, WatchOptions};
 use crate::cli::Global;
 use crate::exit::Failure;
 pub(crate) use database::Database;
-use file::File;
+pub(crate) use effective::Effective;
+use layers::Layers;
+pub(crate) use layers::{Flag, Origin};
+#[cfg(test)]
+pub(crate) use log::LogLevel;
+pub(crate) use log::{LogFormat, LogSettings};
 pub(crate) use outbound::OutboundSettings;
+pub(crate) use raw::RecordSettings;
 pub(crate) use server::ServerSettings;
+pub(crate) use telemetry::{Headers, TelemetrySettings};
 
 /// The name of the settings file; it marks the root of a project.
 pub(crate) const FILE: &str = "windlass.yaml";
@@ -47,6 +61,18 @@ pub(crate) struct Settings {
     pub(crate) server: ServerSettings,
     /// What tools may reach outside of the program.
     pub(crate) outbound: OutboundSettings,
+    /// How much is kept of the past.
+    pub(crate) records: RecordSettings,
+    /// The file of the master key, where somebody named one.
+    pub(crate) key_file: Option<PathBuf>,
+    /// What a server logs.
+    pub(crate) log: LogSettings,
+    /// Where its traces go.
+    pub(crate) telemetry: TelemetrySettings,
+    /// Every setting, and where it came from.
+    pub(crate) effective: Vec<Effective>,
+    /// What is odd and no reason to stop.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// A folder of definitions.
@@ -58,25 +84,43 @@ pub(crate) struct ToolsFolder {
 }
 
 impl Settings {
-    /// Resolves the settings of this run.
-    pub(crate) fn resolve(global: &Global) -> Result<Self, Failure> {
+    /// Resolves the settings of this run. The flags are those of a command; what
+    /// all commands take is heard anyway.
+    pub(crate) fn resolve(global: &Global, flags: Vec<Flag>) -> Result<Self, Failure> {
         let here = env::current_dir().map_err(|error| {
             Failure::usage(format!("the current folder cannot be read: {error}"))
         })?;
         let (root, path) = find_project(global.project.as_deref(), &here)?;
-        let file = path.as_deref().map(File::read).transpose()?.unwrap_or_default();
         let base = root.as_deref().unwrap_or(Path::new(""));
+        let flags = [global.flags()?, flags].concat();
+        let mut layers = Layers::read(path.as_deref(), base, &flags)?;
+        let raw = &mut layers.raw;
+        if raw.tools_directory.is_empty() {
+            raw.tools_directory = vec![base.join(TOOLS)];
+        }
+        if raw.database.is_none() {
+            raw.database = Some(Database::default_for(root.as_deref())?);
+        }
+        let effective = effective::all(&layers);
+        let tools = tools_folders(&layers)?;
+        let Layers { raw, warnings, .. } = layers;
         Ok(Self {
-            tools: tools_folders(global, file.tools_directory.as_deref(), base)?,
-            database: Database::resolve(global, file.database.as_deref(), root.as_deref())?,
-            lang: lang(global)?.or(file.lang).unwrap_or_default(),
-            reload: file.auto_reload.unwrap_or(true).then(|| WatchOptions {
-                interval: file.reload_interval.unwrap_or(WatchOptions::default().interval),
-                notify: file.watch_for_changes.unwrap_or(false),
+            tools,
+            database: raw.database.unwrap_or(Database::Memory),
+            lang: raw.lang,
+            reload: raw.auto_reload.then_some(WatchOptions {
+                interval: raw.reload_interval,
+                notify: raw.watch_for_changes,
             }),
-            engine: file.engine,
-            server: ServerSettings::resolve(file.server, base)?,
-            outbound: OutboundSettings::default(),
+            engine: raw.engine,
+            server: ServerSettings::resolve(raw.server)?,
+            outbound: raw.outbound,
+            records: raw.records,
+            key_file: raw.key_file,
+            log: raw.log,
+            telemetry: raw.telemetry,
+            effective,
+            warnings,
             file: path,
         })
     }
@@ -134,39 +178,23 @@ fn find_project(
     Ok((None, None))
 }
 
-fn tools_folders(
-    global: &Global,
-    in_file: Option<&Path>,
-    base: &Path,
-) -> Result<Vec<ToolsFolder>, Failure> {
-    let named: Vec<(PathBuf, &str)> = match variable("WINDLASS_TOOLS") {
-        _ if !global.tools.is_empty() => {
-            global.tools.iter().map(|path| (path.clone(), "--tools")).collect()
-        }
-        Some(paths) => env::split_paths(&paths).map(|path| (path, "WINDLASS_TOOLS")).collect(),
-        None => {
-            let asked_for = in_file.is_some();
-            let path = base.join(in_file.unwrap_or(Path::new(TOOLS)));
-            return Ok(vec![ToolsFolder { path, asked_for }]);
-        }
+/// A folder that a person named just now must be there; the file's may be
+/// made later.
+fn tools_folders(layers: &Layers) -> Result<Vec<ToolsFolder>, Failure> {
+    let origin = layers.origin("tools_directory");
+    let from = match &origin {
+        Origin::Flag(flag) => Some((*flag).to_owned()),
+        Origin::Variable(name) => Some(name.clone()),
+        Origin::File(..) | Origin::Default => None,
     };
-    if let Some((path, from)) = named.iter().find(|(path, _)| !path.is_dir()) {
+    let paths = &layers.raw.tools_directory;
+    if let Some(from) = from
+        && let Some(path) = paths.iter().find(|path| !path.is_dir())
+    {
         let what = if path.exists() { "not a folder" } else { "no such folder" };
         return Err(Failure::usage(format!("{from} {}: {what}", path.display()))
             .hint("name a folder with tool definitions in *.yaml or *.json files"));
     }
-    Ok(named.into_iter().map(|(path, _)| ToolsFolder { path, asked_for: true }).collect())
-}
-
-fn lang(global: &Global) -> Result<Option<Lang>, Failure> {
-    if let Some(lang) = global.lang {
-        return Ok(Some(lang));
-    }
-    let parse = |tag: String| tag.parse().map_err(|why| format!("WINDLASS_LANG: {why}"));
-    variable("WINDLASS_LANG").map(parse).transpose().map_err(Failure::usage)
-}
-
-/// A variable of the environment; an empty one is as good as none.
-fn variable(name: &str) -> Option<String> {
-    env::var(name).ok().filter(|value| !value.is_empty())
+    let asked_for = origin != Origin::Default;
+    Ok(paths.iter().map(|path| ToolsFolder { path: path.clone(), asked_for }).collect())
 }

@@ -4,28 +4,29 @@ use std::collections::BTreeMap;
 use std::env;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use windlass::definition::{self, Limits, ProviderSpec};
 use windlass::{Engine, EngineBuilder, Error, Executor, Kind, MemoryStore, RecordStore, ToolSpec};
 use windlass_executors::builtin::Builtins;
 use windlass_executors::outbound::Outbound;
 use windlass_executors::{files, network, sql};
-use windlass_store::{Documents, MemoryDocuments, SqliteDocuments, SqliteStore};
+use windlass_store::{Documents, MemoryDocuments, Options, SqliteDocuments, SqliteStore};
 #[cfg(feature = "postgres")]
 use windlass_store::{PostgresDocuments, PostgresOptions, PostgresStore, PostgresUrl};
 
 use crate::exit::Failure;
 use crate::http::{Counted, Metrics};
 use crate::output::Screen;
-use crate::settings::{Database, OutboundSettings, Settings};
+use crate::settings::{Database, OutboundSettings, RecordSettings, Settings};
+use crate::telemetry::Tracer;
 use crate::vault::{Credentials, KEY_FILE, KeySource, MASTER_KEY, Missing, Vault};
 
 /// Finds what runs a definition.
 type Bind = Box<dyn Fn(&ToolSpec) -> Result<Arc<dyn Executor>, Error> + Send + Sync>;
 
 /// The kinds of tools that definitions may name.
-pub(crate) struct Kinds {
+struct Kinds {
     kinds: Vec<(Kind, Bind)>,
     /// The tools that come with the program: a file name, and the YAML in it.
     definitions: Vec<(&'static str, &'static str)>,
@@ -33,7 +34,7 @@ pub(crate) struct Kinds {
 
 impl Kinds {
     /// All kinds, which reach out as far as these settings let them.
-    pub(crate) fn new(settings: &OutboundSettings) -> Self {
+    fn new(settings: &OutboundSettings) -> Self {
         let outbound = Outbound::new(settings.policy.clone());
         let builtins = Builtins::default()
             .with(network::toolbox(&outbound))
@@ -44,16 +45,18 @@ impl Kinds {
             kinds: vec![(Kind::Builtin, Box::new(move |spec| builtins.bind(spec)))],
         }
     }
+}
 
-    /// What runs a definition, or why nothing here does.
-    pub(crate) fn bind(&self, spec: &ToolSpec) -> Result<Arc<dyn Executor>, Error> {
-        match self.kinds.iter().find(|(kind, _)| *kind == spec.kind) {
-            Some((_, bind)) => bind(spec),
-            None => Err(Error::new(
-                windlass::ErrorKind::ExecutorNotFound,
-                format!("this program runs no tools of the kind `{}`", spec.kind),
-            )),
-        }
+/// What runs a definition, or why nothing here does; to be looked at, not to be
+/// called. Whether a definition can run does not depend on what it may reach.
+pub(crate) fn bind(spec: &ToolSpec) -> Result<Arc<dyn Executor>, Error> {
+    static KINDS: LazyLock<Kinds> = LazyLock::new(|| Kinds::new(&OutboundSettings::default()));
+    match KINDS.kinds.iter().find(|(kind, _)| *kind == spec.kind) {
+        Some((_, bind)) => bind(spec),
+        None => Err(Error::new(
+            windlass::ErrorKind::ExecutorNotFound,
+            format!("this program runs no tools of the kind `{}`", spec.kind),
+        )),
     }
 }
 
@@ -61,9 +64,13 @@ impl Kinds {
 pub(crate) fn engine(settings: &Settings, screen: &Screen) -> Result<Engine, Failure> {
     let builder = match &settings.database {
         Database::Memory => Engine::builder(),
-        Database::File(path) => Engine::builder().store(SqliteStore::open(path)?),
+        Database::File(path) => {
+            Engine::builder().store(SqliteStore::open_with(path, options(&settings.records))?)
+        }
         #[cfg(feature = "postgres")]
-        Database::Postgres(url) => Engine::builder().store(block_on(postgres(url))?),
+        Database::Postgres(url) => {
+            Engine::builder().store(block_on(postgres(url, &settings.records))?)
+        }
     };
     load(builder, settings, screen)
 }
@@ -74,33 +81,70 @@ pub(crate) fn catalogue(settings: &Settings, screen: &Screen) -> Result<Engine, 
     load(Engine::builder(), settings, screen)
 }
 
-/// The same for a server: what ends is counted.
+/// The same for a server: what ends is counted, and traced where that was set.
 pub(crate) async fn serving(
     builder: EngineBuilder,
     settings: &Settings,
     screen: Screen,
     metrics: &Arc<Metrics>,
+    tracer: Option<Arc<Tracer>>,
 ) -> Result<Engine, Failure> {
     let metrics = Arc::clone(metrics);
     let builder = match &settings.database {
-        Database::Memory => builder.store(Counted { store: MemoryStore::new(), metrics }),
-        Database::File(path) => builder.store(Counted { store: SqliteStore::open(path)?, metrics }),
+        Database::Memory => builder.store(Counted { store: MemoryStore::new(), metrics, tracer }),
+        Database::File(path) => {
+            let store = SqliteStore::open_with(path, options(&settings.records))?;
+            builder.store(Counted { store, metrics, tracer })
+        }
         #[cfg(feature = "postgres")]
-        Database::Postgres(url) => builder.store(Counted { store: postgres(url).await?, metrics }),
+        Database::Postgres(url) => {
+            let store = postgres(url, &settings.records).await?;
+            builder.store(Counted { store, metrics, tracer })
+        }
     };
     load(builder, settings, &screen)
 }
 
 /// What a server keeps besides records.
 pub(crate) async fn documents(database: &Database) -> Result<Arc<dyn Documents>, Failure> {
+    documents_with(database, &RecordSettings::default()).await
+}
+
+/// The same, with as many events as was set.
+pub(crate) async fn documents_with(
+    database: &Database,
+    records: &RecordSettings,
+) -> Result<Arc<dyn Documents>, Failure> {
     Ok(match database {
         Database::Memory => Arc::new(MemoryDocuments::new()),
-        Database::File(path) => Arc::new(SqliteDocuments::open(path)?),
+        Database::File(path) => Arc::new(SqliteDocuments::open_with(path, options(records))?),
         #[cfg(feature = "postgres")]
         Database::Postgres(url) => {
-            Arc::new(PostgresDocuments::connect_to(url, PostgresOptions::default()).await?)
+            Arc::new(PostgresDocuments::connect_to(url, postgres_options(records)).await?)
         }
     })
+}
+
+/// How a file is opened, with as much of the past as was set.
+fn options(records: &RecordSettings) -> Options {
+    Options {
+        keep_records: records.keep,
+        keep_keys: records.keep_keys,
+        keep_outputs_bytes: records.keep_outputs_bytes,
+        keep_events: records.keep_events,
+        ..Options::default()
+    }
+}
+
+#[cfg(feature = "postgres")]
+fn postgres_options(records: &RecordSettings) -> PostgresOptions {
+    PostgresOptions {
+        keep_records: records.keep,
+        keep_keys: records.keep_keys,
+        keep_outputs_bytes: records.keep_outputs_bytes,
+        keep_events: records.keep_events,
+        ..PostgresOptions::default()
+    }
 }
 
 /// The same for those who only look. A database that does not exist yet is not
@@ -123,17 +167,20 @@ pub(crate) fn credentials(
 
 /// Where master keys come from: the environment, else a file. The one of a
 /// database that others may use from elsewhere is not made up here.
-fn key_source(settings: &Settings) -> KeySource {
+pub(crate) fn key_source(settings: &Settings) -> KeySource {
     if let Some(keys) = env::var(MASTER_KEY).ok().filter(|keys| !keys.is_empty()) {
         return KeySource::Environment(keys.into());
     }
+    let named = |missing| settings.key_file.clone().map(|path| KeySource::File(path, missing));
     match &settings.database {
         Database::Memory => KeySource::Memory,
-        Database::File(path) => KeySource::File(path.with_file_name(KEY_FILE), Missing::Make),
+        Database::File(path) => named(Missing::Make)
+            .unwrap_or_else(|| KeySource::File(path.with_file_name(KEY_FILE), Missing::Make)),
         #[cfg(feature = "postgres")]
         Database::Postgres(_) => {
             let root = settings.file.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
-            KeySource::File(root.join(KEY_FILE), Missing::Refuse)
+            named(Missing::Refuse)
+                .unwrap_or_else(|| KeySource::File(root.join(KEY_FILE), Missing::Refuse))
         }
     }
 }
@@ -160,14 +207,14 @@ pub(crate) async fn records(database: &Database) -> Result<Box<dyn RecordStore>,
         Database::File(path) if path.exists() => Box::new(SqliteStore::open(path)?),
         Database::File(_) | Database::Memory => Box::new(MemoryStore::new()),
         #[cfg(feature = "postgres")]
-        Database::Postgres(url) => Box::new(postgres(url).await?),
+        Database::Postgres(url) => Box::new(postgres(url, &RecordSettings::default()).await?),
     })
 }
 
 /// The store has a runtime of its own, so it outlives the one that waits here.
 #[cfg(feature = "postgres")]
-async fn postgres(url: &PostgresUrl) -> Result<PostgresStore, Failure> {
-    Ok(PostgresStore::connect_to(url, PostgresOptions::default()).await?)
+async fn postgres(url: &PostgresUrl, records: &RecordSettings) -> Result<PostgresStore, Failure> {
+    Ok(PostgresStore::connect_to(url, postgres_options(records)).await?)
 }
 
 fn load(builder: EngineBuilder, settings: &Settings, screen: &Screen) -> Result<Engine, Failure> {

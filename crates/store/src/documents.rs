@@ -170,6 +170,11 @@ pub trait Documents: Send + Sync + 'static {
 
     /// Wakes up when there are new events, of this or another server.
     fn new_events(&self) -> tokio::sync::watch::Receiver<u64>;
+
+    /// Whether other servers may use the same database.
+    fn is_shared(&self) -> bool {
+        false
+    }
 }
 
 /// An event to be kept.

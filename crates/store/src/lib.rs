@@ -70,6 +70,7 @@ mod readers;
 mod rows;
 
 mod connect;
+mod examine;
 mod fault;
 mod schema;
 
@@ -77,9 +78,12 @@ pub use documents::{
     Change, Document, Documents, EventFilter, Expect, KeptEvent, MemoryDocuments, NewEvent, Put,
     SqliteDocuments,
 };
+pub use examine::{Examination, examine_file};
 pub use options::{Options, Synchronous};
 #[cfg(feature = "postgres")]
-pub use postgres::{PostgresDocuments, PostgresOptions, PostgresStore, PostgresUrl};
+pub use postgres::{
+    PostgresDocuments, PostgresOptions, PostgresStore, PostgresUrl, examine_postgres,
+};
 pub use sqlite::SqliteStore;
 
 /// The parts that the benchmark measures the store against: the same rows in

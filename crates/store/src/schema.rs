@@ -67,6 +67,12 @@ pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Er
     transaction.commit().map_err(fault)
 }
 
+/// How many migrations a database has seen, and how many there are.
+pub(crate) fn versions(connection: &Connection) -> rusqlite::Result<(u64, u64)> {
+    let (version, _) = state(connection)?;
+    Ok((u64::try_from(version).unwrap_or_default(), MIGRATIONS.len() as u64))
+}
+
 /// The version and the number of tables.
 fn state(connection: &Connection) -> rusqlite::Result<(i64, i64)> {
     Ok((

@@ -45,7 +45,7 @@ use std::fmt;
 pub use export::{Format, declare, export};
 pub use folder::{Folder, LoadedFile, list_files, load_folder, load_folder_with, read_file};
 pub use lint::{Lint, lint};
-pub use provider::{CredentialField, CredentialKind, ProviderSpec};
+pub use provider::{CredentialCheck, CredentialField, CredentialKind, ProviderSpec};
 
 use self::located::{At, Data, Node};
 use self::reader::Report;

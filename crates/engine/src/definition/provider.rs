@@ -1,7 +1,7 @@
 //! Providers: who offers tools, and the credentials that they want (S3.7).
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::located::{Data, Entry, Node};
 use super::reader::{self, Fields, Report};
@@ -31,6 +31,19 @@ pub struct ProviderSpec {
     /// The credentials that its tools want.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub credentials: Vec<CredentialField>,
+    /// The call that shows whether it takes a credential (S3.19).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<CredentialCheck>,
+}
+
+/// A call that succeeds with a good credential, and fails with a bad one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CredentialCheck {
+    /// A tool of the provider.
+    pub tool: String,
+    /// What it is called with.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub arguments: Map<String, Value>,
 }
 
 /// One field of a form that asks for credentials.
@@ -98,11 +111,28 @@ pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<ProviderSpec>
     let identity = fields.need("identity", report);
     let mut provider = identity.and_then(|node| read_identity(node, report));
     let credentials = fields.get_any(&CREDENTIALS, report).map(|node| read_fields(node, report));
-    if let (Some(provider), Some(credentials)) = (&mut provider, credentials) {
-        provider.credentials = credentials;
+    let check = fields.get("credentials_check").and_then(|node| read_check(node, report));
+    if let Some(provider) = &mut provider {
+        provider.credentials = credentials.unwrap_or_default();
+        provider.check = check;
     }
     fields.finish(report);
     provider
+}
+
+fn read_check(node: &Node, report: &mut Report<'_>) -> Option<CredentialCheck> {
+    let mut fields = Fields::of(node, "`credentials_check`", report)?;
+    let tool = fields.need("tool", report).and_then(|node| reader::text(node, "tool", report));
+    let arguments = match fields.get("arguments").map(|node| (node.at, node.to_json())) {
+        None => Map::new(),
+        Some((_, Value::Object(arguments))) => arguments,
+        Some((at, _)) => {
+            report.add(at, "`arguments` is a mapping");
+            Map::new()
+        }
+    };
+    fields.finish(report);
+    Some(CredentialCheck { tool: tool?, arguments })
 }
 
 fn read_identity(node: &Node, report: &mut Report<'_>) -> Option<ProviderSpec> {
@@ -122,6 +152,7 @@ fn read_identity(node: &Node, report: &mut Report<'_>) -> Option<ProviderSpec> {
         icon,
         tags: tags.unwrap_or_default(),
         credentials: Vec::new(),
+        check: None,
     })
 }
 

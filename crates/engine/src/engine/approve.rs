@@ -85,10 +85,19 @@ impl Engine {
         result
     }
 
+    /// What was decided about a call; nothing where it may simply run.
+    pub(super) fn decision(&self, request: &CallRequest, call: &Call) -> Option<Decision> {
+        match request.approved() {
+            Some(_) => Some(Decision::Allow),
+            None => Some(self.decide(call)).filter(|said| !matches!(said, Decision::Allow)),
+        }
+    }
+
     /// Ends well where a call may run now. Kept out of the way of the calls
     /// about which nobody decides.
     pub(super) async fn get_leave(
         &self,
+        decision: Decision,
         request: &CallRequest,
         open: &mut OpenCall,
         call: &Call,
@@ -97,7 +106,7 @@ impl Engine {
         if let Some(approved) = request.approved() {
             return is_still(call, approved);
         }
-        match self.decide(call) {
+        match decision {
             Decision::Allow => Ok(()),
             Decision::Deny(why) => Err(Error::new(ErrorKind::Denied, why)),
             Decision::Ask(_) if until.is_cancelled() => {

@@ -12,7 +12,9 @@ use tokio::time::Instant;
 
 use super::{Engine, may_change};
 use crate::call::{CallRequest, CallResult};
+use crate::context::Caller;
 use crate::error::{Error, ErrorKind};
+use crate::executor::BoxFuture;
 use crate::journal::OpenCall;
 use crate::name::BatchId;
 use crate::schedule::{Access, Listed, Plan};
@@ -69,64 +71,13 @@ impl Engine {
     /// is one result for each call, in the order of the calls; a failure
     /// touches no other call.
     pub async fn call_batch(&self, batch: impl Into<Batch>) -> Vec<CallResult> {
-        let Batch { id, mut calls, parallel } = batch.into();
-        let Some(first) = calls.first() else { return Vec::new() };
-        let caller = Arc::clone(&first.context.caller);
-        let max = self.0.settings.max_batch;
-        let refused = calls.split_off(calls.len().min(max));
-        let accesses: Vec<Access> = calls
-            .iter_mut()
-            .map(|call| if parallel { self.access(call) } else { Access::Exclusive })
-            .collect();
-        let mut plan = Plan::new(&accesses);
-        let mut results: Vec<Option<CallResult>> = calls.iter().map(|_| None).collect();
-        let mut ready: BinaryHeap<Reverse<usize>> = plan.first().map(Reverse).collect();
-        let mut waiting = self.open_all(id, calls);
-        let beyond = self.refuse(id, max, refused);
-        let mut running = FuturesUnordered::new();
-        let window = self.0.settings.max_parallel.max(1);
-        loop {
-            while running.len() < window
-                && let Some(Reverse(at)) = ready.pop()
-            {
-                if let Some(call) = waiting[at].take() {
-                    running.push(self.run_planned(at, call));
-                }
-            }
-            let Some((at, result)) = running.next().await else { break };
-            results[at] = Some(result);
-            ready.extend(plan.done(at).into_iter().map(Reverse));
-        }
-        let results: Vec<CallResult> = results.into_iter().flatten().chain(beyond).collect();
-        self.0.shared.journal.drained(id, &caller, results.len());
-        results
-    }
-
-    /// Answers the calls that are too many. They are not even planned.
-    fn refuse(&self, id: BatchId, max: usize, calls: Vec<CallRequest>) -> Vec<CallResult> {
-        let refuse = |(at, mut request): (usize, CallRequest)| {
-            let mut open = self.open(&mut request);
-            let position = max + at;
-            open.queued(id, position);
-            let why = format!("a batch has at most {max} calls, and this is call {}", position + 1);
-            open.close(Err(Error::new(ErrorKind::BatchLimit, why)))
-        };
-        calls.into_iter().enumerate().map(refuse).collect()
-    }
-
-    /// Opens all calls before the first begins: a batch that is dropped leaves
-    /// a record of every call, and one that waits can be cancelled.
-    fn open_all(&self, id: BatchId, calls: Vec<CallRequest>) -> Vec<Option<Waiting>> {
-        let open = |(position, mut request): (usize, CallRequest)| {
-            let mut open = self.open(&mut request);
-            open.batch = Some(id);
-            open.queued(id, position);
-            let caller = &request.context.caller;
-            let listed = self.0.running.list(open.id, caller, Some(id), request.cancel.as_ref());
-            request.cancel = Some(listed.cancel.clone());
-            Some(Waiting { request, open, listed })
-        };
-        calls.into_iter().enumerate().map(open).collect()
+        let Batch { id, calls, parallel } = batch.into();
+        let mut growing = GrowingBatch::new(self, id, parallel);
+        // All are opened before the first begins: a batch that is dropped
+        // leaves a record of every call, and one that waits can be cancelled.
+        calls.into_iter().for_each(|call| growing.add(call));
+        while growing.step().await {}
+        growing.finish()
     }
 
     async fn run_planned(&self, at: usize, call: Waiting) -> (usize, CallResult) {
@@ -150,5 +101,109 @@ impl Engine {
             Ok(()) => Access::of(&tool, &call.arguments, &call.context),
             Err(_) => Access::Shared,
         }
+    }
+}
+
+/// A batch that runs while calls are still added to it.
+pub(crate) struct GrowingBatch<'e> {
+    engine: &'e Engine,
+    id: BatchId,
+    parallel: bool,
+    plan: Plan,
+    waiting: Vec<Option<Waiting>>,
+    results: Vec<Option<CallResult>>,
+    /// Calls that wait for no other, the first of them first.
+    ready: BinaryHeap<Reverse<usize>>,
+    running: FuturesUnordered<BoxFuture<'e, (usize, CallResult)>>,
+    caller: Option<Arc<Caller>>,
+}
+
+impl<'e> GrowingBatch<'e> {
+    pub(crate) fn new(engine: &'e Engine, id: BatchId, parallel: bool) -> Self {
+        Self {
+            engine,
+            id,
+            parallel,
+            plan: Plan::default(),
+            waiting: Vec::new(),
+            results: Vec::new(),
+            ready: BinaryHeap::new(),
+            running: FuturesUnordered::new(),
+            caller: None,
+        }
+    }
+
+    /// Adds a call behind all others. One that is too many is answered at once.
+    pub(crate) fn add(&mut self, mut request: CallRequest) {
+        let max = self.engine.0.settings.max_batch;
+        let position = self.results.len();
+        if position >= max {
+            let why = format!("a batch has at most {max} calls, and this is call {}", position + 1);
+            return self.refuse(request, Error::new(ErrorKind::BatchLimit, why));
+        }
+        let access = match self.parallel {
+            true => self.engine.access(&mut request),
+            false => Access::Exclusive,
+        };
+        let mut open = self.open(&mut request, position);
+        open.batch = Some(self.id);
+        let caller = &request.context.caller;
+        let running = &self.engine.0.running;
+        let listed = running.list(open.id, caller, Some(self.id), request.cancel.as_ref());
+        request.cancel = Some(listed.cancel.clone());
+        if self.plan.add(access) {
+            self.ready.push(Reverse(position));
+        }
+        self.waiting.push(Some(Waiting { request, open, listed }));
+        self.results.push(None);
+    }
+
+    /// Adds a call that is not to run, with the reason as its result.
+    pub(crate) fn refuse(&mut self, mut request: CallRequest, why: Error) {
+        let position = self.results.len();
+        let mut open = self.open(&mut request, position);
+        self.results.push(Some(open.close(Err(why))));
+        self.waiting.push(None);
+        // Nobody has to wait for it.
+        self.plan.add(Access::Shared);
+        self.plan.done(position);
+    }
+
+    fn open(&mut self, request: &mut CallRequest, position: usize) -> OpenCall {
+        self.caller.get_or_insert_with(|| Arc::clone(&request.context.caller));
+        let open = self.engine.open(request);
+        open.queued(self.id, position);
+        open
+    }
+
+    /// Whether a call runs or could.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.running.is_empty() || !self.ready.is_empty()
+    }
+
+    /// Begins what can begin and waits until one call has ended. False if none
+    /// runs. Nothing is lost where the future is dropped.
+    pub(crate) async fn step(&mut self) -> bool {
+        let window = self.engine.0.settings.max_parallel.max(1);
+        while self.running.len() < window
+            && let Some(Reverse(at)) = self.ready.pop()
+        {
+            if let Some(call) = self.waiting[at].take() {
+                self.running.push(Box::pin(self.engine.run_planned(at, call)));
+            }
+        }
+        let Some((at, result)) = self.running.next().await else { return false };
+        self.results[at] = Some(result);
+        self.ready.extend(self.plan.done(at).into_iter().map(Reverse));
+        true
+    }
+
+    /// The results, in the order of the calls.
+    pub(crate) fn finish(self) -> Vec<CallResult> {
+        let results: Vec<CallResult> = self.results.into_iter().flatten().collect();
+        if let Some(caller) = &self.caller {
+            self.engine.0.shared.journal.drained(self.id, caller, results.len());
+        }
+        results
     }
 }

@@ -96,7 +96,9 @@ impl OpenCall {
             began,
             queue_wait: Duration::ZERO,
             attempts: 0,
-            details: None,
+            details: request.context.trace.as_ref().map(|trace| {
+                Box::new(Details { trace: Some(trace.clone()), ..Details::default() })
+            }),
             batch: None,
             deadline: None,
             effect: None,

@@ -30,43 +30,49 @@ impl Access {
     }
 }
 
-/// The order of a batch: who waits for whom.
-#[derive(Debug)]
+/// The order of a batch: who waits for whom. Calls may be added while others
+/// run: a call waits for earlier ones only, so what comes later changes nothing
+/// for those that are there.
+#[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// How many calls each call still waits for.
-    waiting_for: Vec<usize>,
-    /// The calls that wait for each call.
-    unlocks: Vec<Vec<usize>>,
+    calls: Vec<Planned>,
+}
+
+#[derive(Debug)]
+struct Planned {
+    access: Access,
+    /// How many calls it still waits for.
+    waiting_for: usize,
+    /// The calls that wait for it.
+    unlocks: Vec<usize>,
+    is_done: bool,
 }
 
 impl Plan {
-    /// Plans a batch. A call waits for every earlier call that it conflicts
-    /// with.
-    pub(crate) fn new(calls: &[Access]) -> Self {
-        let mut plan =
-            Self { waiting_for: vec![0; calls.len()], unlocks: vec![Vec::new(); calls.len()] };
-        for (later, access) in calls.iter().enumerate() {
-            for (earlier, before) in calls[..later].iter().enumerate() {
-                if access.conflicts(before) {
-                    plan.waiting_for[later] += 1;
-                    plan.unlocks[earlier].push(later);
-                }
+    /// Adds a call behind all others. It waits for every one of them that it
+    /// conflicts with and that is not done. Returns whether it waits for
+    /// nothing.
+    pub(crate) fn add(&mut self, access: Access) -> bool {
+        let own = self.calls.len();
+        let mut waiting_for = 0;
+        for earlier in self.calls.iter_mut().filter(|earlier| !earlier.is_done) {
+            if access.conflicts(&earlier.access) {
+                waiting_for += 1;
+                earlier.unlocks.push(own);
             }
         }
-        plan
-    }
-
-    /// The calls that wait for nothing, in call order.
-    pub(crate) fn first(&self) -> impl Iterator<Item = usize> {
-        (0..self.waiting_for.len()).filter(|&call| self.waiting_for[call] == 0)
+        self.calls.push(Planned { access, waiting_for, unlocks: Vec::new(), is_done: false });
+        waiting_for == 0
     }
 
     /// A call is done: the calls that now wait for nothing, in call order.
     pub(crate) fn done(&mut self, call: usize) -> Vec<usize> {
-        let mut ready = std::mem::take(&mut self.unlocks[call]);
+        self.calls[call].is_done = true;
+        let mut ready = std::mem::take(&mut self.calls[call].unlocks);
         ready.retain(|&waiting| {
-            self.waiting_for[waiting] -= 1;
-            self.waiting_for[waiting] == 0
+            let waiting = &mut self.calls[waiting];
+            waiting.waiting_for -= 1;
+            waiting.waiting_for == 0
         });
         ready
     }
@@ -79,9 +85,11 @@ mod tests {
 
     /// Runs a plan on a clock of whole ticks; gives begin and end of each call.
     fn simulate(accesses: &[Access], ticks: &[u64]) -> Vec<(u64, u64)> {
-        let mut plan = Plan::new(accesses);
+        let mut plan = Plan::default();
         let mut spans = vec![(0, 0); accesses.len()];
-        let mut running: Vec<(u64, usize)> = plan.first().map(|call| (ticks[call], call)).collect();
+        let mut running: Vec<(u64, usize)> = (accesses.iter().cloned().enumerate())
+            .filter_map(|(call, access)| plan.add(access).then_some((ticks[call], call)))
+            .collect();
         for &(end, call) in &running {
             spans[call] = (0, end);
         }
@@ -120,6 +128,44 @@ mod tests {
                 }
                 // It begins the moment the last one it waits for has ended.
                 prop_assert_eq!(spans[later].0, earliest);
+            }
+        }
+    }
+
+    proptest! {
+        /// Calls that come one by one, some after others are done, keep the
+        /// same order as if all had been there from the beginning.
+        #[test]
+        fn a_plan_that_grows_keeps_the_order(
+            calls in prop::collection::vec((access(), any::<bool>()), 0..30),
+            choices in prop::collection::vec(any::<prop::sample::Index>(), 60),
+        ) {
+            let accesses: Vec<Access> = calls.iter().map(|call| call.0.clone()).collect();
+            let mut plan = Plan::default();
+            let mut ready = Vec::new();
+            let mut done = Vec::new();
+            let mut choices = choices.into_iter();
+            for (call, (access, pause)) in calls.into_iter().enumerate() {
+                if plan.add(access) {
+                    ready.push(call);
+                }
+                if pause && !ready.is_empty() {
+                    let next = ready.swap_remove(choices.next().unwrap().index(ready.len()));
+                    done.push(next);
+                    ready.extend(plan.done(next));
+                }
+            }
+            while !ready.is_empty() {
+                let at = choices.next().map_or(0, |choice| choice.index(ready.len()));
+                let next = ready.swap_remove(at);
+                done.push(next);
+                ready.extend(plan.done(next));
+            }
+            prop_assert_eq!(done.len(), accesses.len());
+            for (at, &later) in done.iter().enumerate() {
+                for &earlier in &done[at + 1..] {
+                    prop_assert!(later < earlier || !accesses[later].conflicts(&accesses[earlier]));
+                }
             }
         }
     }

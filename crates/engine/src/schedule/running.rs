@@ -80,6 +80,10 @@ impl Running {
         })
     }
 
+    pub(crate) fn cancel_everything(&self) -> usize {
+        self.cancel_all(|_| true)
+    }
+
     /// How many calls are on the list.
     pub(crate) fn len(&self) -> usize {
         self.calls.lock().len()

@@ -30,3 +30,4 @@ mod retry;
 mod sub_agent;
 mod support;
 mod tenants;
+mod turn;

@@ -157,6 +157,23 @@ impl FromStr for Allowed {
     }
 }
 
+impl fmt::Display for Allowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let host = match &self.what {
+            What::Network(network) if network.first.is_ipv6() && self.port.is_some() => {
+                format!("[{network}]")
+            }
+            What::Network(network) => network.to_string(),
+            What::Name(name) => name.clone(),
+            What::Below(suffix) => format!("*{suffix}"),
+        };
+        match self.port {
+            Some(port) => write!(f, "{host}:{port}"),
+            None => f.write_str(&host),
+        }
+    }
+}
+
 /// A network, such as `10.0.0.0/8`, or a single address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
@@ -186,6 +203,14 @@ impl FromStr for Network {
             return Err(wrong());
         }
         Ok(Self { first, bits })
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.first)?;
+        let most = if self.first.is_ipv4() { 32 } else { 128 };
+        if self.bits < most { write!(f, "/{}", self.bits) } else { Ok(()) }
     }
 }
 
@@ -286,6 +311,15 @@ mod tests {
         let judge = |address: &str| policy.judge(None, address.parse().unwrap(), 80);
         assert!(judge("10.2.0.1").is_ok() && judge("8.8.4.4").is_ok());
         assert!(judge("10.1.0.1").is_err() && judge("8.8.8.8").is_err());
+    }
+
+    #[test]
+    fn rules_are_shown_as_they_are_written() {
+        for rule in
+            ["db.internal", "*.internal:80", "10.0.0.0/8", "127.0.0.1:80", "::1", "[fd00::/8]:443"]
+        {
+            assert_eq!(rule.parse::<Allowed>().unwrap().to_string(), rule);
+        }
     }
 
     #[test]

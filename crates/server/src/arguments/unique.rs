@@ -19,7 +19,7 @@ pub(super) fn check(text: &str) -> serde_json::Result<()> {
 }
 
 /// A value whose keys are all different; nothing else of it is kept.
-struct Unique;
+pub(crate) struct Unique;
 
 impl<'de> Deserialize<'de> for Unique {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

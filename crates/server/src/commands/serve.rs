@@ -14,13 +14,19 @@ use crate::approvals::{Desk, SharedDesk};
 use crate::cli;
 use crate::credential_source::VaultSource;
 use crate::exit::{Exit, Failure};
-use crate::http::{self, App, Hub, Links, Listener, Metrics, Tls};
+use crate::http::{self, App, Hub, Links, Listener, Metrics};
 use crate::identity::{Keys, NewKey};
 use crate::interrupt::Interrupts;
 use crate::logging;
 use crate::output::Screen;
-use crate::settings::Settings;
+use crate::settings::{Flag, Settings};
+use crate::telemetry;
 use crate::wiring;
+
+/// How long what was cut off, and what is still to be told, may take.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+/// How long the last records may take.
+const LAST_WRITE: Duration = Duration::from_secs(10);
 
 /// Serve the HTTP API
 #[derive(Debug, Args)]
@@ -58,32 +64,52 @@ fn after_help() -> String {
     ])
 }
 
+impl ServeArgs {
+    /// Those of them that are settings.
+    pub(crate) fn flags(&self) -> Result<Vec<Flag>, Failure> {
+        let mut flags = Vec::new();
+        flags.extend(self.listen.map(|address| ("--listen", vec![address.to_string()])));
+        for (flag, path) in
+            [("--tls-certificate", &self.tls_certificate), ("--tls-key", &self.tls_key)]
+        {
+            let Some(path) = path else { continue };
+            let wrong = || Failure::usage(format!("{flag} {}: not UTF-8", path.display()));
+            flags.push((flag, vec![path.to_str().ok_or_else(wrong)?.to_owned()]));
+        }
+        Ok(flags)
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<Exit, Failure> {
-    logging::start(screen);
+    logging::start(&settings.log, screen);
     wiring::block_on_all(async { serve(args, settings, screen).await })
 }
 
 async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<Exit, Failure> {
-    let address = args.listen.unwrap_or(settings.server.listen);
-    let tls = tls(args, &settings);
+    // First of all: the first process of a container gets no signal that it
+    // does not listen to.
+    let mut interrupts = Interrupts::listen()?;
+    let (address, tls) = (settings.server.listen, &settings.server.tls);
     let listener = Listener::bind(address, tls.as_ref()).await.map_err(|error| {
         Failure::new(Exit::Failed, format!("cannot listen on {address}: {error}"))
-            .hint("choose another address with --listen")
+            .hint("choose another address with --listen; `windlass doctor` says what is wrong")
     })?;
-    let mut interrupts = Interrupts::listen()?;
-    let documents = wiring::documents(&settings.database).await?;
+    let documents = wiring::documents_with(&settings.database, &settings.records).await?;
     let metrics = Arc::<Metrics>::default();
+    let (tracer, exporter) = telemetry::start(&settings.telemetry, &metrics.traces).unzip();
     let credentials = Arc::new(wiring::credentials(&settings, &documents)?);
     let (source, asked) = VaultSource::new(Arc::clone(&credentials));
-    let desk = Desk::new(Arc::clone(&documents));
+    let desk = Desk::new(Arc::clone(&documents), settings.server.http.approvals_expire);
     let builder = Engine::builder().credentials(source).approvals(SharedDesk(Arc::clone(&desk)));
-    let engine = wiring::serving(builder, &settings, screen, &metrics).await?;
+    let engine = wiring::serving(builder, &settings, screen, &metrics, tracer.clone()).await?;
     let _ = asked.set(engine.clone());
     let watches = watch(&engine, &settings, screen);
     let keys = Keys::new(Arc::clone(&documents));
     let first = keys.create_first().await?;
-    let draining = CancellationToken::new();
+    // New calls end with the first of these, all else with the second.
+    let (draining, ended) = (CancellationToken::new(), CancellationToken::new());
+    let exporting = exporter.map(|it| tokio::spawn(it.run(engine.clone(), ended.clone())));
     let app = Arc::new(App {
         hub: Hub::new(Arc::clone(&documents)),
         engine,
@@ -93,6 +119,7 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
         keys,
         credentials,
         metrics,
+        tracer,
         settings: settings.server.http.clone(),
         lang: settings.lang,
         draining: draining.clone(),
@@ -100,11 +127,11 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
         started: Instant::now(),
     });
     http::prepare(&app).await?;
-    app.hub.start(&app.engine, draining.clone()).await?;
+    let recording = app.hub.start(&app.engine, ended.clone()).await?;
     tokio::spawn(heed_changes(Arc::clone(&app)));
     let open = TaskTracker::new();
     let bound = listener.address()?;
-    let serving = tokio::spawn(listener.serve(http::router(&app), draining.clone(), open.clone()));
+    let serving = tokio::spawn(listener.serve(http::front(&app), draining.clone(), open.clone()));
     announce(screen, bound, tls.is_some(), args.without_tls, first.as_ref());
     interrupts.next().await;
     tracing::info!("draining: no new calls, those that run may end");
@@ -112,16 +139,17 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
     drop(watches);
     let _ = serving.await;
     drain(&app, &open, &mut interrupts).await;
-    Ok(Exit::Success)
-}
-
-fn tls(args: &ServeArgs, settings: &Settings) -> Option<Tls> {
-    match (&args.tls_certificate, &args.tls_key) {
-        (Some(certificate), Some(key)) => {
-            Some(Tls { certificate: certificate.clone(), key: key.clone() })
+    ended.cancel();
+    let told = async {
+        let _ = recording.await;
+        if let Some(exporting) = exporting {
+            let _ = exporting.await;
         }
-        _ => settings.server.tls.clone(),
+    };
+    if tokio::time::timeout(LAST_WORDS, told).await.is_err() {
+        tracing::warn!("some events or spans could not be told");
     }
+    Ok(Exit::Success)
 }
 
 /// Definitions are read again when they change, unless that is switched off.
@@ -166,14 +194,24 @@ fn announce(
 ) {
     let scheme = if has_tls { "https" } else { "http" };
     let url = format!("{scheme}://{address}");
+    // All addresses are none that a browser could go to.
+    let near = match address.ip().is_unspecified() {
+        true => format!("{scheme}://localhost:{}", address.port()),
+        false => url.clone(),
+    };
+    let docs = format!("{near}/docs");
     if screen.json {
         let key = first.map(|key| key.text.expose());
-        println!("{}", serde_json::json!({"listening": url, "admin_key": key}));
+        println!("{}", serde_json::json!({"listening": url, "docs": docs, "admin_key": key}));
     } else {
         println!("windlass listens on {url}");
-        println!("API: {url}/docs, {url}/openapi.json");
-        if let Some(key) = first {
-            println!("\nThe first admin key. It is shown only now:\n\n  {}\n", key.text.expose());
+        match first {
+            None => println!("API: {docs}"),
+            Some(key) => println!(
+                "\nThe first admin key. It is shown only now:\n\n  {}\n\nOpen {docs} with it: any \
+                 name, and the key as the password.",
+                key.text.expose()
+            ),
         }
     }
     if !address.ip().is_loopback() && !has_tls && !on_purpose {
@@ -182,11 +220,13 @@ fn announce(
              the network in the clear. Use --tls-certificate and --tls-key, or say --without-tls \
              if a proxy in front has TLS"
         ));
+        tracing::warn!(%address, "reachable from other machines without TLS");
     }
     tracing::info!(address = %address, tls = has_tls, "listening");
 }
 
 /// Lets what runs end, but no longer than was set, or until somebody insists.
+/// What is cut off then is cancelled, so that it has a result and a record, too.
 async fn drain(app: &App, open: &TaskTracker, interrupts: &mut Interrupts) {
     open.close();
     app.tasks.close();
@@ -195,14 +235,20 @@ async fn drain(app: &App, open: &TaskTracker, interrupts: &mut Interrupts) {
         app.tasks.wait().await;
         app.engine.finish().await;
     };
-    tokio::select! {
-        () = ended => tracing::info!("all calls have ended"),
-        () = tokio::time::sleep(app.settings.drain) => {
-            tracing::warn!(calls = app.engine.calls_under_way(), "calls were cut off");
+    let mut ended = std::pin::pin!(ended);
+    let why = tokio::select! {
+        () = &mut ended => None,
+        () = tokio::time::sleep(app.settings.drain) => Some("the time to drain is over"),
+        () = interrupts.next() => Some("on request"),
+    };
+    match why {
+        None => tracing::info!("all calls have ended"),
+        Some(why) => {
+            tracing::warn!(calls = app.engine.cancel_all(), why, "calls are cut off");
+            let _ = tokio::time::timeout(LAST_WORDS, ended).await;
         }
-        () = interrupts.next() => tracing::warn!("calls were cut off on request"),
     }
-    let flushed = tokio::time::timeout(Duration::from_secs(10), app.engine.records().flush()).await;
+    let flushed = tokio::time::timeout(LAST_WRITE, app.engine.records().flush()).await;
     if !matches!(flushed, Ok(Ok(()))) {
         tracing::error!("some records could not be written");
     }

@@ -13,6 +13,7 @@ use super::hub::Hub;
 use super::metrics::Metrics;
 use crate::approvals::Desk;
 use crate::identity::Keys;
+use crate::telemetry::Tracer;
 use crate::vault::Credentials;
 
 /// The server.
@@ -25,6 +26,8 @@ pub(crate) struct App {
     pub(crate) links: Links,
     pub(crate) hub: Arc<Hub>,
     pub(crate) metrics: Arc<Metrics>,
+    /// Where spans go, if they go anywhere.
+    pub(crate) tracer: Option<Arc<Tracer>>,
     pub(crate) settings: HttpSettings,
     /// The language of what models read.
     pub(crate) lang: Lang,
@@ -46,8 +49,12 @@ pub(crate) struct HttpSettings {
     pub(crate) max_body_bytes: usize,
     /// How many requests are worked on at once; one more is refused at once.
     pub(crate) max_requests: usize,
+    /// How long a client may take to say what it wants.
+    pub(crate) header_timeout: Duration,
     /// How long the calls that run may go on when the server is to end.
     pub(crate) drain: Duration,
+    /// How long a call waits for a person.
+    pub(crate) approvals_expire: Duration,
 }
 
 impl Default for HttpSettings {
@@ -57,7 +64,9 @@ impl Default for HttpSettings {
             origins: Vec::new(),
             max_body_bytes: 4 * 1024 * 1024,
             max_requests: 4096,
+            header_timeout: Duration::from_secs(30),
             drain: Duration::from_secs(30),
+            approvals_expire: Duration::from_secs(24 * 3600),
         }
     }
 }

@@ -6,13 +6,15 @@ use axum::extract::State;
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use windlass::{ApprovalRules, CallId, TenantId, Verdict};
 
 use super::app::App;
 use super::extract::{Body, Name, Query, Who};
 use super::operation::Operation;
+use super::page::{self, PageQuery};
 use super::problem::Problem;
+use super::shape::{self, CallerDoc, RulesDoc, VerdictDoc};
 use super::view::{self, ResultDoc};
 use crate::approvals::Waiting;
 use crate::identity::{Action, Identity};
@@ -24,11 +26,11 @@ pub(crate) fn rows() -> Vec<Operation> {
     vec![
         Operation::get("/v1/approvals", "list_approvals", list)
             .may(Action::ReadCalls, "List the calls that wait for a person")
-            .query::<ListQuery>()
+            .query::<PageQuery>()
             .answer::<ApprovalsDoc>(200, "The calls, oldest first"),
         Operation::get("/v1/approvals/rules", "get_approval_rules", rules)
             .may(Action::ReadCalls, "The rules by which calls are allowed, denied or asked about")
-            .answer::<Map<String, Value>>(200, "The rules"),
+            .answer::<RulesDoc>(200, "The rules"),
         Operation::put("/v1/approvals/rules", "set_approval_rules", set_rules)
             .may(Action::Approve, "Set the rules")
             .details(
@@ -37,8 +39,9 @@ pub(crate) fn rows() -> Vec<Operation> {
                  `provider`, `behaviour` and `arguments` (`{\"pointer\": \"/to\", \"matches\": \
                  \"@example\\\\.com$\"}`).",
             )
-            .body::<Map<String, Value>>()
-            .answer::<Map<String, Value>>(200, "The rules"),
+            .body::<RulesDoc>()
+            .example(|| json!({"rules": [{"tool": "delete_*", "then": "ask"}], "default": "allow"}))
+            .answer::<RulesDoc>(200, "The rules"),
         Operation::get("/v1/approvals/{call_id}", "get_approval", get)
             .may(Action::ReadCalls, "Get a call that waits for a person")
             .answer::<ApprovalDoc>(200, "The call"),
@@ -46,27 +49,26 @@ pub(crate) fn rows() -> Vec<Operation> {
             .may(Action::Approve, "Approve or refuse a call that waits")
             .details(details)
             .body::<VerdictBody>()
+            .example(verdict_example)
             .answer::<ResultDoc>(200, "The result of the call"),
         Operation::post("/v1/calls/{call_id}/resume", "resume_call", decide)
             .may(Action::Approve, "Resume a suspended call: the same as deciding its approval")
             .details(details)
             .body::<VerdictBody>()
+            .example(verdict_example)
             .answer::<ResultDoc>(200, "The result of the call"),
     ]
 }
 
-/// Which page.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListQuery {
-    /// The `next` of the page before.
-    cursor: Option<String>,
+fn verdict_example() -> Value {
+    json!({"approved": false, "comment": "ask the customer first"})
 }
 
-/// Calls that wait for a person.
+/// A page of calls that wait for a person.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Approvals")]
+#[schemars(rename = "ApprovalPage")]
 struct ApprovalsDoc {
+    /// The calls, oldest first.
     approvals: Vec<ApprovalDoc>,
     /// Where the next page begins; none on the last.
     next: Option<String>,
@@ -76,7 +78,13 @@ struct ApprovalsDoc {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Approval")]
 struct ApprovalDoc {
+    #[schemars(schema_with = "shape::id")]
     call_id: String,
+    /// The id that the model gave the call.
+    call_ref: Option<String>,
+    /// The batch that it belongs to; the others of it do not wait.
+    #[schemars(schema_with = "shape::maybe_id")]
+    batch_id: Option<String>,
     tool_name: String,
     /// Exactly what it would run with.
     arguments: Value,
@@ -84,14 +92,21 @@ struct ApprovalDoc {
     fingerprint: String,
     /// Why a person is asked.
     reason: String,
+    /// Who called.
+    caller: CallerDoc,
+    /// When the call came.
+    #[schemars(schema_with = "shape::time")]
+    created_at: String,
+    /// When it is refused because nobody decided.
+    #[schemars(schema_with = "shape::time")]
+    expires_at: String,
     /// `waiting`, or `decided` while it runs.
     status: String,
-    /// What else is known of it.
-    #[serde(flatten)]
-    more: Map<String, Value>,
+    /// What was decided.
+    verdict: Option<VerdictDoc>,
 }
 
-fn show(waiting: &Waiting) -> Value {
+fn show(app: &App, waiting: &Waiting) -> Value {
     let call = &waiting.call;
     json!({
         "call_id": call.id,
@@ -103,6 +118,7 @@ fn show(waiting: &Waiting) -> Value {
         "reason": call.reason,
         "caller": call.caller,
         "created_at": call.created_at,
+        "expires_at": app.desk.waits_until(call),
         "status": if waiting.verdict.is_some() { "decided" } else { "waiting" },
         "verdict": waiting.verdict,
     })
@@ -111,17 +127,18 @@ fn show(waiting: &Waiting) -> Value {
 async fn list(
     State(app): State<Arc<App>>,
     Who(who): Who,
-    Query(query): Query<ListQuery>,
+    Query(query): Query<PageQuery>,
 ) -> Result<Response, Problem> {
-    let (waiting, next) = app.desk.list(&who.tenant, query.cursor.as_deref()).await?;
-    let approvals: Vec<Value> = waiting.iter().map(show).collect();
+    let limit = page::limit(query.limit)?;
+    let (waiting, next) = app.desk.list(&who.tenant, query.cursor.as_deref(), limit).await?;
+    let approvals: Vec<Value> = waiting.iter().map(|waiting| show(&app, waiting)).collect();
     Ok(view::ok(&json!({"approvals": approvals, "next": next})))
 }
 
 async fn get(State(app): State<Arc<App>>, Who(who): Who, name: Name) -> Result<Response, Problem> {
     let found = app.desk.get(&who.tenant, name.id("approval")?).await?;
     let found = found.ok_or_else(|| Problem::not_found("approval"))?;
-    Ok(view::ok(&show(&found)))
+    Ok(view::ok(&show(&app, &found)))
 }
 
 /// What a person says.
@@ -201,10 +218,8 @@ async fn rules(State(app): State<Arc<App>>, Who(who): Who) -> Response {
 async fn set_rules(
     State(app): State<Arc<App>>,
     Who(who): Who,
-    Body(body): Body<Value>,
+    Body(rules): Body<ApprovalRules>,
 ) -> Result<Response, Problem> {
-    let rules: ApprovalRules = serde_json::from_value(body)
-        .map_err(|error| Problem::bad("the rules cannot be used").at("", error.to_string()))?;
     app.desk.set_rules(&who.tenant, &rules).await?;
     Ok(view::ok(&rules))
 }

@@ -6,13 +6,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::app::App;
+use super::observe::{self, Asker};
 use super::problem::Problem;
 use crate::identity::Action;
 
@@ -37,13 +38,18 @@ pub(crate) async fn check(
     let Some(identity) = identity else {
         return Err(unauthorized("this API key is not known, has expired or was revoked"));
     };
-    if !identity.role.may(gate.action) {
-        let why = format!("the role {} may not do this", identity.role);
+    if !identity.may(gate.action) {
+        let why = format!("the role {} of this tenant may not do this", identity.role);
         return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", why)
-            .hint("use a key with another role; `windlass keys create --role` makes one"));
+            .hint(format!("use a key with one of these roles: {}", gate.action.roles())));
     }
+    let asker = observe::is_told(&gate.app).then(|| Asker::from(&identity));
     request.extensions_mut().insert(identity);
-    Ok(next.run(request).await)
+    let mut response = next.run(request).await;
+    if let Some(asker) = asker {
+        response.extensions_mut().insert(asker);
+    }
+    Ok(response)
 }
 
 fn unauthorized(why: &str) -> Problem {
@@ -68,42 +74,77 @@ fn key_of(request: &Request) -> Option<Cow<'_, str>> {
     None
 }
 
-/// Refuses requests for other names, which a page gets when it makes a name of
-/// its own point here, and requests of other pages.
-pub(crate) async fn check_origin(
-    State(app): State<Arc<App>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    match origin_problem(&app, &request) {
-        Some(problem) => problem.into_response(),
-        None => next.run(request).await,
+/// Lets a page of another origin see an answer, which it may.
+pub(crate) fn share(response: &mut Response, page: HeaderValue) {
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, page);
+    headers.append(header::VARY, HeaderValue::from_static("origin"));
+    for (name, value) in SHARED {
+        headers.insert(name, HeaderValue::from_static(value));
     }
 }
 
-fn origin_problem(app: &App, request: &Request) -> Option<Problem> {
-    let headers = request.headers();
-    let host = match headers.get(header::HOST) {
-        Some(host) => host.to_str().unwrap_or_default(),
-        None => request.uri().authority().map_or("", |authority| authority.as_str()),
-    };
+/// What pages of other origins that were allowed may send and see.
+const SHARED: [(header::HeaderName, &str); 4] = [
+    (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, PUT, DELETE"),
+    (
+        header::ACCESS_CONTROL_ALLOW_HEADERS,
+        "authorization, content-type, idempotency-key, last-event-id, prefer, range, x-api-key, \
+         x-file-name, x-request-id",
+    ),
+    (header::ACCESS_CONTROL_EXPOSE_HEADERS, "content-range, location, retry-after, x-request-id"),
+    (header::ACCESS_CONTROL_MAX_AGE, "600"),
+];
+
+/// Whether a browser asks what a page may send.
+pub(crate) fn is_preflight<B>(request: &Request<B>) -> bool {
+    request.method() == Method::OPTIONS
+        && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+/// The page of another origin that a request is from, if it may be from there.
+/// A request for another name, which a page gets when it makes a name of its own
+/// point here, and a request of another page are refused.
+pub(crate) fn origin(
+    app: &App,
+    headers: &HeaderMap,
+    uri: &Uri,
+) -> Result<Option<HeaderValue>, Problem> {
+    let host = host(headers, uri)?;
     if !is_known(host, &app.settings.hosts) {
         let why = format!("this server does not answer for `{host}`");
-        return Some(
-            Problem::new(StatusCode::MISDIRECTED_REQUEST, "unknown_host", why)
-                .hint("add the name to `server.hosts` in windlass.yaml"),
-        );
+        return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "unknown_host", why)
+            .hint("add the name to `server.hosts` in windlass.yaml"));
     }
-    let origin = headers.get(header::ORIGIN)?.to_str().unwrap_or_default();
-    let own = origin.split_once("://").is_some_and(|(_, from)| from.eq_ignore_ascii_case(host));
-    if own || app.settings.origins.iter().any(|known| known.eq_ignore_ascii_case(origin)) {
-        return None;
+    let Some(value) = headers.get(header::ORIGIN) else { return Ok(None) };
+    let origin = value.to_str().unwrap_or_default();
+    if origin.split_once("://").is_some_and(|(_, from)| from.eq_ignore_ascii_case(host)) {
+        return Ok(None);
+    }
+    if app.settings.origins.iter().any(|known| known.eq_ignore_ascii_case(origin)) {
+        return Ok(Some(value.clone()));
     }
     let why = format!("pages of `{origin}` may not use this server");
-    Some(
-        Problem::new(StatusCode::FORBIDDEN, "unknown_origin", why)
-            .hint("add the origin to `server.origins` in windlass.yaml"),
-    )
+    Err(Problem::new(StatusCode::FORBIDDEN, "unknown_origin", why)
+        .hint("add the origin to `server.origins` in windlass.yaml"))
+}
+
+/// The name that a request is for. HTTP/2 has it in the address, HTTP/1.1 in a
+/// header; where it is in both, they must agree, or what one checks another
+/// does not see.
+fn host<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Result<&'a str, Problem> {
+    let mut named = named(headers);
+    let header = named.next().unwrap_or_default();
+    let address = uri.authority().map(|authority| authority.as_str());
+    let differs = |other: &str| !header.is_empty() && !other.eq_ignore_ascii_case(header);
+    if named.next().is_some() || address.is_some_and(differs) {
+        return Err(Problem::bad("a request is for one name").at("Host", "there are two"));
+    }
+    Ok(if header.is_empty() { address.unwrap_or_default() } else { header })
+}
+
+fn named(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or("\u{fffd}"))
 }
 
 /// Addresses and this machine are known; names are those that were set.

@@ -7,17 +7,19 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass::{Batch, BatchId};
+use serde_json::json;
+use windlass::{Batch, BatchId, TraceContext};
 
 use super::app::App;
 use super::calls::wants_events;
 use super::context::CallBody;
 use super::extract::{Body, Name, Who};
-use super::operation::{EVENTS, Operation};
+use super::operation::Operation;
 use super::problem::Problem;
+use super::shape::{self, BatchEvent};
 use super::stream::{self, Results};
 use super::view::{self, ResultDoc};
-use crate::identity::Action;
+use crate::identity::{Action, Identity};
 
 /// More calls than anybody's batch has: they would be refused one by one.
 const MAX_CALLS: usize = 1_000;
@@ -34,11 +36,18 @@ pub(crate) fn rows() -> Vec<Operation> {
                  `tool_completed`, `tool_error`, `queue_drained` as they happen, then `results`.",
             )
             .body::<BatchBody>()
+            .example(|| {
+                json!({"calls": [
+                    {"tool": "echo", "arguments": {"message": "hello"}, "call_ref": "toolu_1"},
+                    {"tool": "calculator", "arguments": {"expression": "6*7"}},
+                ]})
+            })
             .answer::<ResultsDoc>(200, "The results, in the order of the calls")
-            .answer_as(200, "The results, in the order of the calls", EVENTS, None),
+            .events::<BatchEvent>("The results, in the order of the calls"),
         Operation::post("/v1/batches/{batch_id}/cancel", "cancel_batch", cancel)
             .may(Action::CallTools, "Cancel all calls of a batch that have not ended")
-            .answer::<CancelledBatch>(200, "How many were cancelled"),
+            .details("Those that run on other servers are cancelled, too, but not counted.")
+            .answer::<CancelledBatch>(200, "How many were cancelled here"),
     ]
 }
 
@@ -54,12 +63,15 @@ pub(crate) struct BatchBody {
     parallel: bool,
     /// The conversation of those calls that name none.
     #[serde(default)]
+    #[schemars(schema_with = "shape::name")]
     conversation_id: Option<String>,
     /// The caller of those calls that name none.
     #[serde(default)]
+    #[schemars(schema_with = "shape::name")]
     caller_id: Option<String>,
     /// The person of those calls that name none.
     #[serde(default)]
+    #[schemars(schema_with = "shape::name")]
     user_id: Option<String>,
 }
 
@@ -72,6 +84,7 @@ fn yes() -> bool {
 #[schemars(rename = "BatchResults")]
 pub(crate) struct ResultsDoc {
     /// The batch.
+    #[schemars(schema_with = "shape::id")]
     batch_id: String,
     /// One result for each call, in order.
     results: Vec<ResultDoc>,
@@ -85,7 +98,7 @@ pub(crate) struct CancelledBatch {
 }
 
 impl BatchBody {
-    fn read(self, who: &crate::identity::Identity) -> Result<Batch, Problem> {
+    fn read(self, who: &Identity, trace: Option<&TraceContext>) -> Result<Batch, Problem> {
         if self.calls.len() > MAX_CALLS {
             let why = format!("at most {MAX_CALLS} calls, these are {}", self.calls.len());
             return Err(Problem::bad("the batch is too large").at("/calls", why));
@@ -95,7 +108,11 @@ impl BatchBody {
             call.conversation_id = call.conversation_id.or_else(|| self.conversation_id.clone());
             call.caller_id = call.caller_id.or_else(|| self.caller_id.clone());
             call.user_id = call.user_id.or_else(|| self.user_id.clone());
-            requests.push(call.request(who.tenant.clone(), &format!("/calls/{at}"))?);
+            let request = call.request(who.tenant.clone(), &format!("/calls/{at}"))?;
+            requests.push(match trace {
+                Some(trace) => request.trace(trace.clone()),
+                None => request,
+            });
         }
         Ok(Batch::new(requests).parallel(self.parallel))
     }
@@ -108,7 +125,7 @@ async fn run(
     Body(body): Body<BatchBody>,
 ) -> Result<Response, Problem> {
     app.refuse_while_draining()?;
-    let batch = body.read(&who)?;
+    let batch = body.read(&who, app.trace(&headers).as_ref())?;
     if wants_events(&headers) {
         return Ok(stream::batch(&app, batch));
     }
@@ -123,6 +140,6 @@ async fn cancel(
     name: Name,
 ) -> Result<Response, Problem> {
     let id: BatchId = name.id("batch")?;
-    let cancelled = app.engine.cancel_batch(&who.tenant, id);
+    let cancelled = app.cancel_batch(&who.tenant, id).await?;
     Ok(view::ok(&CancelledBatch { cancelled }))
 }

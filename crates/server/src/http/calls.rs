@@ -5,28 +5,34 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::{Instant, sleep};
-use windlass::{CallId, CallRequest, PageRequest, RecordFilter, TenantId};
-use windlass_store::{Expect, Put};
+use windlass::{BatchId, CallId, CallRequest, PageRequest, RecordFilter, TenantId};
+use windlass_store::{Change, Expect, Put};
 
 use super::app::App;
 use super::context::{CallBody, Span};
 use super::extract::{Body, Name, Query, Who};
 use super::operation::{EVENTS, Operation};
+use super::page;
 use super::problem::Problem;
+use super::shape::{self, CallEvent, CallState, RecordDoc, StatusName};
 use super::stream;
 use super::view::{self, ResultDoc};
 use crate::identity::Action;
 
 /// Calls that run in the background, so that every server knows of them.
 pub(crate) const PENDING: &str = "pending_calls";
-/// Calls that are to be cancelled, wherever they run.
-pub(crate) const CANCELS: &str = "cancels";
+/// Calls, batches and conversations that are to be cancelled, wherever they run.
+const CANCELS: &str = "cancels";
+const BATCH: &str = "batch/";
+const CONVERSATION: &str = "conversation/";
+/// How long another server may take to cancel a call.
+const ELSEWHERE: Duration = Duration::from_secs(1);
 /// How long a cancel waits to be heard.
 const CANCEL_LIFE: Duration = Duration::from_secs(60);
 /// How long a call may be known after the longest time that it may take.
@@ -46,11 +52,17 @@ pub(crate) fn rows() -> Vec<Operation> {
                  is a stream of `progress` events and one `result`; with `Prefer: \
                  respond-async` it is 202 at once, and the result is fetched later.",
             )
-            .header("Prefer", "`respond-async`: answer at once, run in the background")
-            .header("Idempotency-Key", "the same as `idempotency_key` in the body")
+            .header("Prefer", "", "`respond-async`: answer at once, run in the background")
+            .header(
+                "Idempotency-Key",
+                "^[!-~]{1,128}$",
+                "the same as `idempotency_key` in the body",
+            )
+            .header("traceparent", "", "where in a trace the call belongs, as the W3C has it")
             .body::<CallBody>()
+            .example(|| json!({"tool": "echo", "arguments": {"message": "hello"}}))
             .answer::<ResultDoc>(200, "The result of the call")
-            .answer_as(200, "The result of the call", EVENTS, None)
+            .events::<CallEvent>("The result of the call")
             .answer::<Started>(202, "The call runs in the background, or waits for a person"),
         Operation::get("/v1/calls", "list_calls", list)
             .may(Action::ReadCalls, "List the records of calls, newest first")
@@ -59,7 +71,7 @@ pub(crate) fn rows() -> Vec<Operation> {
         Operation::get("/v1/calls/{call_id}", "get_call", get)
             .may(Action::ReadCalls, "Get the record of a call, or that it still runs")
             .query::<GetQuery>()
-            .answer::<RecordDoc>(200, "The record; `status` is `running` while it runs"),
+            .answer::<CallState>(200, "The record; what is known of a call that has not ended"),
         Operation::post("/v1/calls/{call_id}/cancel", "cancel_call", cancel)
             .may(Action::CallTools, "Cancel a call that has not ended")
             .details("What it did until then stays done. A call that has ended keeps its result.")
@@ -87,7 +99,7 @@ pub(crate) enum Started {
     /// It runs in the background.
     Accepted(Accepted),
     /// It waits for a person.
-    Waits(ResultDoc),
+    Waits(Box<ResultDoc>),
 }
 
 /// What was cancelled.
@@ -110,7 +122,10 @@ async fn run(
         })?;
         body.idempotency_key.get_or_insert_with(|| key.to_owned());
     }
-    let request = body.request(who.tenant.clone(), "")?;
+    let mut request = body.request(who.tenant.clone(), "")?;
+    if let Some(trace) = app.trace(&headers) {
+        request = request.trace(trace);
+    }
     if wants_events(&headers) {
         return Ok(stream::call(&app, request));
     }
@@ -177,17 +192,22 @@ pub(crate) struct ListQuery {
     tool: Option<String>,
     /// Of this caller.
     caller_id: Option<String>,
-    /// That ended so: succeeded, failed, refused, timed_out, cancelled or
-    /// interrupted.
-    status: Option<String>,
+    /// That ended so.
+    status: Option<StatusName>,
     /// That came at this time or later: a time such as 2026-01-31T12:00:00Z.
+    #[serde(default)]
+    #[schemars(schema_with = "shape::time")]
     since: Option<String>,
     /// That came before this time.
+    #[serde(default)]
+    #[schemars(schema_with = "shape::time")]
     until: Option<String>,
     /// How many at the most.
     #[schemars(range(min = 1, max = 1000))]
     limit: Option<usize>,
     /// The `next` of the page before.
+    #[serde(default)]
+    #[schemars(schema_with = "shape::id")]
     cursor: Option<String>,
 }
 
@@ -201,19 +221,6 @@ pub(crate) struct RecordsDoc {
     next: Option<String>,
 }
 
-/// The record of a call.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "CallRecord")]
-pub(crate) struct RecordDoc {
-    /// The call's id.
-    id: String,
-    /// `running`, `waiting` for a person, or how it ended.
-    status: String,
-    /// What else is known of it.
-    #[serde(flatten)]
-    more: serde_json::Map<String, Value>,
-}
-
 fn time(name: &str, text: Option<&str>) -> Result<Option<Timestamp>, Problem> {
     let read = |text: &str| {
         text.parse::<Timestamp>()
@@ -224,24 +231,16 @@ fn time(name: &str, text: Option<&str>) -> Result<Option<Timestamp>, Problem> {
 
 impl ListQuery {
     fn read(self) -> Result<(RecordFilter, PageRequest), Problem> {
-        let status = self.status.map(|status| {
-            status
-                .parse()
-                .map_err(|why: String| Problem::bad("a filter is wrong").at("status", why))
-        });
         let after = self.cursor.map(|cursor| {
             let wrong = || Problem::bad("a cursor is wrong").at("cursor", "take it from `next`");
             cursor.parse::<CallId>().map_err(|_| wrong())
         });
-        let limit = self.limit.unwrap_or(50);
-        if !(1..=PageRequest::MAX).contains(&limit) {
-            return Err(Problem::bad("a limit is wrong").at("limit", "1 to 1000"));
-        }
+        let limit = page::limit(self.limit.or(Some(50)))?;
         let filter = RecordFilter {
             conversation: self.conversation_id,
             tool: self.tool,
             caller_id: self.caller_id,
-            status: status.transpose()?,
+            status: self.status.map(Into::into),
             since: time("since", self.since.as_deref())?,
             until: time("until", self.until.as_deref())?,
         };
@@ -264,6 +263,8 @@ async fn list(
 #[serde(deny_unknown_fields)]
 pub(crate) struct GetQuery {
     /// Wait up to this long for a call that still runs: `10s`, at most 60s.
+    #[serde(default)]
+    #[schemars(schema_with = "super::context::span")]
     wait: Option<String>,
 }
 
@@ -282,7 +283,8 @@ async fn get(
         }
         if let Some(waiting) = app.desk.get(&who.tenant, id).await? {
             let why = waiting.call.reason;
-            return Ok(view::ok(&json!({"id": id, "status": "waiting", "reason": why})));
+            let open = json!({"record_id": id, "status": "waiting", "reason": why});
+            return Ok(view::ok(&open));
         }
         let runs = app.engine.is_under_way(&who.tenant, id)
             || app.documents.get(PENDING, &who.tenant, &name.0).await?.is_some();
@@ -293,7 +295,7 @@ async fn get(
             return Ok(view::ok(&record));
         }
         if Instant::now() >= until || app.draining.is_cancelled() {
-            return Ok(view::ok(&json!({"id": id, "status": "running"})));
+            return Ok(view::ok(&json!({"record_id": id, "status": "running"})));
         }
         sleep(LOOK_AGAIN).await;
     }
@@ -309,26 +311,76 @@ async fn cancel(
         return Ok(view::ok(&Cancelled { cancelled: 1 }));
     }
     if app.documents.get(PENDING, &who.tenant, &name.0).await?.is_some() {
-        let mut put = Put::new(CANCELS, who.tenant.clone(), id.to_string(), json!({}));
-        put.expires_at = Timestamp::now().checked_add(CANCEL_LIFE).ok();
-        app.documents.put(put, Expect::Anything).await?;
+        app.tell_others(&who.tenant, id.to_string()).await?;
         return Ok(view::ok(&Cancelled { cancelled: 1 }));
     }
     if app.withdraw(&who, &who.tenant, id).await? {
         return Ok(view::ok(&Cancelled { cancelled: 1 }));
     }
-    match app.engine.records().get(&who.tenant, id).await? {
-        Some(_) => Ok(view::ok(&Cancelled { cancelled: 0 })),
-        None => Err(Problem::not_found("call")),
+    if app.engine.records().get(&who.tenant, id).await?.is_some() {
+        return Ok(view::ok(&Cancelled { cancelled: 0 }));
+    }
+    // Another server may run it; its record shows that it did.
+    if app.documents.is_shared() {
+        app.tell_others(&who.tenant, id.to_string()).await?;
+        let until = Instant::now() + ELSEWHERE;
+        while Instant::now() < until {
+            sleep(LOOK_AGAIN).await;
+            if app.engine.records().get(&who.tenant, id).await?.is_some() {
+                return Ok(view::ok(&Cancelled { cancelled: 1 }));
+            }
+        }
+    }
+    Err(Problem::not_found("call"))
+}
+
+async fn stop(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Name(conversation): Name,
+) -> Result<Response, Problem> {
+    let cancelled = app.engine.cancel_conversation(&who.tenant, &conversation);
+    app.tell_others(&who.tenant, format!("{CONVERSATION}{conversation}")).await?;
+    Ok(view::ok(&Cancelled { cancelled }))
+}
+
+/// Cancels what another server was asked to cancel.
+pub(crate) fn changed(app: &App, change: &Change) {
+    if change.space != CANCELS {
+        return;
+    }
+    let Change { tenant, id, .. } = change;
+    if let Some(conversation) = id.strip_prefix(CONVERSATION) {
+        app.engine.cancel_conversation(tenant, conversation);
+    } else if let Some(batch) = id.strip_prefix(BATCH).and_then(|id| id.parse().ok()) {
+        app.engine.cancel_batch(tenant, batch);
+    } else if let Ok(call) = id.parse() {
+        app.engine.cancel_call(tenant, call);
     }
 }
 
-async fn stop(State(app): State<Arc<App>>, Who(who): Who, Name(conversation): Name) -> Response {
-    let cancelled = app.engine.cancel_conversation(&who.tenant, &conversation);
-    view::ok(&Cancelled { cancelled }).into_response()
-}
-
 impl App {
+    /// Cancels a batch, wherever its calls run.
+    pub(crate) async fn cancel_batch(
+        &self,
+        tenant: &TenantId,
+        id: BatchId,
+    ) -> Result<usize, Problem> {
+        let cancelled = self.engine.cancel_batch(tenant, id);
+        self.tell_others(tenant, format!("{BATCH}{id}")).await?;
+        Ok(cancelled)
+    }
+
+    /// Asks the other servers to cancel something.
+    async fn tell_others(&self, tenant: &TenantId, what: String) -> Result<(), Problem> {
+        if self.documents.is_shared() {
+            let mut put = Put::new(CANCELS, tenant.clone(), what, json!({}));
+            put.expires_at = Timestamp::now().checked_add(CANCEL_LIFE).ok();
+            self.documents.put(put, Expect::Anything).await?;
+        }
+        Ok(())
+    }
+
     /// A server that is about to end takes no new calls.
     pub(crate) fn refuse_while_draining(&self) -> Result<(), Problem> {
         if !self.draining.is_cancelled() {

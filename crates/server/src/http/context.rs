@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Map, Value};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Number, Value};
 use windlass::{CallRequest, Caller, CallerType, Context, RetryPolicy, TenantId};
 
 use super::problem::Problem;
+use super::shape;
 
 /// One call.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -17,41 +19,67 @@ pub(crate) struct CallBody {
     pub(crate) tool: String,
     /// The arguments: an object, or a text that a model wrote as JSON.
     #[serde(default = "no_arguments")]
+    #[schemars(extend("type" = ["object", "string"]))]
     pub(crate) arguments: Value,
     /// The id that the model gave the call.
     #[serde(default)]
+    #[schemars(schema_with = "shape::name")]
     pub(crate) call_ref: Option<String>,
     /// How long it may take: seconds, or a text such as `500ms` or `2m`.
     #[serde(default)]
     pub(crate) timeout: Option<Span>,
     /// From -10 to 10; higher comes first where the strategy is `priority`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "integer")]
+    #[schemars(range(min = -1_000_000, max = 1_000_000))]
     pub(crate) priority: Option<i32>,
     /// A call with the same key and arguments does not run again.
     #[serde(default)]
+    #[schemars(schema_with = "shape::name")]
     pub(crate) idempotency_key: Option<String>,
     /// How often the call is tried; whoever sets it says that it may be repeated.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "integer")]
     #[schemars(range(min = 1, max = 20))]
     pub(crate) attempts: Option<u32>,
     /// The agent or program that calls.
     #[serde(default)]
+    #[schemars(schema_with = "shape::name")]
     pub(crate) caller_id: Option<String>,
     /// What calls.
     #[serde(default)]
     pub(crate) caller_type: Option<CallerKind>,
     /// The conversation that it belongs to.
     #[serde(default)]
+    #[schemars(schema_with = "shape::name")]
     pub(crate) conversation_id: Option<String>,
     /// The person on whose behalf it is made.
     #[serde(default)]
+    #[schemars(schema_with = "shape::name")]
     pub(crate) user_id: Option<String>,
+    /// The name of the credential that it uses, where the provider has several.
+    #[serde(default)]
+    #[schemars(schema_with = "shape::name")]
+    pub(crate) credential: Option<String>,
     /// The workflow that it belongs to.
     #[serde(default)]
+    #[schemars(schema_with = "shape::name")]
     pub(crate) workflow_id: Option<String>,
     /// Variables that presets and form parameters may name.
     #[serde(default)]
     pub(crate) variables: Map<String, Value>,
+}
+
+/// Reads an integer, however it is written: JSON has one kind of number, and
+/// `5.0` is 5.
+pub(crate) fn integer<'de, T: TryFrom<i64>, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<T>, D::Error> {
+    let Some(number) = Option::<Number>::deserialize(from)? else { return Ok(None) };
+    let whole = number.as_i64().or_else(|| {
+        let number = number.as_f64().filter(|number| number.fract() == 0.0)?;
+        (number.abs() < 1e15).then_some(number as i64)
+    });
+    let fits = whole.and_then(|whole| T::try_from(whole).ok());
+    fits.map(Some).ok_or_else(|| D::Error::custom(format!("expected an integer, got {number}")))
 }
 
 fn no_arguments() -> Value {
@@ -70,14 +98,19 @@ pub(crate) enum CallerKind {
     Direct,
 }
 
-/// A time span: seconds, or a text with a unit.
+/// A time span: seconds, or a text with a unit; at most a year.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Span {
     /// Seconds.
-    Seconds(f64),
-    /// A number and a unit: `500ms`, `30s`, `2m`.
-    Text(String),
+    Seconds(#[schemars(range(min = 0.000001, max = 31536000))] f64),
+    /// A number and a unit: `500ms`, `30s`, `2m`, `1h`.
+    Text(#[schemars(schema_with = "span")] String),
+}
+
+/// A time span as a text.
+pub(crate) fn span(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({"type": "string", "pattern": "^[1-9][0-9]{0,3}(ms|s|m|h)$"})
 }
 
 impl Span {
@@ -98,6 +131,17 @@ impl Span {
 
 /// Longest texts that name things; records keep them.
 const MAX_NAME: usize = 512;
+
+/// Checks a text that names something, if it is there.
+pub(crate) fn check_name(path: &str, name: Option<&str>) -> Result<(), Problem> {
+    let why = match name {
+        Some("") => "must not be empty",
+        Some(name) if name.len() > MAX_NAME => "is too long",
+        Some(name) if name.chars().any(char::is_control) => "must not hold control characters",
+        _ => return Ok(()),
+    };
+    Err(Problem::bad("a name is wrong").at(path, why))
+}
 
 impl CallBody {
     /// The call that is asked for. `at` is its place in the request.
@@ -132,12 +176,20 @@ impl CallBody {
         if let Some(priority) = self.priority {
             request = request.priority(priority);
         }
+        if let Some(credential) = self.credential {
+            request = request.credential(credential);
+        }
         if let Some(key) = self.idempotency_key {
             request = request.idempotency_key(key);
         }
         if let Some(attempts) = self.attempts {
+            if !(1..=20).contains(&attempts) {
+                return Err(
+                    Problem::bad("a number is wrong").at(format!("{at}/attempts"), "1 to 20")
+                );
+            }
             let mut retry = RetryPolicy::default();
-            retry.attempts = attempts.clamp(1, 20);
+            retry.attempts = attempts;
             request = request.retry(retry);
         }
         Ok(request)
@@ -150,17 +202,11 @@ impl CallBody {
             ("conversation_id", &self.conversation_id),
             ("user_id", &self.user_id),
             ("workflow_id", &self.workflow_id),
+            ("credential", &self.credential),
             ("idempotency_key", &self.idempotency_key),
         ];
         for (name, value) in names {
-            let Some(value) = value else { continue };
-            let why = match value.len() {
-                0 => "must not be empty",
-                length if length > MAX_NAME => "is too long",
-                _ if value.contains('\0') => "must not hold NUL characters",
-                _ => continue,
-            };
-            return Err(Problem::bad("a name is wrong").at(format!("{at}/{name}"), why));
+            check_name(&format!("{at}/{name}"), value.as_deref())?;
         }
         Ok(())
     }

@@ -16,7 +16,9 @@ use windlass::{CallRequest, Caller, CallerType, Context, ErrorKind, Secret, Tena
 use super::app::App;
 use super::extract::{Body, Name, Query, Who};
 use super::operation::Operation;
+use super::page::PageQuery;
 use super::problem::Problem;
+use super::shape;
 use super::view;
 use crate::identity::Action;
 use crate::vault::{Credential, CredentialRequest, Filter, Given, Validation};
@@ -31,6 +33,7 @@ pub(crate) fn rows() -> Vec<Operation> {
             .may(Action::WriteCredentials, "Store a credential for a provider")
             .details("Several may have names of their own, for the tenant or for one user.")
             .body::<StoreBody>()
+            .example(|| json!({"name": "work", "values": {"api_key": "sk-12345678"}}))
             .answer::<CredentialDoc>(201, "The credential, masked"),
         Operation::get("/v1/credentials/{credential_id}", "get_credential", get)
             .may(Action::ReadCredentials, "Get a credential; secrets are masked")
@@ -39,6 +42,7 @@ pub(crate) fn rows() -> Vec<Operation> {
             .may(Action::WriteCredentials, "Change a credential: its values, name or rank")
             .details("A masked value that comes back from a form leaves the real one as it is.")
             .body::<RotateBody>()
+            .example(|| json!({"values": {"api_key": "sk-87654321"}, "default": true}))
             .answer::<CredentialDoc>(200, "The credential, masked"),
         Operation::delete("/v1/credentials/{credential_id}", "delete_credential", delete)
             .may(Action::WriteCredentials, "Delete a credential")
@@ -49,13 +53,21 @@ pub(crate) fn rows() -> Vec<Operation> {
             try_kept,
         )
         .may(Action::WriteCredentials, "Find out whether the provider takes a credential")
-        .answer::<ValidationDoc>(200, "Whether it does, and how that was found out"),
+        .details(TRIED)
+        .answer::<ValidationDoc>(200, "It does, as far as could be found out"),
         Operation::post("/v1/providers/{name}/credentials/validate", "validate_values", try_values)
             .may(Action::WriteCredentials, "Try values without storing them")
+            .details(TRIED)
             .body::<ValuesBody>()
-            .answer::<ValidationDoc>(200, "Whether they are taken, and how that was found out"),
+            .example(|| json!({"values": {"api_key": "sk-12345678"}}))
+            .answer::<ValidationDoc>(200, "They are taken, as far as could be found out"),
     ]
 }
+
+const TRIED: &str = "By the provider's own check (`credentials_check`); else by its first tool that \
+                     only looks and needs no arguments; else by the form of the values alone. \
+                     `method` says which. What is refused is a 400 with the code \
+                     `credential_invalid`, and the same facts in `result`.";
 
 /// Which credentials.
 #[derive(Deserialize, JsonSchema)]
@@ -65,13 +77,20 @@ struct ListQuery {
     provider: Option<String>,
     /// Of this user.
     user_id: Option<String>,
+    /// How many at the most; 100 if nobody says.
+    #[schemars(range(min = 1, max = 1000))]
+    limit: Option<usize>,
+    /// The `next` of the page before.
+    cursor: Option<String>,
 }
 
-/// Credentials.
+/// A page of credentials.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Credentials")]
+#[schemars(rename = "CredentialPage")]
 struct CredentialsDoc {
     credentials: Vec<CredentialDoc>,
+    /// Where the next page begins; none on the last.
+    next: Option<String>,
 }
 
 /// A credential; secrets are masked.
@@ -79,15 +98,50 @@ struct CredentialsDoc {
 #[schemars(rename = "Credential")]
 struct CredentialDoc {
     id: String,
+    /// The tenant.
+    tenant: String,
     provider: String,
     name: String,
     /// Whose it is; the tenant's where it is nobody's.
     user: Option<String>,
     /// The values; secrets are masked.
     fields: BTreeMap<String, Value>,
-    /// What else is known of it.
-    #[serde(flatten)]
-    more: serde_json::Map<String, Value>,
+    #[schemars(schema_with = "shape::time")]
+    created_at: String,
+    #[schemars(schema_with = "shape::time")]
+    updated_at: String,
+    /// When a call last used it, to the minute.
+    #[schemars(schema_with = "shape::maybe_time")]
+    last_used_at: Option<String>,
+    /// When it was made the default; of several the last one is.
+    #[schemars(schema_with = "shape::maybe_time")]
+    default_since: Option<String>,
+    validation: TriedDoc,
+}
+
+/// What is known of whether the provider takes it.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "state", rename_all = "snake_case")]
+#[schemars(rename = "CredentialState")]
+#[expect(dead_code, reason = "it only describes what the vault writes")]
+enum TriedDoc {
+    /// Nobody has tried it, with these values.
+    Unknown,
+    /// It was taken.
+    Valid {
+        #[schemars(schema_with = "shape::time")]
+        at: String,
+        /// How that was found out.
+        by: String,
+    },
+    /// It was refused.
+    Invalid {
+        #[schemars(schema_with = "shape::time")]
+        at: String,
+        by: String,
+        /// Why.
+        why: String,
+    },
 }
 
 async fn list(
@@ -97,7 +151,9 @@ async fn list(
 ) -> Result<Response, Problem> {
     let filter = Filter { provider: query.provider.as_deref(), user: query.user_id.as_deref() };
     let credentials = app.credentials.list(&who.tenant, filter).await?;
-    Ok(view::ok(&json!({"credentials": credentials})))
+    let page = PageQuery { limit: query.limit, cursor: query.cursor };
+    let page = page.cut(credentials, |credential| credential.id.clone())?;
+    Ok(view::ok(&json!({"credentials": page.items, "next": page.next})))
 }
 
 /// A credential to be stored.
@@ -153,9 +209,7 @@ async fn store(
 fn named(error: windlass::Error) -> Problem {
     match error.kind() {
         ErrorKind::AlreadyRegistered => Problem::conflict(error.message()),
-        ErrorKind::InvalidArguments | ErrorKind::CredentialInvalid => {
-            Problem::bad(error.message().to_owned())
-        }
+        ErrorKind::CredentialInvalid => Problem::bad(error.message().to_owned()),
         _ => error.into(),
     }
 }
@@ -233,13 +287,41 @@ async fn delete(
 struct ValidationDoc {
     /// Whether it does, as far as could be found out.
     valid: bool,
-    /// How that was found out: `tool` (one was called) or `format` (only the
-    /// form of the values was looked at).
-    method: &'static str,
+    method: Method,
     /// The tool that was called.
     tool: Option<String>,
     /// Why not, in words that hold no secret.
     reason: Option<String>,
+}
+
+/// How it was found out.
+#[derive(Clone, Copy, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "ValidationMethod")]
+enum Method {
+    /// By the provider's own check.
+    Provider,
+    /// By its first tool that only looks.
+    Tool,
+    /// By the form of the values alone.
+    Format,
+}
+
+impl ValidationDoc {
+    fn refused(method: Method, reason: String) -> Self {
+        Self { valid: false, method, tool: None, reason: Some(reason) }
+    }
+
+    fn answer(self) -> Result<Response, Problem> {
+        match &self.reason {
+            None => Ok(view::ok(&self)),
+            Some(reason) => {
+                let status = StatusCode::BAD_REQUEST;
+                let problem = Problem::new(status, "credential_invalid", reason.as_str());
+                Err(problem.hint("correct the values and try again").result(json!(self)))
+            }
+        }
+    }
 }
 
 async fn try_kept(
@@ -251,20 +333,18 @@ async fn try_kept(
     let provider = app.provider(&who.tenant, &credential.provider)?;
     let tried = Trial { app: &app, tenant: &who.tenant, provider: &provider };
     let caller = Caller { user: credential.user.as_deref().map(Into::into), ..tried.caller() };
-    let request = |tool: &Tool| {
-        CallRequest::new(tool.name().as_str(), json!({}))
-            .context(Context::new(caller.clone()))
-            .credential(credential.name.clone())
-    };
-    let outcome = tried.run(request).await;
+    let context = Context::new(caller);
+    let complete =
+        |request: CallRequest| request.context(context.clone()).credential(credential.name.clone());
+    let outcome = tried.run(complete).await;
     let at = Timestamp::now();
-    let by = outcome.tool.clone().unwrap_or_else(|| outcome.method.to_owned());
+    let by = outcome.tool.clone().unwrap_or_else(|| "format".to_owned());
     let validation = match &outcome.reason {
         None => Validation::Valid { at, by },
         Some(why) => Validation::Invalid { at, by, why: why.clone() },
     };
     app.credentials.note_validation(&who.tenant, &id, validation).await?;
-    Ok(view::ok(&outcome))
+    outcome.answer()
 }
 
 /// Values to be tried.
@@ -283,25 +363,16 @@ async fn try_values(
 ) -> Result<Response, Problem> {
     let provider = app.provider(&who.tenant, &provider)?;
     let tried = Trial { app: &app, tenant: &who.tenant, provider: &provider };
-    if let Some(reason) = tried.flaw(&body.values) {
-        let outcome =
-            ValidationDoc { valid: false, method: "format", tool: None, reason: Some(reason) };
-        return Ok(view::ok(&outcome));
-    }
-    let values = given(body.values)?;
-    let request = |tool: &Tool| {
-        let context =
-            values.iter().fold(
-                Context::new(tried.caller()),
-                |context, (name, value)| match value {
-                    Given::Text(secret) => context.secret(name, secret.clone()),
-                    Given::Flag(flag) => context.secret(name, flag.to_string()),
-                    Given::Nothing | Given::Other(_) => context,
-                },
-            );
-        CallRequest::new(tool.name().as_str(), json!({})).context(context)
+    let values = match app.credentials.try_values(&provider, given(body.values)?) {
+        Ok(values) => values,
+        Err(error) => {
+            return ValidationDoc::refused(Method::Format, error.message().to_owned()).answer();
+        }
     };
-    Ok(view::ok(&tried.run(request).await))
+    let context = values
+        .into_iter()
+        .fold(Context::new(tried.caller()), |context, (name, value)| context.secret(&name, value));
+    tried.run(|request| request.context(context.clone())).await.answer()
 }
 
 /// Finds out whether a provider takes a credential.
@@ -321,26 +392,13 @@ impl Trial<'_> {
         }
     }
 
-    /// What is wrong with the form of values.
-    fn flaw(&self, values: &BTreeMap<String, Value>) -> Option<String> {
-        let known =
-            |name: &String| self.provider.credentials.iter().any(|field| field.name == *name);
-        if let Some(unknown) = values.keys().find(|name| !known(name)) {
-            return Some(format!("the provider has no field `{unknown}`"));
+    /// The call that shows it: the provider's own check, or its first tool that
+    /// only looks and needs no arguments.
+    fn call(&self) -> Option<(Method, CallRequest)> {
+        if let Some(check) = &self.provider.check {
+            let arguments = Value::Object(check.arguments.clone());
+            return Some((Method::Provider, CallRequest::new(check.tool.as_str(), arguments)));
         }
-        let is_there = |name: &str| {
-            values.get(name).is_some_and(|value| !value.is_null() && *value != json!(""))
-        };
-        let missing = self
-            .provider
-            .credentials
-            .iter()
-            .find(|field| field.required && field.default.is_none() && !is_there(&field.name));
-        missing.map(|field| format!("the field `{}` is missing", field.name))
-    }
-
-    /// The provider's first tool that only looks and needs no arguments.
-    fn tool(&self) -> Option<Arc<Tool>> {
         let fits = |tool: &Arc<Tool>| {
             let spec = tool.spec();
             let required = tool.model_schema()["required"].as_array();
@@ -348,20 +406,17 @@ impl Trial<'_> {
                 && spec.behaviour.read_only
                 && required.is_none_or(Vec::is_empty)
         };
-        self.app.tools_of(self.tenant).into_iter().find(fits)
+        let tool = self.app.tools_of(self.tenant).into_iter().find(fits)?;
+        Some((Method::Tool, CallRequest::new(tool.name().as_str(), json!({}))))
     }
 
-    async fn run(&self, request: impl Fn(&Tool) -> CallRequest) -> ValidationDoc {
-        let Some(tool) = self.tool() else {
-            return ValidationDoc { valid: true, method: "format", tool: None, reason: None };
+    async fn run(&self, complete: impl Fn(CallRequest) -> CallRequest) -> ValidationDoc {
+        let Some((method, request)) = self.call() else {
+            return ValidationDoc { valid: true, method: Method::Format, tool: None, reason: None };
         };
-        let result = self.app.engine.call(request(&tool)).await;
+        let result = self.app.engine.call(complete(request)).await;
         let reason = result.error().map(|error| error.message().to_owned());
-        ValidationDoc {
-            valid: reason.is_none(),
-            method: "tool",
-            tool: Some(tool.name().to_string()),
-            reason,
-        }
+        let tool = Some(result.tool_name.to_string());
+        ValidationDoc { valid: reason.is_none(), method, tool, reason }
     }
 }

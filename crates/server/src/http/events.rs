@@ -18,8 +18,9 @@ use windlass_store::KeptEvent;
 use super::app::App;
 use super::extract::{Query, Who};
 use super::hub::Topic;
-use super::operation::{EVENTS, Operation};
+use super::operation::Operation;
 use super::problem::Problem;
+use super::shape::FollowedEvent;
 use super::stream;
 use crate::identity::Action;
 
@@ -40,9 +41,9 @@ pub(crate) fn rows() -> Vec<Operation> {
                  `end`. Events are kept from the time somebody listens to the tenant until ten \
                  minutes after the last reader was seen.",
             )
-            .header("Last-Event-ID", "the id of the last event that was read")
+            .header("Last-Event-ID", "^[0-9]{1,18}$", "the id of the last event that was read")
             .query::<FollowQuery>()
-            .answer_as(200, "The events", EVENTS, None),
+            .events::<FollowedEvent>("The events"),
     ]
 }
 

@@ -2,6 +2,7 @@
 //! problem that says where.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
@@ -9,10 +10,17 @@ use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use serde::de::DeserializeOwned;
+use serde_path_to_error::{Path, Segment};
 
 use super::app::App;
 use super::problem::Problem;
+use crate::arguments::Unique;
 use crate::identity::Identity;
+
+/// How long a client may take to send a body.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest name in a path; no store takes longer ones.
+const MAX_NAME: usize = 512;
 
 /// Who asks. Only there behind the gate.
 pub(crate) struct Who(pub(crate) Identity);
@@ -44,8 +52,19 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Body<T> {
             )
             .hint("send Content-Type: application/json"));
         }
-        let bytes = Bytes::from_request(request, app).await.map_err(unreadable)?;
-        parse(&bytes).map(Self)
+        parse(&whole(request, app).await?).map(Self)
+    }
+}
+
+/// The whole body. A client that never ends it does not hold on to us for ever.
+pub(crate) async fn whole(request: Request, app: &Arc<App>) -> Result<Bytes, Problem> {
+    match tokio::time::timeout(PATIENCE, Bytes::from_request(request, app)).await {
+        Ok(read) => read.map_err(unreadable),
+        Err(_) => {
+            let why = "the body did not come in time";
+            Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", why)
+                .hint("send the body at once"))
+        }
     }
 }
 
@@ -59,7 +78,7 @@ fn is_json(media: &str) -> bool {
         || essence.get(essence.len().saturating_sub(5)..).is_some_and(|end| end == "+json")
 }
 
-pub(crate) fn unreadable(rejection: BytesRejection) -> Problem {
+fn unreadable(rejection: BytesRejection) -> Problem {
     match rejection.status() {
         StatusCode::PAYLOAD_TOO_LARGE => Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -72,18 +91,39 @@ pub(crate) fn unreadable(rejection: BytesRejection) -> Problem {
 }
 
 /// The body as a type. Only where it does not fit, it is looked at again to
-/// find out where.
+/// find out where. A key that is given twice could mean two things.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    serde_json::from_slice(bytes).map_err(|error| {
-        let deserializer = &mut serde_json::Deserializer::from_slice(bytes);
-        let place = serde_path_to_error::deserialize::<_, T>(deserializer).err();
-        let path = place.map(|place| place.path().to_string()).unwrap_or_default();
-        let pointer = match path.as_str() {
-            "" | "." => String::new(),
-            path => format!("/{}", path.replace(['.', '['], "/").replace(']', "")),
-        };
-        Problem::bad("the body is not what this route takes").at(pointer, error.to_string())
-    })
+    let Ok(parsed) = serde_json::from_slice(bytes) else { return Err(misfit::<T>(bytes)) };
+    match serde_json::from_slice::<Unique>(bytes) {
+        Ok(Unique) => Ok(parsed),
+        Err(_) => Err(misfit::<Unique>(bytes)),
+    }
+}
+
+fn misfit<T: DeserializeOwned>(bytes: &[u8]) -> Problem {
+    let problem = Problem::bad("the body is not what this route takes")
+        .hint("/docs shows what each route takes");
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    match serde_path_to_error::deserialize::<_, T>(&mut deserializer) {
+        Err(error) => problem.at(pointer(error.path()), error.inner().to_string()),
+        // Something comes after it.
+        Ok(_) => {
+            let error = deserializer.end().err().map(|error| error.to_string());
+            problem.at("", error.unwrap_or_else(|| "this is not JSON".to_owned()))
+        }
+    }
+}
+
+/// A place in a body as a JSON pointer.
+fn pointer(path: &Path) -> String {
+    let escape = |key: &str| key.replace('~', "~0").replace('/', "~1");
+    path.iter()
+        .filter_map(|segment| match segment {
+            Segment::Seq { index } => Some(format!("/{index}")),
+            Segment::Map { key } => Some(format!("/{}", escape(key))),
+            Segment::Enum { .. } | Segment::Unknown => None,
+        })
+        .collect()
 }
 
 /// The parameters of the query.
@@ -93,9 +133,19 @@ impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for Query<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Problem> {
-        let query = parts.uri.query().unwrap_or_default();
-        serde_urlencoded::from_str(query).map(Self).map_err(|error| {
-            Problem::bad("the query is not what this route takes").at("query", error.to_string())
+        let query = parts.uri.query().unwrap_or_default().as_bytes();
+        let problem = || Problem::bad("the query is not what this route takes");
+        let mut pairs = form_urlencoded::parse(query);
+        if let Some((name, _)) = pairs.find(|(_, value)| value.chars().any(char::is_control)) {
+            return Err(problem().at(name, "must not hold control characters"));
+        }
+        let pairs = serde_urlencoded::Deserializer::new(form_urlencoded::parse(query));
+        serde_path_to_error::deserialize(pairs).map(Self).map_err(|error| {
+            let place = match error.path().iter().next() {
+                Some(Segment::Map { key }) => key.clone(),
+                _ => "query".to_owned(),
+            };
+            problem().at(place, error.inner().to_string())
         })
     }
 }
@@ -107,11 +157,20 @@ impl FromRequestParts<Arc<App>> for Name {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
-        let bad = |error: &dyn std::fmt::Display| Problem::bad(format!("bad path: {error}"));
-        let params =
-            RawPathParams::from_request_parts(parts, app).await.map_err(|error| bad(&error))?;
-        let found = params.iter().next().map(|(_, value)| value.to_owned());
-        found.map(Self).ok_or_else(|| bad(&"a name is missing"))
+        let bad =
+            |why: String| Problem::bad("the path is not what this route takes").at("path", why);
+        let params = RawPathParams::from_request_parts(parts, app).await;
+        let params = params.map_err(|error| bad(error.to_string()))?;
+        match params.iter().next() {
+            None => Err(bad("a name is missing".to_owned())),
+            Some((_, name)) if name.len() > MAX_NAME => {
+                Err(bad(format!("a name has at most {MAX_NAME} bytes")))
+            }
+            Some((_, name)) if name.chars().any(char::is_control) => {
+                Err(bad("a name must not hold control characters".to_owned()))
+            }
+            Some((_, name)) => Ok(Self(name.to_owned())),
+        }
     }
 }
 

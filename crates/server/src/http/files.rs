@@ -4,27 +4,27 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Bytes;
-use axum::extract::State;
-use axum::extract::rejection::BytesRejection;
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use sha2::Sha256;
 use windlass::{CallId, Error, ErrorKind, TenantId};
 use windlass_store::{Documents, Expect, Put};
 
 use super::app::App;
 use super::context::Span;
-use super::extract::{Body, Name, Query, Who, unreadable};
+use super::extract::{Body, Name, Query, Who, whole};
 use super::operation::Operation;
 use super::problem::Problem;
+use super::shape;
 use super::view;
 use crate::identity::Action;
 use crate::random;
@@ -52,24 +52,25 @@ const HARMLESS: [&str; 8] = [
 ];
 
 pub(crate) fn rows() -> Vec<Operation> {
-    let part = "`bytes=0-99`: a part of the file";
+    let part = "`bytes=0-99` or `bytes=-100`: a part of the file";
     vec![
         Operation::post("/v1/files", "upload_file", upload)
             .may(Action::CallTools, "Keep a file")
             .details("The body is the file; its Content-Type is kept.")
-            .header("X-File-Name", "what the file is called")
+            .header("X-File-Name", "", "what the file is called")
             .bytes()
             .answer::<FileDoc>(201, "The file"),
         Operation::get("/v1/files/{file_id}", "get_file", get)
             .may(Action::ReadCalls, "Get a file, or the whole of a result that was cut short")
             .details("The id of a result's file is the `handle` that the result gives.")
-            .header("Range", part)
+            .header("Range", "", part)
             .answer_as(200, "The file", "application/octet-stream", None)
             .answer_as(206, "A part of it", "application/octet-stream", None)
             .answer_as(416, "There is no such part", "application/octet-stream", None),
         Operation::post("/v1/files/{file_id}/link", "link_file", link)
             .may(Action::ReadCalls, "Make a link to a file that needs no key and expires")
             .body::<LinkBody>()
+            .example(|| json!({"expires_in": "10m"}))
             .answer::<LinkDoc>(200, "The link"),
         Operation::get("/v1/files/{file_id}/content", "get_linked_file", linked)
             .open("Get a file by a link that was made for it")
@@ -85,29 +86,31 @@ pub(crate) fn rows() -> Vec<Operation> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "File")]
 struct FileDoc {
+    #[schemars(schema_with = "shape::id")]
     id: String,
     /// How many bytes it has.
     size: u64,
     /// Its media type.
     media_type: String,
-    /// What else is known of it.
-    #[serde(flatten)]
-    more: Map<String, Value>,
+    /// What it is called.
+    name: Option<String>,
+    #[schemars(schema_with = "shape::time")]
+    created_at: String,
 }
 
 async fn upload(
     State(app): State<Arc<App>>,
     Who(who): Who,
-    headers: HeaderMap,
-    bytes: Result<Bytes, BytesRejection>,
+    request: Request,
 ) -> Result<Response, Problem> {
+    let headers = request.headers().clone();
     let text = |name: &str| {
         let value = headers.get(name).and_then(|value| value.to_str().ok());
-        value.filter(|value| value.len() <= 255).map(str::to_owned)
+        value.filter(|value| (1..=255).contains(&value.len())).map(str::to_owned)
     };
     let media_type = text("content-type").unwrap_or_else(|| "application/octet-stream".to_owned());
     let name = text("x-file-name");
-    let bytes = bytes.map_err(unreadable)?;
+    let bytes = whole(request, &app).await?;
     let (id, size) = (CallId::at(Timestamp::now()), bytes.len());
     app.engine.records().keep_output(&who.tenant, id, bytes.to_vec()).await?;
     let about = json!({
@@ -117,7 +120,11 @@ async fn upload(
     app.documents.put(put, Expect::Anything).await?;
     let mut file = about;
     file["id"] = json!(id);
-    Ok(view::with_status(StatusCode::CREATED, &file))
+    let mut response = view::with_status(StatusCode::CREATED, &file);
+    if let Ok(place) = HeaderValue::from_str(&format!("/v1/files/{id}")) {
+        response.headers_mut().insert(header::LOCATION, place);
+    }
+    Ok(response)
 }
 
 async fn get(
@@ -138,10 +145,18 @@ async fn send(
 ) -> Result<Response, Problem> {
     let id: CallId = name.id("file")?;
     let range = headers.get(header::RANGE).and_then(|range| Range::read(range.to_str().ok()?));
-    let (offset, limit) = range.as_ref().map_or((0, MAX_PART), Range::bounds);
-    let part = app.engine.records().read_output(tenant, id, offset, limit).await?;
+    let records = app.engine.records();
+    let (offset, limit) = match range {
+        None => (0, MAX_PART),
+        Some(Range::From { first, length }) => (first, length),
+        Some(Range::Last(length)) => {
+            let size = records.read_output(tenant, id, 0, 1).await?.map(|part| part.total_bytes);
+            (size.unwrap_or_default().saturating_sub(length), length)
+        }
+    };
+    let part = records.read_output(tenant, id, offset, limit.min(MAX_PART)).await?;
     let part = part.ok_or_else(|| Problem::not_found("file"))?;
-    if range.is_some() && offset >= part.total_bytes {
+    if range.is_some() && (offset >= part.total_bytes || limit == 0) {
         let all = format!("bytes */{}", part.total_bytes);
         let range = [(header::CONTENT_RANGE, all)];
         return Ok((StatusCode::RANGE_NOT_SATISFIABLE, range).into_response());
@@ -172,32 +187,39 @@ async fn send(
     set(header::CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox");
     let essence = media.split(';').next().unwrap_or_default().trim();
     let how = if HARMLESS.contains(&essence) { "inline" } else { "attachment" };
-    set(header::CONTENT_DISPOSITION, how);
+    let name = about.as_ref().and_then(|about| about["name"].as_str());
+    match name.map(|name| utf8_percent_encode(name, NON_ALPHANUMERIC)) {
+        Some(name) => set(header::CONTENT_DISPOSITION, &format!("{how}; filename*=UTF-8''{name}")),
+        None => set(header::CONTENT_DISPOSITION, how),
+    }
     Ok(response)
 }
 
 /// A part of a file.
-struct Range {
-    first: u64,
-    last: Option<u64>,
+#[derive(Clone, Copy)]
+enum Range {
+    From {
+        first: u64,
+        length: u64,
+    },
+    /// So many bytes at its end.
+    Last(u64),
 }
 
 impl Range {
-    /// One part from its beginning; anything else is not understood, which means
-    /// the whole.
+    /// One part; anything else is not understood, which means the whole.
     fn read(text: &str) -> Option<Self> {
         let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
-        let first = first.trim().parse().ok()?;
-        let last = match last.trim() {
-            "" => None,
-            last => Some(last.parse().ok().filter(|last| *last >= first)?),
+        let (first, last) = (first.trim(), last.trim());
+        if first.is_empty() {
+            return last.parse().ok().map(Self::Last);
+        }
+        let first: u64 = first.parse().ok()?;
+        let length = match last {
+            "" => MAX_PART,
+            last => (last.parse::<u64>().ok()?.checked_sub(first)?).saturating_add(1),
         };
-        Some(Self { first, last })
-    }
-
-    fn bounds(&self) -> (u64, u64) {
-        let length = self.last.map_or(MAX_PART, |last| (last - self.first).saturating_add(1));
-        (self.first, length.min(MAX_PART))
+        Some(Self::From { first, length })
     }
 }
 
@@ -217,6 +239,7 @@ struct LinkDoc {
     /// The path, to be put after the address of the server.
     url: String,
     /// Until when it works.
+    #[schemars(schema_with = "shape::time")]
     expires_at: String,
 }
 

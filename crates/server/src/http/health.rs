@@ -17,6 +17,7 @@ use serde_json::Value;
 use super::app::App;
 use super::openapi;
 use super::operation::Operation;
+use super::reference;
 use super::view;
 use crate::identity::Action;
 
@@ -33,7 +34,7 @@ pub(crate) fn rows() -> Vec<Operation> {
             .answer::<Health>(200, "It does")
             .answer::<Health>(503, "It ends, or cannot use its database"),
         Operation::get("/metrics", "metrics", metrics)
-            .may(Action::ReadCalls, "Counts for Prometheus")
+            .may(Action::Observe, "Counts for Prometheus, over all tenants")
             .answer_as(200, "Counts in Prometheus' text form", "text/plain", None),
         Operation::get("/openapi.json", "openapi", document)
             .may(Action::ReadTools, "This description, for machines")
@@ -94,8 +95,9 @@ pub(crate) struct Documentation {
 
 impl Documentation {
     pub(crate) fn new(rows: &[Operation]) -> Self {
-        let document = openapi::document(rows).to_string();
-        Self { document: document.into(), page: openapi::page(rows).into() }
+        let document = openapi::document(rows);
+        let page = reference::page(&document).into();
+        Self { document: document.to_string().into(), page }
     }
 }
 
@@ -105,5 +107,8 @@ async fn document(Extension(documentation): Extension<Documentation>) -> Respons
 }
 
 async fn page(Extension(documentation): Extension<Documentation>) -> Response {
-    Html(documentation.page).into_response()
+    let policy = HeaderValue::from_static(
+        "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+    );
+    ([(header::CONTENT_SECURITY_POLICY, policy)], Html(documentation.page)).into_response()
 }

@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, broadcast, watch};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass::{BatchId, CallId, Engine, Error, Event, EventBody, Subscription, TenantId};
 use windlass_store::{Change, Documents, EventFilter, Expect, KeptEvent, NewEvent, Put};
@@ -31,6 +32,8 @@ const SEEN: Duration = Duration::from_secs(120);
 const BEHIND: usize = 64;
 /// Events in one write or one read.
 const PAGE: usize = 256;
+/// How long it may take until events are kept.
+const AT_ONCE: Duration = Duration::from_secs(5);
 /// How long the recorder waits before it tries again to write.
 const AGAIN: Duration = Duration::from_millis(200);
 
@@ -78,6 +81,8 @@ pub(crate) struct Hub {
     interested: Notify,
     /// The position up to which readers have been told.
     told: watch::Sender<u64>,
+    /// Whether the engine's events are being kept.
+    records: watch::Sender<bool>,
 }
 
 impl Hub {
@@ -88,25 +93,22 @@ impl Hub {
             interests: Mutex::default(),
             interested: Notify::new(),
             told: watch::Sender::new(0),
+            records: watch::Sender::new(false),
         })
     }
 
-    /// Begins to record and to tell, until the server ends.
+    /// Begins to record and to tell, until the server ends. What comes back ends
+    /// when all events that happened before have been written.
     pub(crate) async fn start(
         self: &Arc<Self>,
         engine: &Engine,
         stop: CancellationToken,
-    ) -> Result<(), Error> {
+    ) -> Result<JoinHandle<()>, Error> {
         let (_, newest) = self.documents.event_range().await?;
         self.told.send_replace(newest);
         self.read_interests().await?;
         let (hub, engine, end) = (Arc::clone(self), engine.clone(), stop.clone());
-        tokio::spawn(async move {
-            tokio::select! {
-                () = hub.record(&engine) => {}
-                () = end.cancelled() => {}
-            }
-        });
+        let recorder = tokio::spawn(async move { hub.record(&engine, &end).await });
         let (hub, end) = (Arc::clone(self), stop.clone());
         tokio::spawn(async move {
             tokio::select! {
@@ -121,7 +123,7 @@ impl Hub {
                 () = stop.cancelled() => {}
             }
         });
-        Ok(())
+        Ok(recorder)
     }
 
     /// The position up to which readers have been told.
@@ -144,6 +146,12 @@ impl Hub {
             channel.subscribe()
         };
         self.see(&topic.tenant).await?;
+        // Whoever hears that it listens may call at once, and wants to see that.
+        let mut records = self.records.subscribe();
+        let begun = tokio::time::timeout(AT_ONCE, records.wait_for(|records| *records)).await;
+        if begun.is_err() {
+            tracing::warn!("events are not kept yet, although somebody listens");
+        }
         Ok(receiver)
     }
 
@@ -212,13 +220,19 @@ impl Hub {
 
     /// Keeps events while anybody listens. While nobody does, the engine does
     /// not even make them.
-    async fn record(&self, engine: &Engine) {
-        loop {
+    async fn record(&self, engine: &Engine, stop: &CancellationToken) {
+        while !stop.is_cancelled() {
             while self.tenants().is_empty() {
-                self.interested.notified().await;
+                tokio::select! {
+                    () = self.interested.notified() => {}
+                    () = stop.cancelled() => return,
+                }
             }
             let mut recorder = Recorder { hub: self, batches: HashMap::new() };
-            recorder.run(engine.events()).await;
+            let events = engine.events();
+            self.records.send_replace(true);
+            recorder.run(events, stop).await;
+            self.records.send_replace(false);
         }
     }
 
@@ -276,14 +290,20 @@ struct Recorder<'a> {
 }
 
 impl Recorder<'_> {
-    /// Until nobody listens.
-    async fn run(&mut self, mut events: Subscription) {
+    /// Until nobody listens, or until the server ends and nothing is left.
+    async fn run(&mut self, mut events: Subscription, stop: &CancellationToken) {
         let mut tenants = self.hub.tenants();
         while !tenants.is_empty() {
-            let next = tokio::time::timeout(Duration::from_secs(5), events.next());
-            let mut waiting = match next.await {
+            let ends = stop.is_cancelled();
+            let patience = if ends { Duration::ZERO } else { Duration::from_secs(5) };
+            let next = tokio::select! {
+                next = tokio::time::timeout(patience, events.next()) => next,
+                () = stop.cancelled(), if !ends => continue,
+            };
+            let mut waiting = match next {
                 Ok(Some(event)) => vec![event],
                 Ok(None) => return,
+                Err(_) if ends => return,
                 Err(_) => Vec::new(),
             };
             // What has gathered meanwhile goes with it.
@@ -322,10 +342,9 @@ impl Recorder<'_> {
             EventBody::QueueDrained { caller, .. } => Some(caller),
             body => body.call().map(|call| &call.caller),
         };
-        match caller {
-            Some(caller) if tenants.contains(&caller.tenant) => {
-                vec![new(&caller.tenant, caller.conversation.as_ref())]
-            }
+        let conversation = caller.and_then(|caller| caller.conversation.as_ref());
+        match event.body.tenant() {
+            Some(tenant) if tenants.contains(tenant) => vec![new(tenant, conversation)],
             Some(_) => Vec::new(),
             None => tenants.iter().map(|tenant| new(tenant, None)).collect(),
         }

@@ -6,16 +6,18 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use jiff::Timestamp;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use windlass::{ErrorKind, TenantId};
 
 use super::app::App;
 use super::context::Span;
-use super::extract::{Body, Name, Who};
+use super::extract::{Body, Name, Query, Who};
 use super::operation::Operation;
+use super::page::PageQuery;
 use super::problem::Problem;
+use super::shape;
 use super::view;
 use crate::identity::{Action, Identity, KeyRequest, NewKey, Role};
 
@@ -23,11 +25,13 @@ pub(crate) fn rows() -> Vec<Operation> {
     vec![
         Operation::get("/v1/keys", "list_keys", list)
             .may(Action::ManageKeys, "List the API keys of the tenant")
+            .query::<PageQuery>()
             .answer::<KeysDoc>(200, "The keys, without their secrets"),
         Operation::post("/v1/keys", "create_key", create)
             .may(Action::ManageKeys, "Make an API key; it is shown only now")
             .details("An admin of the tenant `default` may make keys of other tenants.")
             .body::<KeyBody>()
+            .example(|| json!({"name": "my agent", "role": "caller", "expires_in": "720h"}))
             .answer::<NewKeyDoc>(201, "The key"),
         Operation::delete("/v1/keys/{key_id}", "revoke_key", revoke)
             .may(Action::ManageKeys, "Revoke an API key; it stops working on all servers")
@@ -38,11 +42,14 @@ pub(crate) fn rows() -> Vec<Operation> {
     ]
 }
 
-/// API keys.
+/// A page of API keys.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Keys")]
+#[schemars(rename = "KeyPage")]
 struct KeysDoc {
+    /// The keys, also those that do not work any more.
     keys: Vec<KeyDoc>,
+    /// Where the next page begins; none on the last.
+    next: Option<String>,
 }
 
 /// An API key, without its secret.
@@ -50,15 +57,28 @@ struct KeysDoc {
 #[schemars(rename = "Key")]
 struct KeyDoc {
     id: String,
+    /// Whose it is.
+    tenant: String,
     /// What it is for.
     name: String,
-    /// `admin`, `operator`, `caller` or `viewer`.
-    role: String,
+    role: RoleName,
     /// How it begins.
     prefix: String,
-    /// What else is known of it.
-    #[serde(flatten)]
-    more: Map<String, Value>,
+    /// When it was made.
+    #[schemars(schema_with = "shape::time")]
+    created_at: String,
+    /// When it got its present secret, if that is not its first.
+    #[schemars(schema_with = "shape::maybe_time")]
+    rotated_at: Option<String>,
+    /// When it stops working.
+    #[schemars(schema_with = "shape::maybe_time")]
+    expires_at: Option<String>,
+    /// When it was last used, to the minute.
+    #[schemars(schema_with = "shape::maybe_time")]
+    last_used_at: Option<String>,
+    /// When it was revoked.
+    #[schemars(schema_with = "shape::maybe_time")]
+    revoked_at: Option<String>,
 }
 
 /// An API key that was just made.
@@ -75,8 +95,14 @@ fn shown(new: &NewKey) -> Value {
     json!({"secret": new.text.expose(), "key": new.key})
 }
 
-async fn list(State(app): State<Arc<App>>, Who(who): Who) -> Result<Response, Problem> {
-    Ok(view::ok(&json!({"keys": app.keys.list(&who.tenant).await?})))
+async fn list(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Query(page): Query<PageQuery>,
+) -> Result<Response, Problem> {
+    let keys = app.keys.list(&who.tenant).await?;
+    let page = page.cut(keys, |key| key.id.clone())?;
+    Ok(view::ok(&json!({"keys": page.items, "next": page.next})))
 }
 
 /// A key to be made.
@@ -88,17 +114,25 @@ struct KeyBody {
     name: String,
     /// What its bearer may do.
     role: RoleName,
-    /// How long it works: `90d`, `12h`; for ever where nobody says.
+    /// How long it works: `12h`, `720h`; for ever where nobody says.
     #[serde(default)]
     expires_in: Option<Span>,
     /// Whose it is, if not the asker's own tenant.
     #[serde(default)]
+    #[schemars(schema_with = "tenant")]
     tenant_id: Option<String>,
 }
 
+fn tenant(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({
+        "type": ["string", "null"], "minLength": 1, "maxLength": 50, "pattern": shape::PLAIN,
+    })
+}
+
 /// What the bearer of a key may do.
-#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "Role")]
 enum RoleName {
     /// Looks at tools, calls and events.
     Viewer,
@@ -127,8 +161,11 @@ fn owner(who: &Identity, wanted: Option<String>) -> Result<TenantId, Problem> {
     match wanted {
         None => Ok(who.tenant.clone()),
         Some(wanted) if wanted == who.tenant.as_str() => Ok(who.tenant.clone()),
-        Some(wanted) if wanted.is_empty() || wanted.len() > 200 || wanted.contains('\0') => {
-            Err(Problem::bad("a tenant is wrong").at("/tenant_id", "1 to 200 bytes"))
+        Some(wanted)
+            if wanted.is_empty() || wanted.len() > 200 || wanted.chars().any(char::is_control) =>
+        {
+            let why = "1 to 200 bytes without control characters";
+            Err(Problem::bad("a tenant is wrong").at("/tenant_id", why))
         }
         Some(wanted) if who.tenant == TenantId::default() => Ok(TenantId::new(wanted)),
         Some(_) => {

@@ -1,13 +1,18 @@
 //! Takes connections: HTTP/1.1 and HTTP/2, with or without TLS, until the
 //! server is to end.
+//!
+//! Which of the two a client speaks is found out before anything is read: what
+//! was read and has to be read again would cost every connection a second,
+//! larger buffer.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use axum::extract::Request;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
@@ -16,16 +21,25 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tower::service_fn;
 
-/// How long a client may take to say what it wants.
-const HEADERS: Duration = Duration::from_secs(30);
+use super::front::Front;
+
+/// How long connections stay open when the server is to end. Whoever asks for
+/// something in that time is told so, in place of meeting a closed door.
+const LINGER: Duration = Duration::from_millis(250);
 /// How long a client may take to agree on keys.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long to wait after the system could not give us a connection.
 const PAUSE: Duration = Duration::from_millis(100);
+/// What HTTP/2 begins with, and no request of HTTP/1.
+const PREFACE: &[u8] = b"PRI ";
+/// How long to wait for the rest of it.
+const MORE: Duration = Duration::from_millis(5);
 
 /// The files of a certificate and its key.
 #[derive(Clone, Debug)]
@@ -35,7 +49,8 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
-    fn acceptor(&self) -> io::Result<TlsAcceptor> {
+    /// Reads both files, and finds out whether they belong together.
+    pub(crate) fn acceptor(&self) -> io::Result<TlsAcceptor> {
         let bad = |path: &PathBuf, why: &dyn std::fmt::Display| {
             io::Error::other(format!("{}: {why}", path.display()))
         };
@@ -73,8 +88,9 @@ impl Listener {
     }
 
     /// Serves until `stop`, then lets the requests that are under way end.
-    pub(crate) async fn serve(self, router: Router, stop: CancellationToken, open: TaskTracker) {
+    pub(crate) async fn serve(self, front: Front, stop: CancellationToken, open: TaskTracker) {
         let Self { socket, tls } = self;
+        let front = Arc::new(front);
         loop {
             let accepted = tokio::select! {
                 accepted = socket.accept() => accepted,
@@ -89,8 +105,8 @@ impl Listener {
                     continue;
                 }
             };
-            let (router, tls, stop) = (router.clone(), tls.clone(), stop.clone());
-            open.spawn(async move { welcome(stream, tls, router, stop).await });
+            let (front, tls, stop) = (Arc::clone(&front), tls.clone(), stop.clone());
+            open.spawn(async move { welcome(stream, tls, front, stop).await });
         }
     }
 }
@@ -98,41 +114,94 @@ impl Listener {
 async fn welcome(
     stream: TcpStream,
     tls: Option<TlsAcceptor>,
-    router: Router,
+    front: Arc<Front>,
     stop: CancellationToken,
 ) {
     // Answers are small and wanted at once.
     let _ = stream.set_nodelay(true);
     match tls {
-        None => converse(stream, router, stop).await,
-        Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
-            Ok(Ok(stream)) => converse(stream, router, stop).await,
-            Ok(Err(error)) => tracing::debug!(%error, "a client did not agree on keys"),
-            Err(_) => tracing::debug!("a client took too long to agree on keys"),
-        },
+        None => {
+            if let Ok(Ok(version)) = timeout(front.header_timeout(), spoken(&stream)).await {
+                converse(stream, version, front, stop).await;
+            }
+        }
+        // Kept apart: what TLS needs is more than all the rest.
+        Some(tls) => Box::pin(converse_safely(stream, tls, front, stop)).await,
     }
 }
 
-async fn converse<S>(stream: S, router: Router, stop: CancellationToken)
+async fn converse_safely(
+    stream: TcpStream,
+    tls: TlsAcceptor,
+    front: Arc<Front>,
+    stop: CancellationToken,
+) {
+    match timeout(HANDSHAKE, tls.accept(stream)).await {
+        Ok(Ok(stream)) => {
+            let version = match stream.get_ref().1.alpn_protocol() {
+                Some(b"h2") => Version::Two,
+                _ => Version::One,
+            };
+            converse(stream, version, front, stop).await;
+        }
+        Ok(Err(error)) => tracing::debug!(%error, "a client did not agree on keys"),
+        Err(_) => tracing::debug!("a client took too long to agree on keys"),
+    }
+}
+
+/// What a client speaks.
+#[derive(Clone, Copy)]
+enum Version {
+    One,
+    Two,
+}
+
+/// Looks at how a connection begins, and leaves it unread.
+async fn spoken(stream: &TcpStream) -> io::Result<Version> {
+    let mut begin = [0; PREFACE.len()];
+    loop {
+        let count = stream.peek(&mut begin).await?;
+        match &begin[..count] {
+            begin if begin == PREFACE => return Ok(Version::Two),
+            [] => return Ok(Version::One),
+            begin if PREFACE.starts_with(begin) => sleep(MORE).await,
+            _ => return Ok(Version::One),
+        }
+    }
+}
+
+async fn converse<S>(stream: S, version: Version, front: Arc<Front>, stop: CancellationToken)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let mut builder = Builder::new(TokioExecutor::new());
+    let builder = Builder::new(TokioExecutor::new());
+    let mut builder = match version {
+        Version::One => builder.http1_only(),
+        Version::Two => builder.http2_only(),
+    };
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADERS)
+        .header_read_timeout(front.header_timeout())
         .max_buf_size(64 * 1024)
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(256)
         .keep_alive_interval(Duration::from_secs(30));
-    let service = TowerToHyperService::new(router);
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    let service = service_fn(move |request: Request<_>| {
+        let front = Arc::clone(&front);
+        async move { Ok::<_, Infallible>(front.answer(request).await) }
+    });
+    let connection =
+        builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
     let mut connection = std::pin::pin!(connection);
+    let ending = async {
+        stop.cancelled().await;
+        tokio::time::sleep(LINGER).await;
+    };
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = stop.cancelled() => {
+        () = ending => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }

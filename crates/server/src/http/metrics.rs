@@ -15,6 +15,8 @@ use windlass::{
     RecordFilter, RecordPage, RecordStore, Statistics, Status, Summary, TenantId,
 };
 
+use crate::telemetry::{Counts, Tracer};
+
 /// Upper bounds of the buckets, in seconds.
 const BUCKETS: [f64; 14] =
     [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
@@ -27,6 +29,7 @@ pub(crate) struct Metrics {
     shards: [Mutex<HashMap<Arc<str>, ToolCounts>>; SHARDS],
     pub(crate) requests: AtomicU64,
     pub(crate) refused: AtomicU64,
+    pub(crate) traces: Arc<Counts>,
 }
 
 #[derive(Clone, Default)]
@@ -141,6 +144,12 @@ impl Metrics {
         let refused = self.refused.load(Ordering::Relaxed);
         let about = "HTTP requests that were refused because there were too many.";
         gauge(&mut out, "windlass_http_refused_total", about, "counter", refused);
+        let sent = self.traces.sent.load(Ordering::Relaxed);
+        let about = "Calls and requests whose spans were sent.";
+        gauge(&mut out, "windlass_traces_sent_total", about, "counter", sent);
+        let dropped = self.traces.dropped.load(Ordering::Relaxed);
+        let about = "Calls and requests whose spans could not be sent.";
+        gauge(&mut out, "windlass_traces_dropped_total", about, "counter", dropped);
         let lag = u64::from(!engine.records().keeps_up());
         let about = "1 while records cannot be written as quickly as calls end.";
         gauge(&mut out, "windlass_writer_behind", about, "gauge", lag);
@@ -212,15 +221,25 @@ fn limits(out: &mut String, engine: &Engine) {
     }
 }
 
-/// A store whose records are counted.
+/// A store whose records are counted, and become spans.
 pub(crate) struct Counted<S> {
     pub(crate) store: S,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) tracer: Option<Arc<Tracer>>,
+}
+
+impl<S> Counted<S> {
+    fn see(&self, record: &CallRecord) {
+        self.metrics.count(record);
+        if let Some(tracer) = &self.tracer {
+            tracer.call(record);
+        }
+    }
 }
 
 impl<S: RecordStore> RecordStore for Counted<S> {
     fn append(&self, record: CallRecord) {
-        self.metrics.count(&record);
+        self.see(&record);
         self.store.append(record);
     }
 
@@ -234,7 +253,7 @@ impl<S: RecordStore> RecordStore for Counted<S> {
 
     fn take_interrupted(&self) -> Vec<CallRecord> {
         let interrupted = self.store.take_interrupted();
-        interrupted.iter().for_each(|record| self.metrics.count(record));
+        interrupted.iter().for_each(|record| self.see(record));
         interrupted
     }
 

@@ -1,6 +1,4 @@
-//! The OpenAPI document, made from the table of routes, and a page to read it.
-
-use std::fmt::Write;
+//! The OpenAPI document, made from the table of routes.
 
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
@@ -8,13 +6,16 @@ use serde_json::{Map, Value, json};
 
 use super::operation::{Answer, Operation};
 use super::problem::{self, Problem};
+use super::shape;
+use crate::identity::Action;
 
 /// What every route may answer besides its own.
-const PROBLEMS: [(u16, &str); 10] = [
+const PROBLEMS: [(u16, &str); 11] = [
     (400, "The request is not what this route takes"),
     (401, "The API key is missing, unknown, expired or revoked"),
     (403, "The role of the key may not do this, or the page may not"),
     (404, "There is no such thing for this tenant"),
+    (408, "The body did not come in time"),
     (409, "Somebody was quicker, or it is there already"),
     (413, "The body is too large"),
     (415, "The body is not JSON"),
@@ -22,6 +23,12 @@ const PROBLEMS: [(u16, &str); 10] = [
     (429, "Too many calls"),
     (503, "The server ends, is full, or cannot use its database"),
 ];
+
+const ABOUT: &str = "Runs the tool calls of AI agents: one result for every call. Errors of \
+                     requests are RFC 9457 problems with a `code`, the place in the request and \
+                     what to do. Every answer has `X-Request-Id`: the request's own, or a new one. \
+                     Lists come in pages: `next` of one is `cursor` of the next. Ids of another \
+                     tenant are answered like unknown ids.";
 
 /// The document of these rows.
 pub(crate) fn document(rows: &[Operation]) -> Value {
@@ -41,7 +48,7 @@ pub(crate) fn document(rows: &[Operation]) -> Value {
         "info": {
             "title": "Windlass",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Runs the tool calls of AI agents: one result for every call.",
+            "description": ABOUT,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
@@ -62,6 +69,7 @@ fn operation(row: &Operation, generator: &mut SchemaGenerator, problem: &Value) 
         "operationId": row.name,
         "tags": [row.tag],
         "summary": row.summary,
+        "x-roles": row.action.map_or_else(|| "open to all".to_owned(), Action::roles),
         "responses": responses(row, generator, problem),
     });
     if let Some(details) = row.details {
@@ -72,9 +80,11 @@ fn operation(row: &Operation, generator: &mut SchemaGenerator, problem: &Value) 
         operation["parameters"] = parameters.into();
     }
     if let Some((media, describe)) = row.body {
-        let schema = describe(generator).to_value();
-        operation["requestBody"] =
-            json!({"required": true, "content": {media: {"schema": schema}}});
+        let mut content = json!({"schema": describe(generator).to_value()});
+        if let Some(example) = row.example {
+            content["example"] = example();
+        }
+        operation["requestBody"] = json!({"required": true, "content": {media: content}});
     }
     if row.action.is_none() {
         operation["security"] = json!([]);
@@ -85,8 +95,13 @@ fn operation(row: &Operation, generator: &mut SchemaGenerator, problem: &Value) 
 fn parameters(row: &Operation, generator: &mut SchemaGenerator) -> Vec<Value> {
     let in_path = row.path.split('/').filter_map(|part| {
         let name = part.strip_prefix('{')?.strip_suffix('}')?;
-        let schema = json!({"type": "string", "minLength": 1});
-        Some(json!({"name": name, "in": "path", "required": true, "schema": schema}))
+        let schema = json!({
+            "type": "string", "minLength": 1, "maxLength": 128, "pattern": shape::PLAIN,
+        });
+        let about = format!("the {}", name.replace('_', " "));
+        Some(json!({
+            "name": name, "in": "path", "required": true, "description": about, "schema": schema,
+        }))
     });
     let mut parameters: Vec<Value> = in_path.collect();
     if let Some(describe) = row.query {
@@ -100,25 +115,34 @@ fn parameters(row: &Operation, generator: &mut SchemaGenerator) -> Vec<Value> {
                 "in": "query",
                 "required": required.contains(&json!(name)),
                 "description": about.unwrap_or_default(),
-                "schema": plain(schema),
+                "schema": plain(schema, generator),
             }));
         }
     }
     parameters.extend(row.headers.iter().map(|header| {
         json!({
             "name": header.name, "in": "header", "description": header.about,
-            "schema": {"type": "string"},
+            "schema": header.schema(),
         })
     }));
     parameters
 }
 
 /// A parameter that is not there is simply left out, and never null.
-fn plain(mut schema: Value) -> Value {
+fn plain(mut schema: Value, generator: &SchemaGenerator) -> Value {
+    let choices = schema["anyOf"].as_array();
+    if let Some(own) = choices.and_then(|all| all.iter().find(|own| own["type"] != "null")) {
+        return resolve(own.clone(), generator);
+    }
+    schema = resolve(schema, generator);
     if let Some(types) = schema["type"].as_array()
         && let Some(own) = types.iter().find(|own| **own != json!("null")).cloned()
     {
         schema["type"] = own;
+    }
+    let is_free = ["format", "pattern", "enum"].iter().all(|key| schema.get(key).is_none());
+    if schema["type"] == "string" && is_free {
+        schema["pattern"] = shape::PLAIN.into();
     }
     schema
 }
@@ -152,47 +176,22 @@ fn responses(row: &Operation, generator: &mut SchemaGenerator, problem: &Value) 
             );
         }
     }
+    for (status, answer) in &mut responses {
+        answer["headers"] = headers(status);
+    }
     Value::Object(responses)
 }
 
-/// The document as a page for people.
-pub(crate) fn page(rows: &[Operation]) -> String {
-    let mut page = String::from(HEAD);
-    let mut tag = "";
-    for row in rows {
-        if row.tag != tag {
-            tag = row.tag;
-            let _ = write!(page, "<h2>{}</h2>", escape(tag));
-        }
-        let role = row.action.map_or("open to all".to_owned(), |action| format!("{action:?}"));
-        let _ = write!(
-            page,
-            "<section><h3><code class={m}>{m}</code> <code>{}</code></h3><p>{} <small>({})</small></p>",
-            escape(row.path),
-            escape(row.summary),
-            escape(&role.to_lowercase()),
-            m = row.method,
-        );
-        if let Some(details) = row.details {
-            let _ = write!(page, "<p>{}</p>", escape(details));
-        }
-        page.push_str("</section>");
+/// The headers of an answer that clients may want.
+fn headers(status: &str) -> Value {
+    let header = |about: &str| json!({"description": about, "schema": {"type": "string"}});
+    let mut headers = json!({"X-Request-Id": header("the id of the request")});
+    match status {
+        "201" | "202" => headers["Location"] = header("where to find it"),
+        "401" => headers["WWW-Authenticate"] = header("how to send a key"),
+        "206" | "416" => headers["Content-Range"] = header("which part it is"),
+        "429" | "503" => headers["Retry-After"] = header("when to try again, in seconds"),
+        _ => {}
     }
-    page.push_str("</main></body></html>");
-    page
-}
-
-const HEAD: &str = "<!doctype html><html lang=en><head><meta charset=utf-8>\
-<meta name=viewport content='width=device-width,initial-scale=1'><title>Windlass API</title><style>\
-body{font:16px/1.5 system-ui,sans-serif;margin:0;background:#fff;color:#1c1e21}\
-main{max-width:52rem;margin:auto;padding:2rem 1rem}section{border-top:1px solid #ddd;padding:.5rem 0}\
-code{font:14px ui-monospace,monospace;background:#f2f3f5;padding:.1rem .35rem;border-radius:4px}\
-.GET{color:#0a6}.POST{color:#06c}.PUT{color:#a60}.DELETE{color:#c22}small{color:#667}\
-@media(prefers-color-scheme:dark){body{background:#16181c;color:#e6e6e6}code{background:#24272d}\
-section{border-color:#333}}</style></head><body><main><h1>Windlass API</h1>\
-<p>The machine-readable form is <a href=/openapi.json>/openapi.json</a>. Every route but health \
-needs an API key: <code>Authorization: Bearer KEY</code>.</p>";
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    headers
 }

@@ -6,17 +6,22 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::json;
 use windlass::{LimitSettings, Session, Strategy};
 
 use super::app::App;
-use super::context::Span;
+use super::context::{Span, integer};
 use super::extract::{Body, Name, Who};
 use super::operation::Operation;
 use super::problem::Problem;
+use super::shape::{LimitMetrics, ToolStatisticsDoc};
 use super::view;
 use crate::identity::Action;
+
+/// The most of anything that can be limited.
+const MAX_COUNT: u32 = 1_000_000;
 
 pub(crate) fn rows() -> Vec<Operation> {
     vec![
@@ -31,15 +36,21 @@ pub(crate) fn rows() -> Vec<Operation> {
             .answer::<LimitsDoc>(200, "The limits"),
         Operation::put("/v1/limits", "set_limits", set_limits)
             .may(Action::Administer, "Change limits while calls run")
-            .details("What is not named stays as it is; null takes an optional limit away.")
+            .details(
+                "What is not named stays as it is; null takes an optional limit away. Limits are \
+                 those of this server, until it ends; windlass.yaml has those that stay.",
+            )
             .body::<LimitsBody>()
+            .example(|| json!({"max_concurrent": 20, "bucket_limits": {"http": 5}}))
             .answer::<LimitsDoc>(200, "The limits as they are now"),
         Operation::get("/v1/sessions/{conversation_id}/groups", "get_groups", groups)
             .may(Action::ReadCalls, "The groups of tools, as they are for a conversation")
             .answer::<GroupsDoc>(200, "The groups"),
         Operation::put("/v1/sessions/{conversation_id}/groups", "set_groups", set_groups)
             .may(Action::CallTools, "Switch groups of tools on and off for a conversation")
+            .details("Sessions are those of this server: send a conversation to the same one.")
             .body::<GroupsBody>()
+            .example(|| json!({"activate": ["research"], "deactivate": []}))
             .answer::<GroupsDoc>(200, "The groups as they are now"),
         Operation::delete("/v1/sessions/{conversation_id}/groups", "reset_groups", reset_groups)
             .may(Action::CallTools, "Forget what a conversation switched")
@@ -74,9 +85,9 @@ async fn summary(
 #[schemars(rename = "Statistics")]
 struct StatsDoc {
     /// All calls together.
-    total: BTreeMap<String, Value>,
+    total: ToolStatisticsDoc,
     /// The calls of each tool.
-    tools: BTreeMap<String, BTreeMap<String, Value>>,
+    tools: BTreeMap<String, ToolStatisticsDoc>,
 }
 
 async fn stats(State(app): State<Arc<App>>, Who(who): Who) -> Result<Response, Problem> {
@@ -90,7 +101,7 @@ struct LimitsDoc {
     /// What is set.
     settings: LimitsView,
     /// How full the engine is.
-    metrics: BTreeMap<String, Value>,
+    metrics: LimitMetrics,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -135,33 +146,52 @@ async fn limits(State(app): State<Arc<App>>) -> Response {
 struct LimitsBody {
     /// How many calls run at once.
     #[serde(default)]
-    #[schemars(range(min = 1, max = 1_000_000))]
-    max_concurrent: Option<usize>,
+    max_concurrent: Option<Count>,
     /// How many calls may wait.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "integer")]
     #[schemars(range(min = 0, max = 1_000_000))]
-    queue_size: Option<usize>,
+    queue_size: Option<u32>,
     /// What happens to a call that finds no slot.
     #[serde(default)]
     strategy: Option<StrategyName>,
     /// How many calls of a category run at once; in place of all that were set.
     #[serde(default)]
-    bucket_limits: Option<BTreeMap<String, usize>>,
+    bucket_limits: Option<BTreeMap<String, Count>>,
     /// How many calls of one tenant run at once.
     #[serde(default, deserialize_with = "told")]
-    per_tenant: Option<Option<usize>>,
+    per_tenant: Option<Option<Count>>,
     /// How many calls of one agent run at once.
     #[serde(default, deserialize_with = "told")]
-    per_agent: Option<Option<usize>>,
+    per_agent: Option<Option<Count>>,
     /// How many slots are kept for tenants that have less than their share.
     #[serde(default, deserialize_with = "told")]
-    reserved_slots: Option<Option<usize>>,
+    reserved_slots: Option<Option<Count>>,
     /// How many calls begin in a second.
     #[serde(default, deserialize_with = "told")]
-    calls_per_second: Option<Option<u32>>,
+    calls_per_second: Option<Option<Count>>,
     /// How long a waiting call waits for one step of priority.
     #[serde(default)]
     ageing: Option<Span>,
+}
+
+/// At least one of something.
+#[derive(Clone, Copy, JsonSchema)]
+#[schemars(transparent)]
+struct Count(#[schemars(range(min = 1, max = 1_000_000))] u32);
+
+impl Count {
+    fn get(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        match integer::<u32, D>(from)? {
+            Some(count @ 1..=MAX_COUNT) => Ok(Self(count)),
+            _ => Err(D::Error::custom(format!("expected 1 to {MAX_COUNT}"))),
+        }
+    }
 }
 
 /// What happens to a call that finds no slot.
@@ -177,23 +207,21 @@ enum StrategyName {
 }
 
 /// Tells a null from nothing at all.
-fn told<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(
-    from: D,
-) -> Result<Option<T>, D::Error> {
+fn told<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }
 
 impl LimitsBody {
     fn apply(self, limits: &mut LimitSettings) -> Result<(), Problem> {
-        let at_least_one = |name: &str, value: Option<usize>| match value {
-            Some(0) => Err(Problem::bad("a limit is wrong").at(format!("/{name}"), "at least 1")),
-            _ => Ok(()),
+        let told = |wanted: Option<Option<Count>>, own: Option<usize>| {
+            wanted.map_or(own, |wanted| wanted.map(Count::get))
         };
-        at_least_one("max_concurrent", self.max_concurrent)?;
-        at_least_one("per_tenant", self.per_tenant.flatten())?;
-        at_least_one("per_agent", self.per_agent.flatten())?;
-        limits.max_concurrent = self.max_concurrent.unwrap_or(limits.max_concurrent);
-        limits.queue_size = self.queue_size.unwrap_or(limits.queue_size);
+        if self.queue_size.is_some_and(|size| size > MAX_COUNT) {
+            let why = format!("at most {MAX_COUNT}");
+            return Err(Problem::bad("a limit is wrong").at("/queue_size", why));
+        }
+        limits.max_concurrent = self.max_concurrent.map_or(limits.max_concurrent, Count::get);
+        limits.queue_size = self.queue_size.map_or(limits.queue_size, |size| size as usize);
         if let Some(strategy) = self.strategy {
             limits.strategy = match strategy {
                 StrategyName::Fifo => Strategy::Fifo,
@@ -202,15 +230,15 @@ impl LimitsBody {
             };
         }
         if let Some(buckets) = self.bucket_limits {
-            for (name, limit) in &buckets {
-                at_least_one(&format!("bucket_limits/{name}"), Some(*limit))?;
-            }
-            limits.bucket_limits = buckets;
+            limits.bucket_limits =
+                buckets.into_iter().map(|(name, limit)| (name, limit.get())).collect();
         }
-        limits.per_tenant = self.per_tenant.unwrap_or(limits.per_tenant);
-        limits.per_agent = self.per_agent.unwrap_or(limits.per_agent);
-        limits.reserved_slots = self.reserved_slots.unwrap_or(limits.reserved_slots);
-        limits.calls_per_second = self.calls_per_second.unwrap_or(limits.calls_per_second);
+        limits.per_tenant = told(self.per_tenant, limits.per_tenant);
+        limits.per_agent = told(self.per_agent, limits.per_agent);
+        limits.reserved_slots = told(self.reserved_slots, limits.reserved_slots);
+        if let Some(rate) = self.calls_per_second {
+            limits.calls_per_second = rate.map(|rate| rate.0);
+        }
         if let Some(ageing) = self.ageing {
             limits.ageing = ageing.read("/ageing")?;
         }

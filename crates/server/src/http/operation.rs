@@ -29,6 +29,8 @@ pub(crate) struct Operation {
     pub(crate) body: Option<(&'static str, Describe)>,
     pub(crate) headers: Vec<Header>,
     pub(crate) answers: Vec<Answer>,
+    /// A body to try it with.
+    pub(crate) example: Option<fn() -> serde_json::Value>,
     pub(crate) has_problems: bool,
     route: MethodRouter<Arc<App>>,
 }
@@ -40,6 +42,17 @@ pub(crate) type Describe = fn(&mut SchemaGenerator) -> Schema;
 pub(crate) struct Header {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
+    /// The texts that it may be; any where it is empty.
+    pattern: &'static str,
+}
+
+impl Header {
+    pub(crate) fn schema(&self) -> serde_json::Value {
+        match self.pattern {
+            "" => serde_json::json!({"type": "string"}),
+            pattern => serde_json::json!({"type": "string", "pattern": pattern}),
+        }
+    }
 }
 
 /// What may come out.
@@ -80,6 +93,7 @@ impl Operation {
             body: None,
             headers: Vec::new(),
             answers: Vec::new(),
+            example: None,
             has_problems: false,
             route: on(filter, handler),
         }
@@ -144,6 +158,12 @@ impl Operation {
         self
     }
 
+    /// A body to try it with.
+    pub(crate) fn example(mut self, example: fn() -> serde_json::Value) -> Self {
+        self.example = Some(example);
+        self
+    }
+
     /// The body is anything at all.
     pub(crate) fn bytes(mut self) -> Self {
         self.body = Some(("application/octet-stream", any_bytes));
@@ -156,13 +176,23 @@ impl Operation {
         self
     }
 
-    pub(crate) fn header(mut self, name: &'static str, about: &'static str) -> Self {
-        self.headers.push(Header { name, about });
+    pub(crate) fn header(
+        mut self,
+        name: &'static str,
+        pattern: &'static str,
+        about: &'static str,
+    ) -> Self {
+        self.headers.push(Header { name, about, pattern });
         self
     }
 
     pub(crate) fn answer<T: JsonSchema>(self, status: u16, about: &'static str) -> Self {
         self.answer_as(status, about, JSON, Some(describe::<T>))
+    }
+
+    /// A stream of such events.
+    pub(crate) fn events<T: JsonSchema>(self, about: &'static str) -> Self {
+        self.answer_as(200, about, EVENTS, Some(describe::<T>))
     }
 
     pub(crate) fn answer_as(

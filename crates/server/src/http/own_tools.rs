@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::json;
 use windlass::definition::{self, LoadError};
 use windlass::{Error, TenantId};
@@ -15,7 +16,8 @@ use super::app::App;
 use super::extract::{Body, Name, Who};
 use super::operation::Operation;
 use super::problem::Problem;
-use super::tools::{DefinitionBody, ToolDoc, show};
+use super::shape::ToolDoc;
+use super::tools::{DefinitionBody, example, show};
 use super::view;
 use crate::identity::Action;
 
@@ -32,10 +34,12 @@ pub(crate) fn rows() -> Vec<Operation> {
             .may(Action::WriteTools, "Register a tool of the tenant's own")
             .details("A name that the tenant has already is refused; PUT replaces it.")
             .body::<DefinitionBody>()
+            .example(example)
             .answer::<ToolDoc>(201, "The tool"),
         Operation::put("/v1/tools/{name}", "replace_tool", replace)
             .may(Action::WriteTools, "Register a tool, or replace it")
             .body::<DefinitionBody>()
+            .example(example)
             .answer::<ToolDoc>(200, "The tool"),
         Operation::delete("/v1/tools/{name}", "delete_tool", delete)
             .may(Action::WriteTools, "Delete a tool of the tenant's own; running calls finish")
@@ -84,7 +88,9 @@ async fn register(
         return Err(Problem::conflict(why).hint("replace it with PUT /v1/tools/{name}"));
     }
     let mut response = answer(&app, &who.tenant, &sent.name, StatusCode::CREATED)?;
-    if let Ok(place) = HeaderValue::from_str(&format!("/v1/tools/{}", sent.name)) {
+    // A name may have slashes, and letters of any script.
+    let name = utf8_percent_encode(&sent.name, NON_ALPHANUMERIC);
+    if let Ok(place) = HeaderValue::from_str(&format!("/v1/tools/{name}")) {
         response.headers_mut().insert(header::LOCATION, place);
     }
     Ok(response)

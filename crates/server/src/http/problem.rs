@@ -12,9 +12,16 @@ use windlass::{Error, ErrorKind};
 /// The media type of a problem.
 pub(crate) const MEDIA: &str = "application/problem+json";
 
+/// Why a request got no answer. Small, because nearly everything may end in
+/// one.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(transparent)]
+pub(crate) struct Problem(Box<Told>);
+
 /// Why a request got no answer.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Problem {
+#[schemars(rename = "Problem")]
+struct Told {
     /// What kind of problem, as a URI that identifies it.
     #[serde(rename = "type")]
     kind: String,
@@ -30,7 +37,7 @@ pub(crate) struct Problem {
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
     /// What is wrong with the request, place by place.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     errors: Vec<Fault>,
     /// The result of the call that was refused, where there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,7 +57,7 @@ pub(crate) struct Fault {
 
 impl Problem {
     pub(crate) fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> Self {
-        Self {
+        Self(Box::new(Told {
             kind: format!("urn:windlass:problem:{code}"),
             title: status.canonical_reason().unwrap_or("Problem").to_owned(),
             status: status.as_u16(),
@@ -60,7 +67,7 @@ impl Problem {
             errors: Vec::new(),
             result: None,
             retry_after: None,
-        }
+        }))
     }
 
     /// The request is not what it should be.
@@ -79,22 +86,22 @@ impl Problem {
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.0.hint = Some(hint.into());
         self
     }
 
     pub(crate) fn at(mut self, path: impl Into<String>, message: impl Into<String>) -> Self {
-        self.errors.push(Fault { path: path.into(), message: message.into() });
+        self.0.errors.push(Fault { path: path.into(), message: message.into() });
         self
     }
 
     pub(crate) fn result(mut self, result: serde_json::Value) -> Self {
-        self.result = Some(result);
+        self.0.result = Some(result);
         self
     }
 
     pub(crate) fn retry_after(mut self, after: Option<Duration>) -> Self {
-        self.retry_after = after;
+        self.0.retry_after = after;
         self
     }
 }
@@ -102,10 +109,14 @@ impl Problem {
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let info = error.kind().info();
-        let status = StatusCode::from_u16(info.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status = match error.kind() {
+            // Of the request itself, not of a call in it.
+            ErrorKind::InvalidArguments | ErrorKind::InvalidDefinition => StatusCode::BAD_REQUEST,
+            _ => StatusCode::from_u16(info.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+        };
         let mut problem =
             Self::new(status, info.name, error.message()).retry_after(error.retry_after());
-        problem.title = info.meaning.to_owned();
+        problem.0.title = info.meaning.to_owned();
         for violation in error.violations() {
             problem = problem.at(
                 violation.path.clone(),
@@ -121,11 +132,12 @@ impl From<Error> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status =
+            StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         if status.is_server_error() {
-            tracing::warn!(code = self.code, detail = self.detail, "a request failed");
+            tracing::warn!(code = self.0.code, detail = self.0.detail, "a request failed");
         }
-        let retry_after = self.retry_after;
+        let retry_after = self.0.retry_after;
         let body = serde_json::to_vec(&self).unwrap_or_default();
         let media = [(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA))];
         let mut response = (status, media, body).into_response();
@@ -134,9 +146,11 @@ impl IntoResponse for Problem {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         if status == StatusCode::UNAUTHORIZED {
-            let scheme =
-                HeaderValue::from_static("Bearer realm=\"windlass\", Basic realm=\"windlass\"");
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+            // A header each: browsers look at the first scheme of one only.
+            for scheme in ["Bearer realm=\"windlass\"", "Basic realm=\"windlass\""] {
+                let scheme = HeaderValue::from_static(scheme);
+                response.headers_mut().append(header::WWW_AUTHENTICATE, scheme);
+            }
         }
         response
     }

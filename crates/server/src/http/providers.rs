@@ -1,6 +1,5 @@
 //! Providers: who offers tools, and what their credentials look like.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -14,10 +13,12 @@ use windlass::{Error, Lang, TenantId, Text};
 use windlass_store::{Change, Document, Expect, Put};
 
 use super::app::App;
-use super::extract::{Body, Name, Who};
+use super::extract::{Body, Name, Query, Who};
 use super::operation::Operation;
 use super::own_tools::refused;
+use super::page::PageQuery;
 use super::problem::Problem;
+use super::shape::FieldDoc;
 use super::tools::DefinitionBody;
 use super::view;
 use crate::identity::Action;
@@ -29,14 +30,20 @@ pub(crate) fn rows() -> Vec<Operation> {
     vec![
         Operation::get("/v1/providers", "list_providers", list)
             .may(Action::ReadTools, "List the providers of tools")
+            .query::<PageQuery>()
             .answer::<ProvidersDoc>(200, "The providers, by name"),
         Operation::get("/v1/providers/{name}", "get_provider", get)
             .may(Action::ReadTools, "Get a provider with its tools and its credential form")
             .answer::<ProviderDoc>(200, "The provider"),
         Operation::post("/v1/providers", "create_provider", create)
             .may(Action::WriteTools, "Add a provider of the tenant's own, with its tools")
-            .details("YAML or JSON: `identity`, `credentials_schema`, and its tools after it.")
+            .details(
+                "YAML or JSON: `identity`, `credentials_schema`, and its tools after it as further \
+                 YAML documents. `credentials_check` names the tool and the arguments that show \
+                 whether a credential is taken.",
+            )
             .body::<DefinitionBody>()
+            .example(example)
             .answer::<ProviderDoc>(201, "The provider"),
         Operation::delete("/v1/providers/{name}", "delete_provider", delete)
             .may(Action::WriteTools, "Delete a provider of the tenant's own, with its tools")
@@ -44,11 +51,26 @@ pub(crate) fn rows() -> Vec<Operation> {
     ]
 }
 
-/// Providers.
+fn example() -> Value {
+    json!({"definition": "identity: {name: acme, label: Acme}\n\
+        credentials_schema:\n\
+        - {name: api_key, type: secret-input, required: true}\n\
+        ---\n\
+        name: acme_status\n\
+        description: Says how Acme does.\n\
+        provider: acme\n\
+        entry: {type: builtin, handler: echo}\n\
+        parameters: [{name: message, type: string, required: true}]\n"})
+}
+
+/// A page of providers.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Providers")]
+#[schemars(rename = "ProviderPage")]
 struct ProvidersDoc {
+    /// The providers, by name.
     providers: Vec<ProviderDoc>,
+    /// Where the next page begins; none on the last.
+    next: Option<String>,
 }
 
 /// A provider.
@@ -57,15 +79,22 @@ struct ProvidersDoc {
 struct ProviderDoc {
     /// Its name.
     name: String,
+    /// A name for people.
+    label: Option<String>,
     /// What it offers.
     description: Option<String>,
+    /// Who wrote it.
+    author: Option<String>,
+    /// An address, a file name or base64.
+    icon: Option<String>,
+    /// Words to find it by.
+    tags: Vec<String>,
     /// The fields of its credential form.
-    credentials_schema: Vec<BTreeMap<String, Value>>,
+    credentials_schema: Vec<FieldDoc>,
+    /// The tool that shows whether a credential is taken, where it names one.
+    credentials_check: Option<String>,
     /// Its tools.
     tools: Vec<String>,
-    /// What else is known of it.
-    #[serde(flatten)]
-    more: serde_json::Map<String, Value>,
 }
 
 fn show(app: &App, tenant: &TenantId, provider: &ProviderSpec) -> Value {
@@ -84,6 +113,7 @@ fn show(app: &App, tenant: &TenantId, provider: &ProviderSpec) -> Value {
         "icon": provider.icon,
         "tags": provider.tags,
         "credentials_schema": fields,
+        "credentials_check": provider.check.as_ref().map(|check| &check.tool),
         "tools": tools,
     })
 }
@@ -103,11 +133,16 @@ fn show_field(field: &CredentialField, lang: Lang) -> Value {
     })
 }
 
-async fn list(State(app): State<Arc<App>>, Who(who): Who) -> Response {
+async fn list(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Query(page): Query<PageQuery>,
+) -> Result<Response, Problem> {
     let providers = app.engine.providers().list_for(&who.tenant);
+    let page = page.cut(providers, |provider| provider.name.clone())?;
     let shown: Vec<Value> =
-        providers.iter().map(|provider| show(&app, &who.tenant, provider)).collect();
-    view::ok(&json!({"providers": shown}))
+        page.items.iter().map(|provider| show(&app, &who.tenant, provider)).collect();
+    Ok(view::ok(&json!({"providers": shown, "next": page.next})))
 }
 
 async fn get(

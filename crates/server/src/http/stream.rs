@@ -19,7 +19,7 @@ use super::view::{ResultView, content};
 /// How often a silent stream says that it lives.
 const ALIVE: Duration = Duration::from_secs(15);
 /// What a slow reader may be behind; then events are left out, results never.
-const BEHIND: usize = 256;
+pub(crate) const BEHIND: usize = 256;
 
 /// A stream of events from a channel.
 pub(crate) fn answer(events: mpsc::Receiver<Sent>) -> Response {
@@ -119,7 +119,12 @@ pub(crate) fn batch(app: &Arc<App>, batch: Batch) -> Response {
 
 /// Tells an event, if it is about this batch. Calls become known as they are
 /// queued.
-fn tell(sender: &mpsc::Sender<Sent>, id: BatchId, own: &mut Vec<CallId>, happened: &Event) {
+pub(crate) fn tell(
+    sender: &mpsc::Sender<Sent>,
+    id: BatchId,
+    own: &mut Vec<CallId>,
+    happened: &Event,
+) {
     let is_own = match &happened.body {
         EventBody::ToolQueued { call, batch_id, .. } if *batch_id == id => {
             own.push(call.call_id);

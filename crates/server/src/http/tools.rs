@@ -8,18 +8,18 @@ use axum::response::Response;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use windlass::definition::{self, Format};
-use windlass::{Exposure, Lang, Session, TenantId, Tool};
+use windlass::definition::{self, Format, LoadError};
+use windlass::{Engine, Error, Exposure, Lang, Session, TenantId, Tool, ToolBuilder};
 
 use super::app::App;
 use super::extract::{Body, Name, Query, Who};
 use super::operation::Operation;
+use super::page::PageQuery;
 use super::problem::Problem;
+use super::shape::ToolDoc;
 use super::view;
 use crate::identity::Action;
-
-const PAGE: usize = 100;
-const MAX_PAGE: usize = 1_000;
+use crate::wiring;
 
 pub(crate) fn rows() -> Vec<Operation> {
     vec![
@@ -35,10 +35,11 @@ pub(crate) fn rows() -> Vec<Operation> {
             .may(Action::ReadTools, "Get a tool with its schema")
             .query::<GetQuery>()
             .answer::<ToolDoc>(200, "The tool"),
-        Operation::post("/v1/tools/validate", "validate_tools", validate)
+        Operation::post("/v1/definitions/validate", "validate_definition", validate)
             .may(Action::ReadTools, "Check a definition without keeping it")
             .details("YAML or JSON, in any of the forms that definition files have.")
             .body::<DefinitionBody>()
+            .example(example)
             .answer::<CheckedDoc>(200, "What was found, and what is wrong"),
     ]
 }
@@ -55,12 +56,12 @@ pub(crate) struct ListQuery {
     provider: Option<String>,
     /// With this text in the name, description or tags.
     q: Option<String>,
-    /// `anthropic`, `openai`, `gemini` or `mcp`.
-    format: Option<String>,
+    /// The declarations that this API takes, in place of all that is known.
+    format: Option<FormatName>,
     /// With `format`: the conversation whose groups count.
     conversation_id: Option<String>,
-    /// The language of descriptions: `en` or `zh`.
-    lang: Option<String>,
+    /// The language of descriptions.
+    lang: Option<LangName>,
     /// How many at the most.
     #[schemars(range(min = 1, max = 1000))]
     limit: Option<usize>,
@@ -73,33 +74,57 @@ pub(crate) struct ListQuery {
 #[schemars(rename = "ToolPage")]
 pub(crate) struct ToolsDoc {
     /// The tools by name; with `format`, their declarations.
-    tools: Vec<BTreeMap<String, Value>>,
+    tools: Vec<ListedTool>,
     /// Where the next page begins; none on the last.
     next: Option<String>,
 }
 
-/// A tool.
+/// A tool in a list.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Tool")]
-pub(crate) struct ToolDoc {
-    /// Its name.
-    name: String,
-    /// The name in the form that every model API takes.
-    wire_name: String,
-    /// What it does.
-    description: String,
-    /// The JSON Schema of what a model may send.
-    input_schema: Value,
-    /// What else is known of it.
-    #[serde(flatten)]
-    more: serde_json::Map<String, Value>,
+#[serde(untagged)]
+#[expect(dead_code, reason = "it only describes what others write")]
+enum ListedTool {
+    /// Without `format`.
+    Tool(Box<ToolDoc>),
+    /// With `format`: as that API wants it.
+    Declaration(BTreeMap<String, Value>),
 }
 
-fn lang(app: &App, lang: Option<&str>) -> Result<Lang, Problem> {
-    let read = |lang: &str| {
-        lang.parse().map_err(|why: String| Problem::bad("a language is wrong").at("lang", why))
-    };
-    lang.map_or(Ok(app.lang), read)
+/// A model API.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum FormatName {
+    Anthropic,
+    OpenAi,
+    Gemini,
+    Mcp,
+}
+
+impl From<FormatName> for Format {
+    fn from(name: FormatName) -> Self {
+        match name {
+            FormatName::Anthropic => Self::Anthropic,
+            FormatName::OpenAi => Self::OpenAi,
+            FormatName::Gemini => Self::Gemini,
+            FormatName::Mcp => Self::Mcp,
+        }
+    }
+}
+
+/// A language.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LangName {
+    En,
+    Zh,
+}
+
+fn lang(app: &App, lang: Option<LangName>) -> Lang {
+    match lang {
+        None => app.lang,
+        Some(LangName::En) => Lang::En,
+        Some(LangName::Zh) => Lang::Zh,
+    }
 }
 
 impl ListQuery {
@@ -128,38 +153,27 @@ async fn list(
     Who(who): Who,
     Query(query): Query<ListQuery>,
 ) -> Result<Response, Problem> {
-    let lang = lang(&app, query.lang.as_deref())?;
+    let lang = lang(&app, query.lang);
     let mut tools = app.tools_of(&who.tenant);
     tools.retain(|tool| query.matches(tool));
-    if let Some(format) = &query.format {
-        let format: Format = format
-            .parse()
-            .map_err(|why: String| Problem::bad("a format is wrong").at("format", why))?;
+    if let Some(format) = query.format {
         let session = query.conversation_id.map(|own| Session::new(who.tenant.clone(), own));
         tools.retain(|tool| app.is_seen(tool, session.as_ref()));
-        let declared = definition::export(tools.iter().map(|tool| &**tool), format, lang);
+        let declared = definition::export(tools.iter().map(|tool| &**tool), format.into(), lang);
         return Ok(view::ok(&json!({"tools": declared, "next": null})));
     }
-    let limit = query.limit.unwrap_or(PAGE);
-    if !(1..=MAX_PAGE).contains(&limit) {
-        return Err(Problem::bad("a limit is wrong").at("limit", "1 to 1000"));
-    }
-    if let Some(after) = &query.cursor {
-        tools.retain(|tool| tool.name().as_str() > after.as_str());
-    }
-    let more = tools.len() > limit;
-    tools.truncate(limit);
-    let next = tools.last().filter(|_| more).map(|tool| tool.name().to_string());
-    let tools: Vec<Value> = tools.iter().map(|tool| show(tool, lang)).collect();
-    Ok(view::ok(&json!({"tools": tools, "next": next})))
+    let page = PageQuery { limit: query.limit, cursor: query.cursor };
+    let page = page.cut(tools, |tool| tool.name().to_string())?;
+    let tools: Vec<Value> = page.items.iter().map(|tool| show(tool, lang)).collect();
+    Ok(view::ok(&json!({"tools": tools, "next": page.next})))
 }
 
 /// The language of descriptions.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GetQuery {
-    /// `en` or `zh`.
-    lang: Option<String>,
+    /// Which.
+    lang: Option<LangName>,
 }
 
 async fn get(
@@ -168,7 +182,7 @@ async fn get(
     Name(name): Name,
     Query(query): Query<GetQuery>,
 ) -> Result<Response, Problem> {
-    let lang = lang(&app, query.lang.as_deref())?;
+    let lang = lang(&app, query.lang);
     let tool = app.tool_of(&who.tenant, &name).ok_or_else(|| Problem::not_found("tool"))?;
     Ok(view::ok(&show(&tool, lang)))
 }
@@ -208,7 +222,18 @@ pub(crate) fn show(tool: &Tool, lang: Lang) -> Value {
 pub(crate) struct DefinitionBody {
     /// YAML or JSON, in any of the forms that definition files have; or the same
     /// as an object.
+    #[schemars(extend("type" = ["string", "object"]))]
     pub(crate) definition: Value,
+}
+
+/// A tool that can be registered anywhere.
+pub(crate) fn example() -> Value {
+    json!({"definition": {
+        "name": "greet",
+        "description": "Repeats a greeting.",
+        "parameters": [{"name": "message", "type": "string", "required": true}],
+        "entry": {"type": "builtin", "handler": "echo"},
+    }})
 }
 
 impl DefinitionBody {
@@ -228,6 +253,8 @@ pub(crate) struct CheckedDoc {
     valid: bool,
     /// The tools in it.
     tools: Vec<String>,
+    /// The providers in it.
+    providers: Vec<String>,
     /// What is wrong.
     errors: Vec<Flaw>,
 }
@@ -242,27 +269,42 @@ pub(crate) struct Flaw {
 
 async fn validate(Body(body): Body<DefinitionBody>) -> Result<Response, Problem> {
     let text = body.text();
-    let parsed = windlass::native::run_blocking(move || Ok(definition::parse("request", &text)));
-    let checked = match parsed.await? {
-        Ok(found) => CheckedDoc {
-            valid: true,
-            tools: found.iter().map(|found| found.spec.name.to_string()).collect(),
-            errors: Vec::new(),
-        },
-        Err(errors) => CheckedDoc {
-            valid: false,
-            tools: Vec::new(),
-            errors: errors
-                .iter()
-                .map(|error| Flaw {
-                    line: error.line,
-                    column: error.column,
-                    message: error.message.clone(),
-                })
-                .collect(),
-        },
+    Ok(view::ok(&windlass::native::run_blocking(move || checked(&text)).await?))
+}
+
+/// Reads a definition as far as it would be read to be kept: also what runs it
+/// has to be here, and its schemas have to compile.
+fn checked(text: &str) -> Result<CheckedDoc, Error> {
+    let engine = Engine::builder().build()?;
+    let parsed = definition::parse_all("request", text, &definition::Limits::default());
+    let (parsed, mut errors) = match parsed {
+        Ok(parsed) => (parsed, Vec::new()),
+        Err(errors) => (definition::Parsed::default(), errors.iter().map(Flaw::of).collect()),
     };
-    Ok(view::ok(&checked))
+    for found in &parsed.tools {
+        let built = wiring::bind(&found.spec).and_then(|executor| {
+            let builder = ToolBuilder::new(found.spec.clone(), executor);
+            let builder = (found.presets.iter())
+                .fold(builder, |builder, (name, preset)| builder.preset(name, preset.clone()));
+            engine.registry().register(builder)
+        });
+        if let Err(error) = built {
+            let message = error.message().to_owned();
+            errors.push(Flaw { line: found.line, column: found.column, message });
+        }
+    }
+    Ok(CheckedDoc {
+        valid: errors.is_empty(),
+        tools: parsed.tools.iter().map(|found| found.spec.name.to_string()).collect(),
+        providers: parsed.providers.into_iter().map(|provider| provider.name).collect(),
+        errors,
+    })
+}
+
+impl Flaw {
+    fn of(error: &LoadError) -> Self {
+        Self { line: error.line, column: error.column, message: error.message.clone() }
+    }
 }
 
 impl App {

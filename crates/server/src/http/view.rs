@@ -1,7 +1,5 @@
 //! Results and records, as the API shows them.
 
-use std::collections::BTreeMap;
-
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
@@ -11,6 +9,7 @@ use serde_json::{Value, json};
 use windlass::{CallResult, Content, ErrorKind, Lang};
 
 use super::problem::Problem;
+use super::shape::{self, ContentDoc, TruncatedDoc, ViolationDoc};
 
 /// A result, written without a detour.
 pub(crate) struct ResultView<'a>(pub(crate) &'a CallResult, pub(crate) Lang);
@@ -70,6 +69,7 @@ impl Serialize for ResultView<'_> {
 #[schemars(rename = "CallResult")]
 pub(crate) struct ResultDoc {
     /// The call's id; its record has the same.
+    #[schemars(schema_with = "shape::id")]
     call_id: String,
     /// The id that the model gave the call.
     call_ref: Option<String>,
@@ -80,11 +80,13 @@ pub(crate) struct ResultDoc {
     /// The result as JSON, or as text where it is none; only of a success.
     output: Option<Value>,
     /// The result as content blocks; only of a success.
-    content: Option<Vec<BTreeMap<String, Value>>>,
+    content: Option<Vec<ContentDoc>>,
     /// What the tool tells besides.
-    metadata: Option<BTreeMap<String, Value>>,
+    #[serde(default)]
+    #[schemars(schema_with = "shape::object")]
+    metadata: Option<Value>,
     /// How much of the result is shown, and the handle to the rest.
-    truncated: Option<BTreeMap<String, Value>>,
+    truncated: Option<TruncatedDoc>,
     /// What went wrong, for operators.
     error: Option<String>,
     /// What kind of error.
@@ -96,18 +98,21 @@ pub(crate) struct ResultDoc {
     /// What went wrong, for the model.
     feedback: Option<String>,
     /// What is wrong with the arguments.
-    validation_errors: Option<Vec<BTreeMap<String, Value>>>,
+    validation_errors: Option<Vec<ViolationDoc>>,
     /// When to try again, in seconds.
     retry_after: Option<f64>,
     /// How often it was tried.
     attempts: u32,
     /// The earlier call whose result this is.
+    #[serde(default)]
+    #[schemars(schema_with = "shape::maybe_id")]
     same_as: Option<String>,
     /// How long it waited for a slot, in seconds.
     queue_time: f64,
     /// How long it ran, in seconds.
     execution_time: f64,
     /// When the call came.
+    #[schemars(schema_with = "shape::time")]
     executed_at: String,
 }
 

@@ -5,6 +5,7 @@
 //! and for [`TTL`] where it is not heard of at all.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lru::LruCache;
@@ -25,7 +26,7 @@ pub(super) struct Cache(Mutex<State>);
 
 struct State {
     space: &'static str,
-    entries: LruCache<Hash, (ApiKey, Instant)>,
+    entries: LruCache<Hash, (Arc<ApiKey>, Instant)>,
     changes: Receiver<Change>,
     /// How many changes of keys were heard of.
     heard: u64,
@@ -37,7 +38,7 @@ pub(super) struct Heard(u64);
 
 /// What is known of a hash.
 pub(super) enum Found {
-    Key(Box<ApiKey>),
+    Key(Arc<ApiKey>),
     /// Nothing: the database has to be asked.
     Nothing(Heard),
 }
@@ -53,14 +54,14 @@ impl Cache {
         let mut state = self.0.lock();
         state.listen();
         match state.entries.get(hash) {
-            Some((key, read)) if read.elapsed() < TTL => Found::Key(Box::new(key.clone())),
+            Some((key, read)) if read.elapsed() < TTL => Found::Key(Arc::clone(key)),
             _ => Found::Nothing(Heard(state.heard)),
         }
     }
 
     /// Remembers what was read after [`Cache::get`], unless a change was heard of
     /// in between: what was read may be from before it.
-    pub(super) fn put(&self, hash: Hash, key: ApiKey, Heard(before): Heard) {
+    pub(super) fn put(&self, hash: Hash, key: Arc<ApiKey>, Heard(before): Heard) {
         let mut state = self.0.lock();
         state.listen();
         if state.heard == before {
@@ -95,8 +96,7 @@ impl State {
         let same = |key: &ApiKey| key.id == change.id && key.tenant == change.tenant;
         // Keys change so rarely that looking through all of them is cheaper than
         // a second index to keep in step.
-        let stale =
-            self.entries.iter().find(|(_, (key, _))| same(key)).map(|(hash, _)| hash.clone());
+        let stale = self.entries.iter().find(|(_, (key, _))| same(key)).map(|(hash, _)| *hash);
         if let Some(hash) = stale {
             self.entries.pop(&hash);
         }

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use windlass::{Error, ErrorKind, Secret, TenantId};
@@ -109,11 +110,10 @@ impl Stored {
     }
 }
 
-/// The hash of a key's text, in hexadecimal digits. It is also the alias by
-/// which a key is found.
-#[derive(Clone, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub(super) struct Hash(String);
+/// The hash of a key's text. In hexadecimal digits it is also the alias by which
+/// a key is found.
+#[derive(Clone, Copy, Eq)]
+pub(super) struct Hash([u8; 32]);
 
 impl Hash {
     /// The hash of a text that can be a key's; none where it cannot, so that
@@ -123,22 +123,46 @@ impl Hash {
     }
 
     pub(super) fn digest(text: &str) -> Self {
-        let mut hash = String::with_capacity(64);
-        for byte in Sha256::digest(text.as_bytes()) {
-            let _ = write!(hash, "{byte:02x}");
-        }
-        Self(hash)
+        Self(Sha256::digest(text.as_bytes()).into())
     }
 
-    pub(super) fn as_str(&self) -> &str {
-        &self.0
+    /// In hexadecimal digits.
+    pub(super) fn to_hex(self) -> String {
+        self.0.iter().fold(String::with_capacity(64), |mut hex, byte| {
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
+    }
+
+    fn from_hex(hex: &str) -> Option<Self> {
+        let mut bytes = [0; 32];
+        if hex.len() != 2 * bytes.len() || !hex.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return None;
+        }
+        for (byte, at) in bytes.iter_mut().zip((0..hex.len()).step_by(2)) {
+            *byte = u8::from_str_radix(hex.get(at..at + 2)?, 16).ok()?;
+        }
+        Some(Self(bytes))
+    }
+}
+
+impl Serialize for Hash {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&self.to_hex())
+    }
+}
+
+impl<'de> Deserialize<'de> for Hash {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let hex = String::deserialize(from)?;
+        Self::from_hex(&hex).ok_or_else(|| D::Error::custom("not a hash in hexadecimal digits"))
     }
 }
 
 /// How long a comparison takes does not tell how much is right.
 impl PartialEq for Hash {
     fn eq(&self, other: &Self) -> bool {
-        self.0.as_bytes().ct_eq(other.0.as_bytes()).into()
+        self.0.ct_eq(&other.0).into()
     }
 }
 
@@ -189,9 +213,14 @@ mod tests {
     fn hashes_are_those_of_sha_256() {
         let hash = Hash::digest("abc");
         assert_eq!(
-            hash.as_str(),
+            hash.to_hex(),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
         );
         assert!(hash == Hash::digest("abc") && hash != Hash::digest("abd"));
+        assert!(Hash::from_hex(&hash.to_hex()) == Some(hash));
+        let whole = hash.to_hex();
+        for wrong in ["", "ba", &whole[1..], &whole.replace('b', "g"), &whole.replace("ba", "+a")] {
+            assert!(Hash::from_hex(wrong).is_none(), "{wrong}");
+        }
     }
 }

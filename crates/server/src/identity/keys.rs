@@ -59,18 +59,20 @@ impl Keys {
     pub(crate) async fn verify(&self, text: &str) -> Result<Option<Identity>, Error> {
         let Some(hash) = Hash::of(text) else { return Ok(None) };
         let key = match self.cache.get(&hash) {
-            Found::Key(key) => *key,
+            Found::Key(key) => key,
             Found::Nothing(heard) => {
                 let Some(key) = self.find(&hash).await? else { return Ok(None) };
-                self.cache.put(hash, key.clone(), heard);
+                let key = Arc::new(key);
+                self.cache.put(hash, Arc::clone(&key), heard);
+                // Nothing is believed for longer than a few seconds, and uses are
+                // noted by the minute: it is enough to look here.
+                if key.works(Timestamp::now()) {
+                    self.uses.note(&key.tenant, &key.id);
+                }
                 key
             }
         };
-        if !key.works(Timestamp::now()) {
-            return Ok(None);
-        }
-        self.uses.note(&key.tenant, &key.id);
-        Ok(Some(key.identity()))
+        Ok(key.works(Timestamp::now()).then(|| key.identity()))
     }
 
     /// Makes a key. Its text is shown this once.
@@ -95,6 +97,19 @@ impl Keys {
         let request =
             KeyRequest { name: "first admin key".to_owned(), role: Role::Admin, expires_at: None };
         self.create_as(&TenantId::default(), FIRST.to_owned(), request).await
+    }
+
+    /// How many admin keys there are, of all tenants, and how many of them work.
+    pub(crate) async fn admins(&self) -> Result<(usize, usize), Error> {
+        let (mut all, mut working) = (0, 0);
+        for document in self.documents.all(SPACE).await? {
+            let key = read(&document)?;
+            if key.role == Role::Admin {
+                all += 1;
+                working += usize::from(key.works(Timestamp::now()));
+            }
+        }
+        Ok((all, working))
     }
 
     /// All keys of a tenant, the oldest first, also those that do not work any
@@ -153,7 +168,7 @@ impl Keys {
     }
 
     async fn find(&self, hash: &Hash) -> Result<Option<ApiKey>, Error> {
-        let Some(document) = self.documents.find(SPACE, hash.as_str()).await? else {
+        let Some(document) = self.documents.find(SPACE, &hash.to_hex()).await? else {
             return Ok(None);
         };
         let stored = Stored::read(&document)?;
@@ -223,7 +238,7 @@ fn read(document: &Document) -> Result<ApiKey, Error> {
 fn to_put(tenant: &TenantId, id: &str, stored: &Stored) -> Result<Put, Error> {
     let body: Value =
         to_value(stored).map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
-    let alias = Some(stored.hash.as_str().to_owned());
+    let alias = Some(stored.hash.to_hex());
     Ok(Put { alias, ..Put::new(SPACE, tenant.clone(), id, body) })
 }
 

@@ -40,14 +40,36 @@ pub(crate) enum Action {
     WriteTools,
     /// See, make, rotate and revoke keys.
     ManageKeys,
+    /// See counts over all tenants. Names of tools are among them, so this is
+    /// for whoever runs the installation.
+    Observe,
     /// Change what all tenants share: limits, master keys.
     Administer,
+}
+
+impl Action {
+    /// Whether it concerns all tenants. Then only the tenant that the
+    /// installation begins with may do it.
+    pub(crate) const fn concerns_all(self) -> bool {
+        matches!(self, Self::Observe | Self::Administer)
+    }
+
+    /// The roles that may do it, in words.
+    pub(crate) fn roles(self) -> String {
+        let own = |(own, _): &&(Action, &[Role])| *own == self;
+        let roles = PERMISSIONS.iter().find(own).map(|(_, roles)| *roles);
+        let names: Vec<_> = roles.unwrap_or_default().iter().map(|role| role.name()).collect();
+        match self.concerns_all() {
+            true => format!("{} of the tenant default", names.join(", ")),
+            false => names.join(", "),
+        }
+    }
 }
 
 use Role::{Admin, Caller, Operator, Viewer};
 
 /// Who may do what. What is not here nobody may.
-const PERMISSIONS: [(Action, &[Role]); 10] = [
+const PERMISSIONS: [(Action, &[Role]); 11] = [
     (Action::ReadTools, &[Viewer, Caller, Operator, Admin]),
     (Action::ReadCalls, &[Viewer, Caller, Operator, Admin]),
     (Action::CallTools, &[Caller, Operator, Admin]),
@@ -57,6 +79,7 @@ const PERMISSIONS: [(Action, &[Role]); 10] = [
     (Action::WriteCredentials, &[Operator, Admin]),
     (Action::WriteTools, &[Operator, Admin]),
     (Action::ManageKeys, &[Admin]),
+    (Action::Observe, &[Viewer, Caller, Operator, Admin]),
     (Action::Administer, &[Admin]),
 ];
 

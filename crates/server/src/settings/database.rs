@@ -3,8 +3,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use super::variable;
-use crate::cli::Global;
+use super::layers::variable;
 use crate::exit::Failure;
 
 /// The database of a project, below its root.
@@ -25,36 +24,20 @@ pub(crate) enum Database {
 }
 
 impl Database {
-    /// The flag wins over the environment, that over the file.
-    pub(super) fn resolve(
-        global: &Global,
-        in_file: Option<&str>,
-        root: Option<&Path>,
-    ) -> Result<Self, Failure> {
-        let named = |text: &str, from: &str, base: &Path| {
-            Self::parse(text, base).map_err(|why| Failure::usage(format!("{from}: {why}")))
-        };
-        if let Some(text) = &global.database {
-            return named(text, "--database", Path::new(""));
+    /// Where records are kept if nobody says.
+    pub(super) fn default_for(root: Option<&Path>) -> Result<Self, Failure> {
+        if let Some(root) = root {
+            return Ok(Self::File(root.join(IN_PROJECT)));
         }
-        if let Some(text) = variable("WINDLASS_DATABASE") {
-            return named(&text, "WINDLASS_DATABASE", Path::new(""));
-        }
-        match (in_file, root) {
-            (Some(text), Some(root)) => named(text, "`database` in windlass.yaml", root),
-            (_, Some(root)) => Ok(Self::File(root.join(IN_PROJECT))),
-            (_, None) => {
-                data_home().map(|folder| Self::File(folder.join(IN_DATA))).ok_or_else(|| {
-                    Failure::usage("there is no home folder to keep the database in")
-                        .hint("name a file with --database PATH, or `:memory:` for none")
-                })
-            }
-        }
+        data_home().map(|folder| Self::File(folder.join(IN_DATA))).ok_or_else(|| {
+            Failure::usage("there is no home folder to keep the database in")
+                .hint("name a file with --database PATH, or `:memory:` for none")
+        })
     }
 
     /// `postgres://…`, `sqlite:PATH`, a path, or `:memory:`. Paths begin at
     /// `base`. Errors do not repeat the text, which may hold a password.
-    fn parse(text: &str, base: &Path) -> Result<Self, String> {
+    pub(super) fn parse(text: &str, base: &Path) -> Result<Self, String> {
         if let Some(path) = text.strip_prefix("sqlite:") {
             return match path.strip_prefix("//").unwrap_or(path) {
                 "" => Err("`sqlite:` names no file; write sqlite:PATH".to_owned()),

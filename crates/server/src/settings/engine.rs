@@ -27,7 +27,7 @@ fn limits(limits: &LimitSettings) -> String {
     let mut words = vec![
         format!("{} calls at once", limits.max_concurrent),
         format!("{} may wait", limits.queue_size),
-        super::file::strategy_name(limits.strategy).to_owned(),
+        super::value::strategy_name(limits.strategy).to_owned(),
     ];
     words.extend(limits.bucket_limits.iter().map(|(name, most)| format!("{name}: {most}")));
     words.extend(limits.per_tenant.map(|most| format!("{most} for each tenant")));

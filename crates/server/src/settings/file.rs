@@ -1,285 +1,253 @@
 //! `windlass.yaml`: every fault at once, each with its line and what to write.
 //!
-//! | section | what is in it |
-//! |---|---|
-//! | (none) | where things are, what is checked, and all of `concurrency` |
-//! | `concurrency` | how many calls run at once; `limits` is the same |
-//! | `bucket_limits` | how many calls of a category run at once |
-//! | `server` | how `windlass serve` listens |
-//! | `retry` | how often a call is tried; a number alone is its `attempts` |
+//! A section is what stands before the dot of a setting's name. All limits may
+//! also stand under `concurrency` or `limits`, where people look for them, and
+//! are the same settings there.
 
 mod tree;
-mod values;
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
-use windlass::{BreakerSettings, Lang, definition};
+use windlass::definition;
 
+use super::raw::Raw;
+use super::table::{self, ROWS, Row};
+use super::value::{Given, Said};
 use crate::exit::Failure;
 use crate::output::nearest;
 use tree::{Entry, Node};
-pub(super) use values::strategy_name;
-use values::{address, count, factor, flag, names, span, strategy, text};
 
-use super::server::ServerFile;
+/// What to do about a broken file.
+pub(super) const HINT: &str =
+    "`windlass init` in an empty folder writes a file that explains every key";
 
-/// The settings file, read.
-#[derive(Debug, Default)]
-pub(super) struct File {
-    pub(super) tools_directory: Option<PathBuf>,
-    pub(super) database: Option<String>,
-    pub(super) auto_reload: Option<bool>,
-    pub(super) reload_interval: Option<Duration>,
-    pub(super) watch_for_changes: Option<bool>,
-    pub(super) lang: Option<Lang>,
-    /// The engine's defaults, with what the file sets.
-    pub(super) engine: windlass::Settings,
-    pub(super) server: ServerFile,
-}
+/// Other names for the place where limits are.
+const LIMITS: [&str; 2] = ["concurrency", "limits"];
 
-const KEYS: [&str; 14] = [
-    "tools_directory",
-    "database",
-    "auto_reload",
-    "reload_interval",
-    "watch_for_changes",
-    "strict_validation",
-    "max_output_bytes",
-    "cache_entries",
-    "breaker",
-    "lang",
-    "concurrency",
-    "limits",
-    "retry",
-    "server",
-];
-
-const CONCURRENCY: [&str; 13] = [
-    "max_concurrent",
-    "queue_size",
-    "default_timeout",
-    "strategy",
-    "bucket_limits",
-    "per_tenant",
-    "per_agent",
-    "reserved_slots",
-    "calls_per_second",
-    "ageing",
-    "max_parallel",
-    "max_batch",
-    "max_depth",
-];
-
-const RETRY: [&str; 4] = ["attempts", "backoff", "multiplier", "max_backoff"];
-
-const SERVER: [&str; 8] = [
-    "listen",
-    "hosts",
-    "origins",
-    "tls_certificate",
-    "tls_key",
-    "max_body_bytes",
-    "max_requests",
-    "drain",
-];
-
-/// Where a key is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Section {
-    Top,
-    Concurrency,
-    Buckets,
-    Retry,
-    Server,
-}
-
-impl Section {
-    /// The section that a key opens here, if it does.
-    fn opened_by(self, key: &str) -> Option<Self> {
-        match (self, key) {
-            (Self::Top, "concurrency" | "limits") => Some(Self::Concurrency),
-            (Self::Top, "retry") => Some(Self::Retry),
-            (Self::Top, "server") => Some(Self::Server),
-            (Self::Top | Self::Concurrency, "bucket_limits") => Some(Self::Buckets),
-            _ => None,
-        }
-    }
-
-    /// The keys that it takes; none where any name is one.
-    fn keys(self) -> Option<Vec<&'static str>> {
-        match self {
-            Self::Top => Some(KEYS.iter().chain(&CONCURRENCY).copied().collect()),
-            Self::Concurrency => Some(CONCURRENCY.to_vec()),
-            Self::Retry => Some(RETRY.to_vec()),
-            Self::Server => Some(SERVER.to_vec()),
-            Self::Buckets => None,
-        }
-    }
-
-    /// The name by which a key is known in all sections. What `concurrency`
-    /// takes may also stand outside of it, and is the same setting.
-    fn full_name(self, key: &str) -> String {
-        match self {
-            Self::Top | Self::Concurrency => key.to_owned(),
-            Self::Buckets => format!("bucket_limits.{key}"),
-            Self::Retry => format!("retry.{key}"),
-            Self::Server => format!("server.{key}"),
-        }
-    }
-}
-
-impl File {
-    pub(super) fn read(path: &Path) -> Result<Self, Failure> {
-        let text = definition::read_file(path, &definition::Limits::default())
-            .map_err(|error| Failure::usage(error.to_string()))?;
-        Self::parse(&text).map_err(|faults| {
-            let place = path.display();
-            let lines: Vec<String> = faults
-                .iter()
-                .map(|fault| format!("{place}:{}: {}", fault.line, fault.why))
-                .collect();
-            Failure::usage(lines.join("\n"))
-                .hint("`windlass init` in an empty folder writes a file that explains every key")
-        })
-    }
-
-    fn parse(text: &str) -> Result<Self, Vec<Fault>> {
-        let entries = tree::read(text).map_err(|fault| vec![fault])?;
-        let mut reading = Reading::default();
-        reading.section(Section::Top, entries);
-        if reading.faults.is_empty() { Ok(reading.file) } else { Err(reading.faults) }
-    }
-
-    /// Sets a key to a plain value.
-    fn set(&mut self, section: Section, name: &str, value: &str) -> Result<(), String> {
-        let engine = &mut self.engine;
-        let limits = &mut engine.limits;
-        if section == Section::Buckets {
-            let most = count(name, value, 1)?;
-            let category = name.trim_start_matches("bucket_limits.").to_owned();
-            limits.bucket_limits.insert(category, most);
-            return Ok(());
-        }
-        match name {
-            "tools_directory" => self.tools_directory = Some(text(name, value)?.into()),
-            "database" => self.database = Some(text(name, value)?),
-            "auto_reload" => self.auto_reload = Some(flag(name, value)?),
-            "reload_interval" => self.reload_interval = Some(span(name, value)?),
-            "watch_for_changes" => self.watch_for_changes = Some(flag(name, value)?),
-            "lang" => self.lang = Some(text(name, value)?.parse()?),
-            "strict_validation" => engine.strict_validation = flag(name, value)?,
-            "max_output_bytes" => engine.max_output_bytes = count(name, value, 1)?,
-            "cache_entries" => engine.cache_entries = count(name, value, 0)?,
-            "breaker" => engine.breaker = flag(name, value)?.then(BreakerSettings::default),
-            "max_concurrent" => limits.max_concurrent = count(name, value, 1)?,
-            "queue_size" => limits.queue_size = count(name, value, 0)?,
-            "strategy" => limits.strategy = strategy(name, value)?,
-            "per_tenant" => limits.per_tenant = Some(count(name, value, 1)?),
-            "per_agent" => limits.per_agent = Some(count(name, value, 1)?),
-            "reserved_slots" => limits.reserved_slots = Some(count(name, value, 0)?),
-            "calls_per_second" => limits.calls_per_second = Some(count(name, value, 1)?),
-            "ageing" => limits.ageing = span(name, value)?,
-            "default_timeout" => engine.default_timeout = span(name, value)?,
-            "max_parallel" => engine.max_parallel = count(name, value, 1)?,
-            "max_batch" => engine.max_batch = count(name, value, 1)?,
-            "max_depth" => engine.max_depth = count(name, value, 0)?,
-            "retry" | "retry.attempts" => engine.retry.attempts = count(name, value, 1)?,
-            "retry.backoff" => engine.retry.backoff = span(name, value)?,
-            "retry.multiplier" => engine.retry.multiplier = factor(name, value)?,
-            "server.listen" => self.server.listen = Some(address(name, value)?),
-            "server.hosts" => self.server.hosts = names(name, value)?,
-            "server.origins" => self.server.origins = names(name, value)?,
-            "server.tls_certificate" => {
-                self.server.tls_certificate = Some(text(name, value)?.into());
-            }
-            "server.tls_key" => self.server.tls_key = Some(text(name, value)?.into()),
-            "server.max_body_bytes" => self.server.max_body_bytes = Some(count(name, value, 1)?),
-            "server.max_requests" => self.server.max_requests = Some(count(name, value, 1)?),
-            "server.drain" => self.server.drain = Some(span(name, value)?),
-            "retry.max_backoff" => engine.retry.max_backoff = span(name, value)?,
-            _ => return Err(format!("`{name}` takes keys of its own: {}", inside(name))),
-        }
-        Ok(())
-    }
+/// Reads the file.
+pub(super) fn text(path: &Path) -> Result<String, Failure> {
+    definition::read_file(path, &definition::Limits::default())
+        .map_err(|error| Failure::usage(error.to_string()))
 }
 
 /// What is wrong, and in which line.
 #[derive(Debug, PartialEq, Eq)]
-struct Fault {
-    line: usize,
-    why: String,
+pub(super) struct Fault {
+    pub(super) line: usize,
+    pub(super) why: String,
 }
 
-/// The file so far, what is wrong with it, and what was set where.
+/// What a file set, each with its line, and what is wrong with it.
 #[derive(Default)]
-struct Reading {
-    file: File,
-    faults: Vec<Fault>,
+pub(super) struct Read {
+    pub(super) set: Vec<(&'static Row, usize)>,
+    pub(super) faults: Vec<Fault>,
+}
+
+/// Writes what a file says over what there is. Paths begin at `base`.
+pub(super) fn apply(text: &str, base: &Path, raw: &mut Raw) -> Read {
+    let entries = match tree::read(text) {
+        Ok(entries) => entries,
+        Err(fault) => return Read { faults: vec![fault], ..Read::default() },
+    };
+    let mut reading = Reading { raw, base, read: Read::default(), seen: Vec::new() };
+    reading.section(Place::Top, entries);
+    reading.read
+}
+
+/// Where a key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Top,
+    /// `concurrency`, or `limits`.
+    Limits,
+    Section(&'static str),
+}
+
+impl Place {
+    /// The place that a key opens here, if it does.
+    fn opened_by(self, key: &str) -> Option<Self> {
+        if self != Self::Top {
+            return None;
+        }
+        if LIMITS.contains(&key) {
+            return Some(Self::Limits);
+        }
+        table::sections().into_iter().find(|section| *section == key).map(Self::Section)
+    }
+
+    fn takes(self, row: &Row) -> bool {
+        match self {
+            Self::Top => row.section().is_none(),
+            Self::Limits => row.is_limit,
+            Self::Section(name) => row.section() == Some(name),
+        }
+    }
+
+    fn row(self, key: &str) -> Option<&'static Row> {
+        ROWS.iter().find(|row| self.takes(row) && row.key() == key)
+    }
+
+    /// The keys that it takes.
+    fn keys(self) -> Vec<&'static str> {
+        let own = ROWS.iter().filter(|row| self.takes(row)).map(Row::key);
+        match self {
+            Self::Top => own.chain(LIMITS).chain(table::sections()).collect(),
+            _ => own.collect(),
+        }
+    }
+
+    /// The name by which a key is known everywhere.
+    fn full_name(self, key: &str) -> String {
+        match self {
+            Self::Top | Self::Limits => key.to_owned(),
+            Self::Section(section) => format!("{section}.{key}"),
+        }
+    }
+}
+
+/// The file so far, and what was set where.
+struct Reading<'a> {
+    raw: &'a mut Raw,
+    base: &'a Path,
+    read: Read,
     seen: Vec<(String, usize)>,
 }
 
-impl Reading {
-    fn section(&mut self, section: Section, entries: Vec<Entry>) {
+impl Reading<'_> {
+    fn section(&mut self, place: Place, entries: Vec<Entry>) {
         for Entry { key, line, node } in entries {
-            let name = section.full_name(&key);
-            if let Err(why) = self.entry(section, &key, &name, node) {
-                self.faults.push(Fault { line, why });
+            let name = place.full_name(&key);
+            if let Err(why) = self.entry(place, &key, &name, line, node) {
+                self.read.faults.push(Fault { line, why });
             }
             self.seen.push((name, line));
         }
     }
 
-    fn entry(&mut self, section: Section, key: &str, name: &str, node: Node) -> Result<(), String> {
-        if section.keys().is_some_and(|known| !known.contains(&key)) {
-            return Err(unknown_key(section, key));
+    fn entry(
+        &mut self,
+        place: Place,
+        key: &str,
+        name: &str,
+        line: usize,
+        node: Node,
+    ) -> Result<(), String> {
+        let (row, inner) = (place.row(key), place.opened_by(key));
+        if row.is_none() && inner.is_none() {
+            return Err(unknown_key(place, key));
         }
         if let Some((_, first)) = self.seen.iter().find(|(known, _)| known == name) {
             return Err(format!("`{name}` is already set in line {first}"));
         }
-        match (node, section.opened_by(key)) {
-            (Node::Null, _) => Ok(()),
-            (Node::Value(value), _) => self.file.set(section, name, &value),
-            (Node::Section(entries), Some(inner)) => {
+        let alone =
+            |inner: Place| ROWS.iter().find(|row| row.stands_for_section && inner.takes(row));
+        match (node, row, inner) {
+            (Node::Null, ..) => Ok(()),
+            (Node::Section(entries), _, Some(inner)) => {
                 self.section(inner, entries);
                 Ok(())
             }
-            (Node::Section(_) | Node::List, None) => Err(format!("`{name}` takes one plain value")),
-            (Node::List, Some(_)) => {
-                Err(format!("`{name}` takes keys of its own: {}", inside(name)))
+            (Node::Section(entries), Some(row), None) if row.is_map => {
+                self.map(row, line, entries);
+                Ok(())
             }
+            (Node::Value(_) | Node::List(_), Some(row), _) if row.is_map => {
+                Err(format!("`{name}` takes keys of its own: {{http: 5, ai: 2}}"))
+            }
+            (Node::Value(value), Some(row), _) => self.set(row, name, line, Said::One(&value)),
+            (Node::List(Some(values)), Some(row), _) => {
+                self.set(row, name, line, Said::Several(&values))
+            }
+            (Node::Value(value), None, Some(inner)) if alone(inner).is_some() => match alone(inner)
+            {
+                Some(row) => self.set(row, name, line, Said::One(&value)),
+                None => Ok(()),
+            },
+            (Node::Value(_) | Node::List(_), None, Some(inner)) => {
+                Err(format!("`{name}` takes keys of its own: {}", inner.keys().join(", ")))
+            }
+            (Node::Section(_) | Node::List(_) | Node::Value(_), ..) => {
+                Err(format!("`{name}` takes one plain value"))
+            }
+        }
+    }
+
+    fn set(
+        &mut self,
+        row: &'static Row,
+        name: &str,
+        line: usize,
+        said: Said<'_>,
+    ) -> Result<(), String> {
+        let given = Given { name, said, base: self.base, least: row.least };
+        (row.set)(self.raw, &given)?;
+        self.read.set.push((row, line));
+        Ok(())
+    }
+
+    /// Keys that are the user's own names, each with one value.
+    fn map(&mut self, row: &'static Row, line: usize, entries: Vec<Entry>) {
+        let mut pairs = Vec::new();
+        for Entry { key, line, node } in entries {
+            let name = format!("{}.{key}", row.name);
+            let mut fault = |why| self.read.faults.push(Fault { line, why });
+            match node {
+                Node::Null => {}
+                Node::Value(value) => {
+                    // Each by itself first, so that its own line is told.
+                    let pair = [format!("{key}={value}")];
+                    let said = Said::Several(&pair);
+                    let given = Given { name: &name, said, base: self.base, least: row.least };
+                    match (row.set)(self.raw, &given) {
+                        Ok(()) => pairs.extend(pair),
+                        Err(why) => fault(why),
+                    }
+                }
+                _ => fault(format!("`{name}` takes one plain value")),
+            }
+        }
+        let given = Given {
+            name: row.name,
+            said: Said::Several(&pairs),
+            base: self.base,
+            least: row.least,
+        };
+        match (row.set)(self.raw, &given) {
+            Ok(()) => self.read.set.push((row, line)),
+            Err(why) => self.read.faults.push(Fault { line, why }),
         }
     }
 }
 
-/// What a section looks like.
-fn inside(section: &str) -> String {
-    match section {
-        "bucket_limits" => "{http: 5, ai: 2}".to_owned(),
-        "retry" => RETRY.join(", "),
-        "server" => SERVER.join(", "),
-        _ => CONCURRENCY.join(", "),
-    }
-}
-
-fn unknown_key(section: Section, key: &str) -> String {
-    let known = section.keys().unwrap_or_default();
+fn unknown_key(place: Place, key: &str) -> String {
+    let known = place.keys();
     if let Some(near) = nearest(key, known.iter().copied()) {
         return format!("unknown key `{key}`; did you mean `{near}`?");
     }
     // Where it would be known, if not here.
-    let elsewhere = [(&KEYS[..], "stands alone"), (&RETRY, "belongs under `retry`")];
-    match elsewhere.iter().find(|(keys, _)| keys.contains(&key)) {
-        Some((_, place)) => format!("unknown key `{key}` here; it {place}"),
+    match ROWS.iter().find(|row| row.key() == key).map(Row::section) {
+        Some(None) => format!("unknown key `{key}` here; it stands alone"),
+        Some(Some(section)) => format!("unknown key `{key}` here; it belongs under `{section}`"),
         None => format!("unknown key `{key}`; the keys are {}", known.join(", ")),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use windlass::Strategy;
+    use std::collections::HashSet;
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    use windlass::{Lang, Strategy};
 
     use super::*;
+
+    fn parse(text: &str) -> Result<Raw, Vec<Fault>> {
+        let mut raw = Raw::default();
+        let read = apply(text, Path::new(""), &mut raw);
+        if read.faults.is_empty() { Ok(raw) } else { Err(read.faults) }
+    }
 
     #[test]
     fn every_key_is_read() {
@@ -287,12 +255,12 @@ mod tests {
                     watch_for_changes: true\nstrict_validation: true\nmax_concurrent: 3\n\
                     queue_size: 0\ndefault_timeout: 5s\nmax_output_bytes: 10\nlang: zh-CN\n\
                     cache_entries: 0\nbreaker: off\nretry: 5\n";
-        let file = File::parse(text).unwrap();
-        assert_eq!(file.reload_interval, Some(Duration::from_millis(2500)));
+        let file = parse(text).unwrap();
+        assert_eq!(file.reload_interval, Duration::from_millis(2500));
         assert_eq!(file.engine.default_timeout, Duration::from_secs(5));
         assert_eq!((file.engine.limits.max_concurrent, file.engine.limits.queue_size), (3, 0));
-        assert_eq!(file.lang, Some(Lang::Zh));
-        assert_eq!(file.tools_directory.as_deref(), Some(Path::new("t")));
+        assert_eq!(file.lang, Lang::Zh);
+        assert_eq!(file.tools_directory, [PathBuf::from("t")]);
         assert_eq!((file.engine.cache_entries, file.engine.retry.attempts), (0, 5));
         assert!(file.engine.breaker.is_none());
     }
@@ -304,7 +272,7 @@ mod tests {
                     reserved_slots: 2\n  calls_per_second: 1_000\n  ageing: 2s\n  \
                     max_parallel: 6\n  max_batch: 20\n  max_depth: 0\n\
                     retry: {attempts: 4, backoff: 100ms, multiplier: 1.5, max_backoff: 5s}\n";
-        let engine = File::parse(text).unwrap().engine;
+        let engine = parse(text).unwrap().engine;
         let limits = &engine.limits;
         assert_eq!((limits.max_concurrent, limits.strategy), (7, Strategy::Priority));
         assert_eq!((limits.bucket_limits["http"], limits.bucket_limits["ai"]), (5, 2));
@@ -314,23 +282,25 @@ mod tests {
         assert_eq!((engine.max_parallel, engine.max_batch, engine.max_depth), (6, 20, 0));
         assert_eq!((engine.retry.attempts, engine.retry.multiplier), (4, 1.5));
         assert_eq!(engine.retry.max_backoff, Duration::from_secs(5));
-        let flat = File::parse("strategy: reject\nbucket_limits:\n  ai: 1\n").unwrap().engine;
+        let flat = parse("strategy: reject\nbucket_limits:\n  ai: 1\n").unwrap().engine;
         assert_eq!(flat.limits.strategy, Strategy::Reject);
         assert_eq!(flat.limits.bucket_limits.len(), 1);
-        assert_eq!(File::parse("limits: {queue_size: 9}").unwrap().engine.limits.queue_size, 9);
+        assert_eq!(parse("limits: {queue_size: 9}").unwrap().engine.limits.queue_size, 9);
     }
 
     #[test]
     fn an_empty_file_sets_nothing() {
         for text in ["", "# only a comment\n", "lang:\n", "{}", "concurrency:\n", "retry: {}\n"] {
-            assert!(File::parse(text).unwrap().lang.is_none(), "{text:?}");
+            let mut raw = Raw::default();
+            let read = apply(text, Path::new(""), &mut raw);
+            assert!(read.faults.is_empty() && read.set.is_empty(), "{text:?}: {:?}", read.faults);
         }
     }
 
     #[test]
     fn all_faults_are_told_with_their_lines() {
         let text = "max_concurent: 3\nqueue_size: many\n\nlang: fr\ndefault_timeout: 0\nzzz: 1\n";
-        let faults = File::parse(text).unwrap_err();
+        let faults = parse(text).unwrap_err();
         let lines: Vec<usize> = faults.iter().map(|fault| fault.line).collect();
         assert_eq!(lines, [1, 2, 4, 5, 6]);
         assert!(faults[0].why.contains("did you mean `max_concurrent`"), "{faults:?}");
@@ -358,7 +328,7 @@ mod tests {
             ("reserved_slots: -1\n", 1, "`reserved_slots` is a whole number from 0"),
             ("breaker: maybe\n", 1, "true or false"),
         ] {
-            let faults = File::parse(text).unwrap_err();
+            let faults = parse(text).unwrap_err();
             assert_eq!((faults.len(), faults[0].line), (1, line), "{text:?}: {faults:?}");
             assert!(faults[0].why.contains(part), "{text:?}: {faults:?}");
         }
@@ -368,7 +338,7 @@ mod tests {
     fn what_is_not_a_mapping_is_refused() {
         let twice = "lang: en\nlang: zh\n";
         for text in ["- a\n", "just text\n", twice, "a: [1\n", "? [a]\n: b\n", "lang: {a: b}\n"] {
-            let faults = File::parse(text).unwrap_err();
+            let faults = parse(text).unwrap_err();
             assert!(faults[0].line >= 1 && !faults[0].why.is_empty(), "{faults:?}");
         }
     }
@@ -387,11 +357,14 @@ mod tests {
             .filter(|line| is_key(line))
             .collect();
         let text = set.join("\n");
-        let file = File::parse(&text).unwrap_or_else(|faults| panic!("{faults:?} in\n{text}"));
-        for key in KEYS.iter().filter(|key| **key != "limits").chain(&CONCURRENCY).chain(&RETRY) {
-            assert!(text.contains(&format!("{key}:")), "{key} is not explained");
+        let mut raw = Raw::default();
+        let read = apply(&text, Path::new(""), &mut raw);
+        assert!(read.faults.is_empty(), "{:?} in\n{text}", read.faults);
+        let explained: HashSet<&str> = read.set.iter().map(|(row, _)| row.name).collect();
+        for row in ROWS {
+            assert!(explained.contains(row.name), "{} is not explained", row.name);
         }
-        let mut engine = file.engine;
+        let mut engine = raw.engine;
         let defaults = windlass::Settings::default();
         // These have no default that could be written; the template shows examples.
         engine.limits.bucket_limits.clear();
@@ -400,5 +373,39 @@ mod tests {
         engine.limits.reserved_slots = None;
         engine.limits.calls_per_second = None;
         assert_eq!(format!("{engine:?}"), format!("{defaults:?}"));
+        let defaults = Raw::default();
+        assert_eq!(format!("{:?}", raw.records), format!("{:?}", defaults.records));
+        assert_eq!(raw.server.listen, defaults.server.listen);
+        assert_eq!(raw.server.http.drain, defaults.server.http.drain);
+        assert_eq!(raw.server.http.approvals_expire, defaults.server.http.approvals_expire);
+        assert_eq!(raw.server.http.header_timeout, defaults.server.http.header_timeout);
+        assert_eq!(raw.server.http.max_requests, defaults.server.http.max_requests);
+        assert_eq!(raw.server.http.max_body_bytes, defaults.server.http.max_body_bytes);
+        assert_eq!(raw.log.format, defaults.log.format);
+    }
+
+    #[test]
+    fn lists_may_be_written_as_lists() {
+        for text in [
+            "server:\n  hosts: a.example, b.example\n",
+            "server:\n  hosts: [a.example, b.example]\n",
+            "server:\n  hosts:\n    - a.example\n    - b.example\n",
+        ] {
+            assert_eq!(parse(text).unwrap().server.http.hosts, ["a.example", "b.example"]);
+        }
+        for (text, part) in [
+            ("server:\n  hosts: [[a]]\n", "`server.hosts` takes one plain value"),
+            ("server:\n  listen: [a]\n", "`server.listen` takes one plain value"),
+            ("server: 5\n", "takes keys of its own: listen, hosts"),
+            ("log:\n  level: loud\n", "`log.level` is error, warn"),
+            ("telemetry:\n  endpoint: localhost:4318\n", "is a URL such as"),
+            ("telemetry:\n  sample_ratio: 2\n", "a number from 0 to 1"),
+            ("telemetry:\n  headers: [hunter2]\n", "is a list of NAME=VALUE"),
+            ("drain: 3s\n", "it belongs under `server`"),
+        ] {
+            let faults = parse(text).unwrap_err();
+            assert!(faults[0].why.contains(part), "{text:?}: {faults:?}");
+            assert!(!faults[0].why.contains("hunter2"), "{faults:?}");
+        }
     }
 }

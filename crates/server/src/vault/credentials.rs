@@ -110,6 +110,16 @@ impl Credentials {
         Ok(stored.describe(tenant.clone(), id, fields.masked()))
     }
 
+    /// What calls would get of these values, if they were stored.
+    pub(crate) fn try_values(
+        &self,
+        provider: &ProviderSpec,
+        values: Vec<(String, Given)>,
+    ) -> Result<Vec<(String, Secret)>, Error> {
+        let fields = Fields::check(&provider.credentials, values, &Fields::default())?;
+        Ok(fields.reveal(&provider.credentials))
+    }
+
     /// Replaces values of a credential. A field that is not given, or whose
     /// masked value comes back, stays as it is.
     pub(crate) async fn rotate(

@@ -123,6 +123,23 @@ impl Vault {
         Ok(Rotation { master, tenants: changed })
     }
 
+    /// Whether the master keys of a source can be read, where there are any.
+    pub(crate) fn can_read(source: KeySource) -> Result<(), Error> {
+        Masters::new(source)?.read().map(drop)
+    }
+
+    /// Opens the keys of all tenants, and keeps none of them. Returns how many
+    /// tenants have some.
+    pub(crate) async fn unlock_all(&self) -> Result<usize, Error> {
+        let tenants = self.documents.all(SPACE).await?;
+        for document in &tenants {
+            for sealed in TenantKeys::read(document)?.keys {
+                sealed.open(&document.tenant, &self.masters)?;
+            }
+        }
+        Ok(tenants.len())
+    }
+
     /// Drops old master keys that nothing is sealed by. Returns how many.
     pub(crate) async fn prune_masters(&self) -> Result<usize, Error> {
         let mut used = Vec::new();

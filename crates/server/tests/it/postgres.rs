@@ -1,23 +1,26 @@
 //! Records in PostgreSQL.
 
 use std::process::Stdio;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio_postgres::NoTls;
 
 use crate::project::Project;
 
 /// A database of its own, which goes at the end of its test.
-struct Database {
+pub(crate) struct Database {
     server: String,
     name: String,
 }
 
 impl Database {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
+        static MADE: AtomicUsize = AtomicUsize::new(0);
         let server = std::env::var("WINDLASS_TEST_POSTGRES").unwrap_or_else(|_| {
             panic!("run `cargo xtask test`, or set WINDLASS_TEST_POSTGRES=postgres://…")
         });
-        let name = format!("windlass_cli_{}", std::process::id());
+        let made = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("windlass_cli_{}_{made}", std::process::id());
         let database = Self { server, name };
         database.sql(&format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", database.name));
         database.sql(&format!("CREATE DATABASE {} TEMPLATE template0", database.name));
@@ -25,7 +28,7 @@ impl Database {
     }
 
     /// With a password, which the server does not ask for.
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         let (server, _) = self.server.rsplit_once('/').unwrap();
         let (scheme, place) = server.split_once("//").unwrap();
         let (user, host) = place.split_once('@').unwrap_or(("postgres", place));

@@ -113,6 +113,10 @@ fn run(
 }
 
 impl Documents for PostgresDocuments {
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     fn get<'a>(
         &'a self,
         space: &'static str,

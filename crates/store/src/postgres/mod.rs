@@ -26,6 +26,7 @@ mod rows;
 mod text;
 
 mod connect;
+mod examine;
 mod fault;
 mod owners;
 mod schema;
@@ -42,6 +43,7 @@ use windlass::{
 };
 
 pub use documents::PostgresDocuments;
+pub use examine::examine_postgres;
 pub use options::PostgresOptions;
 pub use url::PostgresUrl;
 

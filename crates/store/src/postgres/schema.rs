@@ -52,6 +52,12 @@ pub(crate) async fn migrate(client: &mut Client, place: &str) -> Result<(), Faul
     Ok(())
 }
 
+/// How many migrations a database has seen, and how many there are.
+pub(crate) async fn versions(client: &Client) -> Result<(u64, u64), tokio_postgres::Error> {
+    let seen = version(client).await?.unwrap_or_default();
+    Ok((u64::try_from(seen).unwrap_or_default(), MIGRATIONS.len() as u64))
+}
+
 /// How many migrations the database has seen; none where it has no table of
 /// them.
 ///

@@ -86,6 +86,7 @@ async fn a_record_comes_back_as_it_was(store: &dyn RecordStore) {
             idempotency_key: Some("order-17".into()),
             same_as: Some(CallId::at(start())),
             approval: Some(windlass::Verdict::refuse("ann").comment("not \"now\"")),
+            trace: Some(windlass::TraceContext::new(7, 9, true)),
         })),
         ..by(detailed(), call(1))
     };

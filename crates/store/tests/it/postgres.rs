@@ -195,6 +195,7 @@ async fn details_and_feedback_come_back() {
             idempotency_key: Some("k\0".into()),
             same_as: Some(call(0).id),
             approval: Some(windlass::Verdict::approve("b\0")),
+            trace: None,
         })),
         ..call(1)
     };

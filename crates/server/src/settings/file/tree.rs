@@ -24,7 +24,8 @@ pub(super) enum Node {
     Null,
     Value(String),
     Section(Vec<Entry>),
-    List,
+    /// Plain values; none where something else is in the list.
+    List(Option<Vec<String>>),
 }
 
 /// Reads the one mapping that the file is.
@@ -87,29 +88,28 @@ where
             Event::Scalar(text, style, ..) if is_null(&text, style) => Node::Null,
             Event::Scalar(text, ..) => Node::Value(text.into_owned()),
             Event::MappingStart(..) => Node::Section(self.mapping()?),
-            Event::SequenceStart(..) => {
-                self.skip()?;
-                Node::List
-            }
+            Event::SequenceStart(..) => Node::List(self.list()?),
             _ => {
                 return Err(Fault { line, why: "write the value itself, not an alias".to_owned() });
             }
         })
     }
 
-    /// Passes over the rest of a list: no setting takes one.
-    fn skip(&mut self) -> Result<(), Fault> {
-        let mut open = 1;
+    /// The rest of a list. What is no list of plain values is passed over.
+    fn list(&mut self) -> Result<Option<Vec<String>>, Fault> {
+        let (mut open, mut plain, mut values) = (1, true, Vec::new());
         while open > 0
             && let Some((event, _)) = self.next()?
         {
             match event {
+                Event::Scalar(text, ..) => values.push(text.into_owned()),
                 Event::SequenceStart(..) | Event::MappingStart(..) => open += 1,
                 Event::SequenceEnd | Event::MappingEnd => open -= 1,
-                _ => {}
+                _ => plain = false,
             }
+            plain &= open < 2;
         }
-        Ok(())
+        Ok(plain.then_some(values))
     }
 }
 

@@ -1,0 +1,87 @@
+//! A load that does not wait for answers, as many clients together make it.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use tokio::task::{JoinSet, LocalSet};
+
+use super::client::{Connection, Load};
+
+/// How often the client looks what is due.
+const TICK: Duration = Duration::from_millis(1);
+/// Requests that may be open at once. That is the client's bound: a run that
+/// gets there says nothing about the server.
+const MAX_OPEN: usize = 4_096;
+
+/// What came of it.
+pub(crate) struct Offered {
+    pub(crate) admitted: Load,
+    pub(crate) refused: Load,
+}
+
+#[derive(Default)]
+struct Times {
+    admitted: Vec<Duration>,
+    refused: Vec<Duration>,
+}
+
+/// Sends so many requests a second, whatever becomes of those before. A
+/// connection that is free is used again.
+pub(crate) async fn open_loop(
+    address: SocketAddr,
+    request: &[u8],
+    per_second: f64,
+    time: Duration,
+) -> anyhow::Result<Offered> {
+    let request: Rc<[u8]> = request.into();
+    let idle = Rc::new(RefCell::new(Vec::<Connection>::new()));
+    let times = Rc::new(RefCell::new(Times::default()));
+    let began = Instant::now();
+    LocalSet::new()
+        .run_until(async {
+            let mut asking = JoinSet::new();
+            let mut sent = 0;
+            while began.elapsed() < time {
+                let due = (began.elapsed().as_secs_f64() * per_second) as usize;
+                for _ in sent..due {
+                    let (request, idle) = (Rc::clone(&request), Rc::clone(&idle));
+                    let times = Rc::clone(&times);
+                    let given = Instant::now();
+                    asking.spawn_local(async move {
+                        let free = idle.borrow_mut().pop();
+                        let mut connection = match free {
+                            Some(connection) => connection,
+                            None => Connection::open(address).await?,
+                        };
+                        let answer = connection.ask(&request).await?;
+                        let mut times = times.borrow_mut();
+                        match answer.status {
+                            200 => times.admitted.push(given.elapsed()),
+                            429 | 503 => times.refused.push(given.elapsed()),
+                            other => anyhow::bail!("status {other}"),
+                        }
+                        idle.borrow_mut().push(connection);
+                        Ok(())
+                    });
+                }
+                sent = due;
+                while let Some(asked) = asking.try_join_next() {
+                    asked??;
+                }
+                anyhow::ensure!(asking.len() < MAX_OPEN, "{} requests are open", asking.len());
+                tokio::time::sleep(TICK).await;
+            }
+            while let Some(asked) = asking.join_next().await {
+                asked??;
+            }
+            anyhow::Ok(())
+        })
+        .await?;
+    let (times, took) = (times.take(), began.elapsed());
+    Ok(Offered {
+        admitted: Load::new(times.admitted, took),
+        refused: Load::new(times.refused, took),
+    })
+}

@@ -1,0 +1,239 @@
+//! A model's turn: the message that it wrote goes in, the message that it is
+//! to read next comes out.
+//!
+//! ```text
+//! message ─ read ─► calls ─ batch ─► results ─ answer ─► next messages
+//! stream  ─ sse ─► slots ──┘ each call begins as soon as it is complete
+//! ```
+//!
+//! One file for each API says where its calls are and how its answers look.
+//! Every call that a message asks for gets exactly one answer, however broken
+//! it is: a model API refuses a conversation in which one is missing.
+
+mod anthropic;
+mod chat;
+mod gemini;
+mod ids;
+mod open;
+mod responses;
+mod slots;
+mod sse;
+mod told;
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::call::{CallRequest, CallResult};
+use crate::context::Context;
+use crate::engine::{Batch, Engine};
+use crate::error::{Error, ErrorKind};
+use crate::text::Lang;
+use ids::Ids;
+pub use open::OpenTurn;
+
+/// The API whose messages are read and written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TurnFormat {
+    /// Anthropic's Messages.
+    Anthropic,
+    /// OpenAI's Chat Completions, and all that copy it.
+    OpenAi,
+    /// OpenAI's Responses.
+    Responses,
+    /// Google's Gemini.
+    Gemini,
+}
+
+impl TurnFormat {
+    /// All formats.
+    pub const ALL: [Self; 4] = [Self::Anthropic, Self::OpenAi, Self::Responses, Self::Gemini];
+
+    /// The name, as written in requests and on a command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::OpenAi => "openai",
+            Self::Responses => "responses",
+            Self::Gemini => "gemini",
+        }
+    }
+
+    /// The format that a message is in.
+    pub fn of(message: &Value) -> Option<Self> {
+        let has = |key: &str| message.get(key).is_some();
+        let first = message.get(0);
+        match () {
+            () if has("choices") || has("tool_calls") || has("function_call") => Some(Self::OpenAi),
+            () if has("candidates") || has("parts") => Some(Self::Gemini),
+            () if has("output") || message["object"] == "response" => Some(Self::Responses),
+            () if first.is_some_and(|item| item.get("type").is_some()) => Some(Self::Responses),
+            () if message["content"].is_array() => Some(Self::Anthropic),
+            () if message["content"].is_string() => Some(Self::OpenAi),
+            () => None,
+        }
+    }
+}
+
+impl FromStr for TurnFormat {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|format| format.name().eq_ignore_ascii_case(name));
+        found.ok_or_else(|| {
+            format!("unknown format `{name}`; use anthropic, openai, responses or gemini")
+        })
+    }
+}
+
+/// A call as a model wrote it. Nothing in it has been checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelCall {
+    /// The id that its answer carries; none where the API has none.
+    pub id: Option<Arc<str>>,
+    /// The tool's name; empty where the model gave none.
+    pub name: Arc<str>,
+    /// An object, or what the model wrote as one.
+    pub arguments: Value,
+    form: Form,
+}
+
+/// How the answer to a call is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Form {
+    /// As the API does it.
+    #[default]
+    Usual,
+    /// As the API did it before, or does it for a special kind of call.
+    Special,
+}
+
+impl ModelCall {
+    fn new(id: Option<Arc<str>>, name: Option<&str>, arguments: Value) -> Self {
+        Self { id, name: name.unwrap_or_default().into(), arguments, form: Form::Usual }
+    }
+
+    fn special(self) -> Self {
+        Self { form: Form::Special, ..self }
+    }
+
+    fn request(&self, context: &Arc<Context>) -> CallRequest {
+        let request = CallRequest::new(Arc::clone(&self.name), self.arguments.clone())
+            .context(Arc::clone(context));
+        match &self.id {
+            Some(id) => request.call_ref(Arc::clone(id)),
+            None => request,
+        }
+    }
+}
+
+/// What a model wrote, read.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    format: TurnFormat,
+    calls: Vec<ModelCall>,
+    /// What it wrote, as the conversation is to keep it.
+    message: Value,
+    is_mended: bool,
+}
+
+impl Turn {
+    /// Reads a model's message, or the whole answer of its API.
+    pub fn read(message: Value) -> Result<Self, Error> {
+        let format = TurnFormat::of(&message).ok_or_else(|| {
+            unreadable("this is no message of Anthropic, OpenAI or Gemini; name its format")
+        })?;
+        Self::read_as(format, message)
+    }
+
+    /// Reads a model's message that is known to be in this format.
+    pub fn read_as(format: TurnFormat, answer: Value) -> Result<Self, Error> {
+        let mut ids = Ids::default();
+        let read = match format {
+            TurnFormat::Anthropic => anthropic::read,
+            TurnFormat::OpenAi => chat::read,
+            TurnFormat::Responses => responses::read,
+            TurnFormat::Gemini => gemini::read,
+        };
+        let (message, calls) = read(answer, &mut ids).map_err(unreadable)?;
+        Ok(Self { format, calls, message, is_mended: ids.mended })
+    }
+
+    /// The format it was in.
+    pub fn format(&self) -> TurnFormat {
+        self.format
+    }
+
+    /// The calls that it asks for, in order.
+    pub fn calls(&self) -> &[ModelCall] {
+        &self.calls
+    }
+
+    /// Its calls as a batch of this caller.
+    pub fn batch(&self, context: impl Into<Arc<Context>>) -> Batch {
+        let context = context.into();
+        Batch::new(self.calls.iter().map(|call| call.request(&context)))
+    }
+
+    /// What the model is to read next. `results` are those of the calls, in
+    /// their order.
+    pub fn answer(self, results: Vec<CallResult>, lang: Lang) -> TurnAnswer {
+        let messages = messages(self.format, &self.calls, &results, lang);
+        let assistant = self.is_mended.then_some(self.message);
+        TurnAnswer { messages, assistant, results, is_whole: true }
+    }
+}
+
+fn messages(
+    format: TurnFormat,
+    calls: &[ModelCall],
+    results: &[CallResult],
+    lang: Lang,
+) -> Vec<Value> {
+    if calls.is_empty() {
+        return Vec::new();
+    }
+    let answers = || calls.iter().zip(results);
+    match format {
+        TurnFormat::Anthropic => anthropic::messages(answers(), lang),
+        TurnFormat::OpenAi => chat::messages(answers(), lang),
+        TurnFormat::Responses => responses::messages(answers(), lang),
+        TurnFormat::Gemini => gemini::messages(answers(), lang),
+    }
+}
+
+fn unreadable(why: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidArguments, why)
+}
+
+/// What a turn has come to.
+#[derive(Clone, Debug)]
+pub struct TurnAnswer {
+    /// What the model is to read next, in order: messages for the conversation,
+    /// or items of the input of OpenAI's Responses. None if it called no tool.
+    pub messages: Vec<Value>,
+    /// The model's own message, where it could not stay as it was: calls
+    /// without an id or with the same one have got ids of their own. The
+    /// conversation must keep this in its place. A turn that was streamed
+    /// always has it.
+    pub assistant: Option<Value>,
+    /// The results, one for each call, in order.
+    pub results: Vec<CallResult>,
+    /// Whether the model's message was whole; only a stream can break off.
+    pub is_whole: bool,
+}
+
+impl Engine {
+    /// Runs the calls that a model's message asks for, as one batch, and
+    /// writes the message that the model is to read next.
+    pub async fn turn(
+        &self,
+        turn: Turn,
+        context: impl Into<Arc<Context>>,
+        lang: Lang,
+    ) -> TurnAnswer {
+        let results = self.call_batch(turn.batch(context)).await;
+        turn.answer(results, lang)
+    }
+}

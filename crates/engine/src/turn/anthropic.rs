@@ -1,0 +1,144 @@
+//! Anthropic's Messages: `tool_use` blocks, answered by `tool_result` blocks of
+//! one message.
+
+use serde_json::{Value, json};
+
+use super::ModelCall;
+use super::ids::Ids;
+use super::slots::{Slots, Written};
+use super::told::{Piece, pieces};
+use crate::call::CallResult;
+use crate::text::Lang;
+
+/// The message and its calls.
+pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall>), String> {
+    let mut content = match answer {
+        Value::Array(blocks) => blocks,
+        mut message => match message.get_mut("content").map(Value::take) {
+            Some(Value::Array(blocks)) => blocks,
+            Some(Value::String(text)) => vec![json!({"type": "text", "text": text})],
+            _ => return Err("the message has no list `content`".to_owned()),
+        },
+    };
+    let calls = content.iter_mut().filter_map(|block| call(block, ids)).collect();
+    Ok((json!({"role": "assistant", "content": content}), calls))
+}
+
+/// The call that a block is. Tools that the API has run itself are other blocks.
+fn call(block: &mut Value, ids: &mut Ids) -> Option<ModelCall> {
+    if block["type"] != "tool_use" {
+        return None;
+    }
+    let id = ids.claim(block["id"].as_str());
+    block["id"] = json!(id);
+    Some(ModelCall::new(Some(id), block["name"].as_str(), block["input"].clone()))
+}
+
+/// One message with all results.
+pub(super) fn messages<'a>(
+    answers: impl Iterator<Item = (&'a ModelCall, &'a CallResult)>,
+    lang: Lang,
+) -> Vec<Value> {
+    let results: Vec<Value> = answers
+        .map(|(call, result)| {
+            let content: Vec<Value> = pieces(result, lang).into_iter().map(block).collect();
+            let mut answer = json!({
+                "type": "tool_result", "tool_use_id": call.id, "content": content,
+            });
+            if !result.is_success() {
+                answer["is_error"] = true.into();
+            }
+            answer
+        })
+        .collect();
+    vec![json!({"role": "user", "content": results})]
+}
+
+fn block(piece: Piece<'_>) -> Value {
+    match piece {
+        Piece::Text(text) => json!({"type": "text", "text": text}),
+        Piece::Image(data) => json!({
+            "type": "image",
+            "source": {"type": "base64", "media_type": data.mime_type, "data": data.base64},
+        }),
+        Piece::Document(data) => json!({
+            "type": "document",
+            "source": {"type": "base64", "media_type": data.mime_type, "data": data.base64},
+        }),
+    }
+}
+
+/// The blocks of a stream, as they grow.
+#[derive(Debug, Default)]
+pub(super) struct Assembly {
+    /// Blocks that are no calls, and the place of each.
+    blocks: Vec<(u64, Value)>,
+}
+
+impl Assembly {
+    /// Hears one event of the stream. True if it is the last.
+    pub(super) fn hear(&mut self, event: &Value, slots: &mut Slots) -> Result<bool, String> {
+        let at = event["index"].as_u64().unwrap_or_default();
+        match event["type"].as_str().unwrap_or_default() {
+            "content_block_start" => self.begin(at, &event["content_block"], slots),
+            "content_block_delta" => self.grow(at, &event["delta"], slots),
+            "content_block_stop" => slots.end(at),
+            "message_stop" => return Ok(true),
+            "error" => {
+                let why = event["error"]["message"].as_str().unwrap_or("no reason given");
+                return Err(format!("the model's API failed: {why}"));
+            }
+            _ => {}
+        }
+        Ok(false)
+    }
+
+    fn begin(&mut self, at: u64, block: &Value, slots: &mut Slots) {
+        if block["type"] != "tool_use" {
+            return self.blocks.push((at, block.clone()));
+        }
+        let written = match &block["input"] {
+            // What is here already is only a beginning if it is empty.
+            Value::Object(input) if !input.is_empty() => block["input"].to_string(),
+            _ => String::new(),
+        };
+        slots.begin(at, block["id"].as_str(), block["name"].as_str());
+        slots.write(at, &written);
+    }
+
+    fn grow(&mut self, at: u64, delta: &Value, slots: &mut Slots) {
+        if let Some(json) = delta["partial_json"].as_str()
+            && slots.has(at)
+        {
+            return slots.write(at, json);
+        }
+        let block = self.blocks.iter_mut().rev().find(|(own, _)| *own == at);
+        let Some(block) = block.and_then(|(_, block)| block.as_object_mut()) else { return };
+        for key in ["text", "thinking", "signature", "partial_json"] {
+            let Some(more) = delta[key].as_str() else { continue };
+            match block.get_mut(key) {
+                Some(Value::String(text)) => text.push_str(more),
+                _ => drop(block.insert(key.to_owned(), more.into())),
+            }
+        }
+    }
+
+    /// The message, as the conversation keeps it.
+    pub(super) fn message(mut self, calls: Vec<Written>) -> Value {
+        for (_, block) in &mut self.blocks {
+            // The input of a tool that the API runs itself came in pieces.
+            let Some(object) = block.as_object_mut() else { continue };
+            if let Some(Value::String(written)) = object.remove("partial_json") {
+                let input = serde_json::from_str(&written).unwrap_or_else(|_| json!({}));
+                object.insert("input".to_owned(), input);
+            }
+        }
+        self.blocks.extend(calls.into_iter().map(|Written { at, call }| {
+            let input = call.object();
+            (at, json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input}))
+        }));
+        self.blocks.sort_by_key(|(at, _)| *at);
+        let content: Vec<Value> = self.blocks.into_iter().map(|(_, block)| block).collect();
+        json!({"role": "assistant", "content": content})
+    }
+}

@@ -1,0 +1,131 @@
+//! Reads server-sent events out of bytes as they arrive, cut anywhere.
+
+use serde_json::Value;
+
+/// The longest event; it is held in memory until it is whole.
+const MAX_BYTES: usize = 8 * 1024 * 1024;
+
+/// What has come and is not a whole event yet.
+#[derive(Debug, Default)]
+pub(super) struct Decoder {
+    line: Vec<u8>,
+    data: String,
+    /// Whether the last byte was a carriage return, whose line feed may follow.
+    after_return: bool,
+    began: bool,
+}
+
+/// The data of an event.
+#[derive(Debug, PartialEq)]
+pub(super) enum Told {
+    Json(Value),
+    /// `[DONE]`, by which OpenAI ends a stream.
+    Done,
+}
+
+impl Decoder {
+    /// Takes bytes in; hands the events out that are whole now.
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<Vec<Told>, String> {
+        let mut told = Vec::new();
+        for &byte in bytes {
+            let after_return = std::mem::replace(&mut self.after_return, byte == b'\r');
+            match byte {
+                b'\n' if after_return => {}
+                b'\n' | b'\r' => self.end_line(&mut told)?,
+                byte if self.line.len() + self.data.len() < MAX_BYTES => self.line.push(byte),
+                _ => return Err(format!("an event of the stream is over {MAX_BYTES} bytes")),
+            }
+        }
+        Ok(told)
+    }
+
+    /// The stream has ended. An event that nothing follows counts, too.
+    pub(super) fn end(&mut self) -> Result<Vec<Told>, String> {
+        let mut told = Vec::new();
+        self.end_line(&mut told)?;
+        self.end_line(&mut told)?;
+        Ok(told)
+    }
+
+    fn end_line(&mut self, told: &mut Vec<Told>) -> Result<(), String> {
+        let line = std::mem::take(&mut self.line);
+        let line = String::from_utf8_lossy(&line);
+        let line = match std::mem::replace(&mut self.began, true) {
+            false => line.strip_prefix('\u{feff}').unwrap_or(&line),
+            true => &line,
+        };
+        if line.is_empty() {
+            return self.end_event(told);
+        }
+        if let Some(data) = line.strip_prefix("data") {
+            let Some(data) = data.strip_prefix(':').or_else(|| data.is_empty().then_some(""))
+            else {
+                return Ok(());
+            };
+            if !self.data.is_empty() {
+                self.data.push('\n');
+            }
+            self.data.push_str(data.strip_prefix(' ').unwrap_or(data));
+        }
+        Ok(())
+    }
+
+    fn end_event(&mut self, told: &mut Vec<Told>) -> Result<(), String> {
+        let data = std::mem::take(&mut self.data);
+        match data.trim() {
+            "" => {}
+            "[DONE]" => told.push(Told::Done),
+            data => told.push(Told::Json(
+                serde_json::from_str(data)
+                    .map_err(|error| format!("an event of the stream is not JSON: {error}"))?,
+            )),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    const STREAM: &str = "\u{feff}: hello\r\nevent: a\r\ndata: {\"x\":\r\ndata: \"é\"}\r\n\r\n\
+                          data:{\"y\":2}\n\nid: 7\nretry: 1\ndata\n\ndataset: 1\n\rdata: [DONE]\n\n";
+
+    fn all(pieces: &[&[u8]]) -> Vec<Told> {
+        let mut decoder = Decoder::default();
+        let mut told = Vec::new();
+        for piece in pieces {
+            told.extend(decoder.feed(piece).unwrap());
+        }
+        told.extend(decoder.end().unwrap());
+        told
+    }
+
+    proptest! {
+        #[test]
+        fn cuts_change_nothing(mut cuts in prop::collection::vec(0..STREAM.len(), 0..8)) {
+            cuts.sort_unstable();
+            cuts.push(STREAM.len());
+            let mut from = 0;
+            let pieces: Vec<&[u8]> = cuts.iter().map(|&cut| {
+                let piece = &STREAM.as_bytes()[from..cut];
+                from = cut;
+                piece
+            }).collect();
+            let wanted =
+                vec![Told::Json(json!({"x": "é"})), Told::Json(json!({"y": 2})), Told::Done];
+            prop_assert_eq!(all(&pieces), wanted);
+        }
+    }
+
+    #[test]
+    fn the_last_event_needs_no_empty_line_and_nonsense_is_refused() {
+        assert_eq!(all(&[b"data: {}"]), [Told::Json(json!({}))]);
+        assert!(Decoder::default().feed(b"data: {oh\n\n").unwrap_err().contains("not JSON"));
+        let long = vec![b'x'; MAX_BYTES + 1];
+        assert!(Decoder::default().feed(&long).unwrap_err().contains("bytes"));
+    }
+}

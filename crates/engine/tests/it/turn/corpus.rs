@@ -1,0 +1,181 @@
+//! Recorded exchanges of real APIs, which stand beside the repository.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use windlass::{Context, Lang, ModelCall, Turn, TurnFormat};
+
+use super::{Log, engine};
+
+struct Exchange {
+    format: TurnFormat,
+    origin: String,
+    answer: Value,
+}
+
+/// All exchanges, or nothing where they are not there.
+fn exchanges() -> Option<Vec<Exchange>> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora/wire");
+    if !folder.is_dir() {
+        println!("ignored: corpora not present");
+        return None;
+    }
+    let files = [
+        (TurnFormat::Anthropic, "anthropic.jsonl"),
+        (TurnFormat::OpenAi, "openai-chat.jsonl"),
+        (TurnFormat::Responses, "openai-responses.jsonl"),
+    ];
+    let mut exchanges = Vec::new();
+    for (format, file) in files {
+        let text = std::fs::read_to_string(folder.join(file)).unwrap();
+        for line in text.lines() {
+            let mut exchange: Value = serde_json::from_str(line).unwrap();
+            let origin = exchange["origin"].to_string();
+            exchanges.push(Exchange { format, origin, answer: exchange["response"].take() });
+        }
+    }
+    Some(exchanges)
+}
+
+/// A call in a plain form: id, name, arguments.
+type Plain = (String, String, Value);
+
+/// The calls of an exchange, found by a plain search for what their blocks look
+/// like; streams are put together first, piece by piece.
+fn wanted(exchange: &Exchange) -> Vec<Plain> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let parsed = |value: &Value| match value.as_str() {
+        Some("") => json!({}),
+        Some(text) => serde_json::from_str(text).unwrap(),
+        None => value.clone(),
+    };
+    let events: Vec<Value> = match &exchange.answer {
+        Value::String(stream) => (stream.lines())
+            .filter_map(|line| line.strip_prefix("data: "))
+            .filter(|data| *data != "[DONE]")
+            .map(|data| serde_json::from_str(data).unwrap())
+            .collect(),
+        whole => vec![whole.clone()],
+    };
+    let mut calls: Vec<(u64, Plain)> = Vec::new();
+    let mut pieces: Vec<(u64, String)> = Vec::new();
+    for event in &events {
+        let at = |value: &Value| value.as_u64().unwrap();
+        for block in event["content"].as_array().into_iter().flatten() {
+            if block["type"] == "tool_use" {
+                calls.push((0, (text(&block["id"]), text(&block["name"]), block["input"].clone())));
+            }
+        }
+        if event["content_block"]["type"] == "tool_use" {
+            let block = &event["content_block"];
+            let call = (text(&block["id"]), text(&block["name"]), json!(""));
+            calls.push((at(&event["index"]), call));
+        }
+        if let Some(piece) = event["delta"]["partial_json"].as_str() {
+            pieces.push((at(&event["index"]), piece.to_owned()));
+        }
+        for call in event["choices"][0]["message"]["tool_calls"].as_array().into_iter().flatten() {
+            let function = &call["function"];
+            let arguments = parsed(&function["arguments"]);
+            calls.push((0, (text(&call["id"]), text(&function["name"]), arguments)));
+        }
+        for call in event["choices"][0]["delta"]["tool_calls"].as_array().into_iter().flatten() {
+            let function = &call["function"];
+            if call["id"].is_string() {
+                let new = (text(&call["id"]), text(&function["name"]), json!(""));
+                calls.push((at(&call["index"]), new));
+            }
+            pieces.push((at(&call["index"]), text(&function["arguments"])));
+        }
+        let done =
+            event["item"].as_object().filter(|_| event["type"] == "response.output_item.done");
+        let items = event["output"].as_array().into_iter().flatten().chain(None);
+        for item in items.cloned().chain(done.map(|item| json!(item))) {
+            if item["type"] == "function_call" {
+                let arguments = parsed(&item["arguments"]);
+                calls.push((0, (text(&item["call_id"]), text(&item["name"]), arguments)));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for (place, (id, name, arguments)) in calls {
+        let arguments = match arguments {
+            Value::String(_) => {
+                let own =
+                    pieces.iter().filter(|(at, _)| *at == place).map(|(_, piece)| piece.as_str());
+                parsed(&json!(own.collect::<String>()))
+            }
+            whole => whole,
+        };
+        found.push((id, name, arguments));
+    }
+    found
+}
+
+fn plain(call: &ModelCall) -> Plain {
+    let arguments = match &call.arguments {
+        Value::String(text) if text.is_empty() => json!({}),
+        Value::String(text) => serde_json::from_str(text).unwrap(),
+        value => value.clone(),
+    };
+    (call.id.as_deref().unwrap_or_default().to_owned(), call.name.to_string(), arguments)
+}
+
+#[tokio::test]
+async fn every_call_of_recorded_exchanges_is_found() {
+    let Some(exchanges) = exchanges() else { return };
+    let engine = engine(&Log::default());
+    let (mut calls, mut streams) = (0, 0);
+    for exchange in &exchanges {
+        let wanted = wanted(exchange);
+        let (found, answer) = match &exchange.answer {
+            Value::String(stream) => {
+                streams += 1;
+                let mut turn = engine.open_turn(None, Context::default(), Lang::En);
+                let mut pieces = pieces_of(stream.as_bytes());
+                for piece in pieces.by_ref() {
+                    turn.feed(piece).unwrap();
+                }
+                let found: Vec<Plain> = turn.calls().iter().map(plain).collect();
+                let answer = turn.finish().await;
+                assert!(answer.is_whole, "{}", exchange.origin);
+                // The message that was put together asks for the same calls.
+                let kept = answer.assistant.clone().unwrap();
+                let again = Turn::read_as(exchange.format, kept).unwrap();
+                let again: Vec<Plain> = again.calls().iter().map(plain).collect();
+                assert_eq!(again, found, "{}", exchange.origin);
+                (found, answer)
+            }
+            whole => {
+                assert_eq!(TurnFormat::of(whole), Some(exchange.format), "{}", exchange.origin);
+                let turn = Turn::read(whole.clone()).unwrap();
+                let found = turn.calls().iter().map(plain).collect();
+                (found, engine.turn(turn, Context::default(), Lang::En).await)
+            }
+        };
+        assert_eq!(found, wanted, "{}", exchange.origin);
+        assert_eq!(answer.results.len(), found.len());
+        let told = json!(answer.messages).to_string();
+        for (id, _, _) in &found {
+            assert_eq!(told.matches(id.as_str()).count(), 1, "{} {id}", exchange.origin);
+        }
+        calls += found.len();
+    }
+    // So many are there; a reader that finds nothing in both ways is no reader.
+    assert!(calls >= 190 && streams >= 36, "{calls} calls, {streams} streams");
+}
+
+/// The bytes in pieces of changing sizes.
+fn pieces_of(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = bytes;
+    let mut size = 1;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        size = (size * 7 + 3) % 61 + 1;
+        let (piece, more) = rest.split_at(size.min(rest.len()));
+        rest = more;
+        Some(piece)
+    })
+}

@@ -1,0 +1,80 @@
+//! Pages of lists.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::problem::Problem;
+
+const LIMIT: usize = 100;
+const MAX: usize = 1_000;
+
+/// Which page.
+#[derive(Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PageQuery {
+    /// How many at the most; 100 if nobody says.
+    #[schemars(range(min = 1, max = 1000))]
+    pub(crate) limit: Option<usize>,
+    /// The `next` of the page before.
+    pub(crate) cursor: Option<String>,
+}
+
+/// How many a page may have.
+pub(crate) fn limit(wanted: Option<usize>) -> Result<usize, Problem> {
+    match wanted.unwrap_or(LIMIT) {
+        limit @ 1..=MAX => Ok(limit),
+        _ => Err(Problem::bad("a limit is wrong").at("limit", "1 to 1000")),
+    }
+}
+
+/// A part of a list that is in memory.
+#[derive(Serialize)]
+pub(crate) struct Cut<T> {
+    pub(crate) items: Vec<T>,
+    /// Where the next page begins; none on the last.
+    pub(crate) next: Option<String>,
+}
+
+impl PageQuery {
+    /// The page of these, which `key` puts in order and no two share.
+    pub(crate) fn cut<T>(
+        &self,
+        mut items: Vec<T>,
+        key: impl Fn(&T) -> String,
+    ) -> Result<Cut<T>, Problem> {
+        let limit = limit(self.limit)?;
+        items.sort_by_cached_key(&key);
+        if let Some(after) = &self.cursor {
+            items.retain(|item| key(item) > *after);
+        }
+        let more = items.len() > limit;
+        items.truncate(limit);
+        let next = items.last().filter(|_| more).map(&key);
+        Ok(Cut { items, next })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_hold_everything_once() {
+        let all = || (0..7).map(|at| format!("item{at}")).rev().collect::<Vec<_>>();
+        let mut page = PageQuery { limit: Some(3), cursor: None };
+        let mut seen = Vec::new();
+        loop {
+            let cut = page.cut(all(), String::clone).unwrap();
+            assert!(cut.items.len() <= 3);
+            seen.extend(cut.items);
+            page.cursor = cut.next;
+            if page.cursor.is_none() {
+                break;
+            }
+        }
+        let mut sorted = all();
+        sorted.sort();
+        assert_eq!(seen, sorted);
+        assert!(limit(Some(0)).is_err() && limit(Some(1001)).is_err());
+    }
+}

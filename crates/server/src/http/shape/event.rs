@@ -1,0 +1,192 @@
+//! Server-sent events: of a call, of a batch, and of all that happens.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::record::{CallerDoc, ContentDoc, StatusName, ViolationDoc};
+use super::{id, sent, time};
+use crate::http::view::ResultDoc;
+
+/// An object with these properties, all of them required.
+fn all(properties: Value) -> Schema {
+    let names: Vec<&str> =
+        properties.as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+    schemars::json_schema!({"type": "object", "required": names, "properties": properties})
+}
+
+fn text() -> Value {
+    json!({"type": "string"})
+}
+
+fn count() -> Value {
+    json!({"type": "integer", "minimum": 0})
+}
+
+fn number() -> Value {
+    json!({"type": "number"})
+}
+
+/// The stream of one call: `started`, `progress` and `retried` as they come,
+/// then one `result`.
+pub(crate) struct CallEvent;
+
+impl JsonSchema for CallEvent {
+    fn schema_name() -> Cow<'static, str> {
+        "CallEvent".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let retried = json!({"attempt": count(), "error": text(), "delay": number()});
+        let events = [
+            ("started", all(json!({"call_id": id(generator)}))),
+            ("progress", generator.subschema_for::<ContentDoc>()),
+            ("retried", all(retried)),
+            ("result", generator.subschema_for::<ResultDoc>()),
+        ];
+        sent(&events)
+    }
+}
+
+/// The stream of a batch: `batch`, then what happens to its calls, then
+/// `results`.
+pub(crate) struct BatchEvent;
+
+impl JsonSchema for BatchEvent {
+    fn schema_name() -> Cow<'static, str> {
+        "BatchEvent".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let of_tool = |name: &str, more: Value| {
+            let mut event = json!({
+                "type": {"const": name}, "toolName": text(), "toolUseId": text(),
+            });
+            for (name, schema) in more.as_object().into_iter().flatten() {
+                event[name] = schema.clone();
+            }
+            all(event)
+        };
+        let of_agent = |name: &str, more: Value| {
+            let mut event = json!({
+                "type": {"const": name}, "agentName": text(), "toolUseId": text(),
+            });
+            for (name, schema) in more.as_object().into_iter().flatten() {
+                event[name] = schema.clone();
+            }
+            all(event)
+        };
+        let ended = json!({"durationMs": count(), "success": {"type": "boolean"}});
+        let turn = json!({"turn": count(), "maxTurns": count()});
+        let results = generator.subschema_for::<ResultDoc>();
+        let results = json!({"type": "array", "items": results});
+        let events = [
+            ("batch", all(json!({"batch_id": id(generator)}))),
+            ("tool_queued", of_tool("tool_queued", json!({"position": count()}))),
+            ("tool_started", of_tool("tool_started", json!({}))),
+            ("tool_completed", of_tool("tool_completed", ended.clone())),
+            ("tool_error", of_tool("tool_error", json!({"error": text()}))),
+            ("agent_started", of_agent("agent_started", json!({}))),
+            ("agent_progress", of_agent("agent_progress", turn)),
+            ("agent_completed", of_agent("agent_completed", ended)),
+            ("queue_drained", all(json!({"type": {"const": "queue_drained"}}))),
+            ("results", all(json!({"batch_id": id(generator), "results": results}))),
+        ];
+        sent(&events)
+    }
+}
+
+/// The call that an event is about.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "EventCall")]
+struct CallDoc {
+    /// What happened; the same as the name of the event.
+    event_type: String,
+    /// When.
+    #[schemars(schema_with = "time")]
+    at: String,
+    #[schemars(schema_with = "id")]
+    call_id: String,
+    /// The id that the model gave the call.
+    call_ref: Option<String>,
+    tool_name: String,
+    #[serde(flatten)]
+    caller: CallerDoc,
+}
+
+/// Something that happened to tools.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "EventTool")]
+struct ToolEventDoc {
+    /// What happened; the same as the name of the event.
+    event_type: String,
+    /// When.
+    #[schemars(schema_with = "time")]
+    at: String,
+    /// The tool.
+    tool_name: Option<String>,
+    /// The file or folder.
+    source: Option<String>,
+    /// How many tools there are now.
+    tools: Option<u64>,
+    /// How many files could not be read.
+    errors: Option<u64>,
+    /// Where and why a file could not be read.
+    error: Option<String>,
+    /// Whose it is; everybody's where it is missing.
+    tenant_id: Option<String>,
+    /// How many events the server itself missed, because it was too slow.
+    count: Option<u64>,
+}
+
+/// What happens, as it is followed.
+pub(crate) struct FollowedEvent;
+
+impl JsonSchema for FollowedEvent {
+    fn schema_name() -> Cow<'static, str> {
+        "FollowedEvent".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let call = generator.subschema_for::<CallDoc>();
+        let of_call = |more: Value| match more.as_object().is_some_and(serde_json::Map::is_empty) {
+            true => call.clone(),
+            false => schemars::json_schema!({"allOf": [call, all(more)]}),
+        };
+        let violations = generator.subschema_for::<ViolationDoc>();
+        let violations = json!({"type": "array", "items": violations});
+        let progress = generator.subschema_for::<ContentDoc>();
+        let status = generator.subschema_for::<StatusName>();
+        let caller = generator.subschema_for::<CallerDoc>();
+        let batch = id(generator);
+        let drained = all(json!({"batch_id": batch, "calls": count(), "at": time(generator)}));
+        let retried = json!({
+            "attempt": count(), "error_kind": text(), "error": text(), "delay": number(),
+        });
+        let failed = json!({
+            "status": status, "error_kind": text(), "error": text(), "execution_time": number(),
+        });
+        let gap = json!({"after": count(), "kept_from": count(), "newest": count()});
+        let mut events = vec![
+            ("tool_queued", of_call(json!({"batch_id": batch, "position": count()}))),
+            ("queue_drained", schemars::json_schema!({"allOf": [caller, drained]})),
+            ("validation_error", of_call(json!({"errors": violations}))),
+            ("approval_requested", of_call(json!({"reason": text()}))),
+            ("approval_decided", of_call(json!({"approved": {"type": "boolean"}}))),
+            ("execution_started", of_call(json!({}))),
+            ("execution_retried", of_call(retried)),
+            ("execution_progress", of_call(json!({"progress": progress}))),
+            ("execution_completed", of_call(json!({"execution_time": number()}))),
+            ("execution_failed", of_call(failed)),
+            ("gap", all(gap)),
+            ("end", all(json!({"reason": text()}))),
+        ];
+        let tool = generator.subschema_for::<ToolEventDoc>();
+        let of_tools = ["tool_loaded", "tool_added", "tool_updated", "tool_removed"];
+        let of_files = ["reload_started", "reload_completed", "load_error", "missed"];
+        events.extend(of_tools.iter().chain(&of_files).map(|name| (*name, tool.clone())));
+        sent(&events)
+    }
+}

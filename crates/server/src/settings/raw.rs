@@ -1,0 +1,86 @@
+//! Everything that can be set, before it is resolved. Its default is the
+//! default of every setting; what files, variables and flags say is written
+//! over it, one after the other.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use windlass::{Lang, WatchOptions};
+
+use super::{Database, LogSettings, OutboundSettings, TelemetrySettings};
+use crate::http::HttpSettings;
+
+#[derive(Debug)]
+pub(super) struct Raw {
+    /// None: the folder `tools` beside the settings file.
+    pub(super) tools_directory: Vec<PathBuf>,
+    /// None: a file beside the settings file, or in the user's data.
+    pub(super) database: Option<Database>,
+    pub(super) auto_reload: bool,
+    pub(super) reload_interval: Duration,
+    pub(super) watch_for_changes: bool,
+    pub(super) lang: Lang,
+    pub(super) engine: windlass::Settings,
+    pub(super) server: RawServer,
+    pub(super) outbound: OutboundSettings,
+    pub(super) records: RecordSettings,
+    pub(super) key_file: Option<PathBuf>,
+    pub(super) log: LogSettings,
+    pub(super) telemetry: TelemetrySettings,
+}
+
+/// The section `server`.
+#[derive(Debug)]
+pub(super) struct RawServer {
+    pub(super) listen: SocketAddr,
+    pub(super) tls_certificate: Option<PathBuf>,
+    pub(super) tls_key: Option<PathBuf>,
+    pub(super) http: HttpSettings,
+}
+
+/// What is kept of the past, and how much.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecordSettings {
+    pub(crate) keep: u64,
+    pub(crate) keep_keys: Duration,
+    pub(crate) keep_outputs_bytes: u64,
+    pub(crate) keep_events: u64,
+}
+
+impl Default for RecordSettings {
+    fn default() -> Self {
+        let store = windlass_store::Options::default();
+        Self {
+            keep: store.keep_records,
+            keep_keys: store.keep_keys,
+            keep_outputs_bytes: store.keep_outputs_bytes,
+            keep_events: store.keep_events,
+        }
+    }
+}
+
+impl Default for Raw {
+    fn default() -> Self {
+        Self {
+            tools_directory: Vec::new(),
+            database: None,
+            auto_reload: true,
+            reload_interval: WatchOptions::default().interval,
+            watch_for_changes: false,
+            lang: Lang::default(),
+            engine: windlass::Settings::default(),
+            server: RawServer {
+                listen: SocketAddr::from(([127, 0, 0, 1], 7700)),
+                tls_certificate: None,
+                tls_key: None,
+                http: HttpSettings::default(),
+            },
+            outbound: OutboundSettings::default(),
+            records: RecordSettings::default(),
+            key_file: None,
+            log: LogSettings::default(),
+            telemetry: TelemetrySettings::default(),
+        }
+    }
+}

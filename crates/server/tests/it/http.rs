@@ -1,0 +1,21 @@
+//! The HTTP API, over real connections to the real program.
+//!
+//! Every answer is held against `/openapi.json`: a status, a media type or a
+//! property that the document does not have fails the test that met it.
+
+mod approvals;
+mod batches;
+mod calls;
+mod canary;
+mod credentials;
+mod described;
+mod events;
+mod files;
+mod hostile;
+mod matrix;
+mod operating;
+mod server;
+mod several;
+mod tools;
+mod transport;
+mod wire;

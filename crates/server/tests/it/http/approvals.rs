@@ -1,0 +1,171 @@
+//! Calls that wait for a person.
+
+use serde_json::{Value, json};
+
+use super::server::{Server, until};
+use super::wire::Client;
+
+fn note(message: &str) -> Value {
+    json!({"tool": "write_note", "arguments": {"message": message}, "conversation_id": "c"})
+}
+
+fn rules(client: &Client, rules: Value) {
+    client.put("/v1/approvals/rules", &json!({"rules": rules})).is(200);
+}
+
+fn ask(client: &Client, message: &str) -> String {
+    let waits = client.post("/v1/calls", &note(message));
+    let result = waits.is(202);
+    assert_eq!(result["error_kind"], "approval_required");
+    assert!(result["feedback"].as_str().unwrap().contains("asked"), "{result}");
+    let id = result["call_id"].as_str().unwrap().to_owned();
+    assert_eq!(waits.header("location"), Some(format!("/v1/approvals/{id}").as_str()));
+    id
+}
+
+#[test]
+fn rules_allow_deny_and_ask_by_all_that_a_call_is() {
+    let server = Server::start();
+    let client = server.admin();
+    client
+        .post(
+            "/v1/providers",
+            &json!({"definition":
+        "identity: {name: acme}\ncredentials_schema: []\n---\nname: acme_ping\nprovider: acme\n\
+         description: x\nentry: {type: builtin, handler: echo}\n\
+         parameters: [{name: message, type: string}]\n"}),
+        )
+        .is(201);
+    rules(
+        &client,
+        json!([
+            {"tool": "write_*", "arguments": [{"pointer": "/message", "matches": "^safe"}], "then": "allow"},
+            {"tool": "write_*", "arguments": [{"pointer": "/message", "equals": "never"}], "then": "deny", "reason": "we never do that"},
+            {"behaviour": ["destructive"], "then": "ask", "reason": "it may destroy something"},
+            {"provider": "ac*", "then": "deny"},
+        ]),
+    );
+    let read = client.get("/v1/approvals/rules").is(200);
+    assert_eq!(read["rules"][2]["behaviour"], json!(["destructive"]));
+    assert_eq!(client.post("/v1/calls", &note("safe")).is(200)["output"], "safe");
+    let denied = client.post("/v1/calls", &note("never")).is(200);
+    assert_eq!(denied["error_kind"], "denied");
+    assert!(denied["feedback"].as_str().unwrap().contains("we never do that"), "{denied}");
+    let id = ask(&client, "anything else");
+    let provider = json!({"tool": "acme_ping", "arguments": {"message": "x"}});
+    assert_eq!(client.post("/v1/calls", &provider).is(200)["error_kind"], "denied");
+    let plain = json!({"tool": "echo", "arguments": {"message": "x"}});
+    assert_eq!(client.post("/v1/calls", &plain).is(200)["output"], "x");
+    assert_eq!(client.get(&format!("/v1/calls/{id}")).is(200)["status"], "waiting");
+
+    // Another tenant has rules of its own, and does not see what waits here.
+    let theirs = server.key("theirs", "operator");
+    assert_eq!(theirs.post("/v1/calls", &note("free")).is(200)["output"], "free");
+    theirs.get(&format!("/v1/approvals/{id}")).problem(404, "not_found");
+    let approve = json!({"approved": true});
+    theirs.post(&format!("/v1/approvals/{id}"), &approve).problem(404, "not_found");
+    assert_eq!(theirs.get("/v1/approvals").is(200)["approvals"], json!([]));
+    for bad in [
+        json!({"rules": [{"then": "maybe"}]}),
+        json!({"rules": [{"tool": "", "then": "ask"}]}),
+        json!({"rules": [{"then": "ask", "when": 1}]}),
+        json!({"rules": [{"then": "ask", "arguments": [{"pointer": "/a", "matches": "("}]}]}),
+        json!({"rules": [{"then": "ask", "arguments": [{"pointer": "/a", "matches": "(\\w{100}){100}{100}"}]}]}),
+        json!([]),
+    ] {
+        client.put("/v1/approvals/rules", &bad).problem(400, "invalid_request");
+    }
+    let kept = client.get("/v1/approvals/rules").is(200);
+    assert_eq!(kept, read, "what is refused changes nothing");
+}
+
+#[test]
+fn a_waiting_call_survives_a_kill_and_runs_once_with_the_arguments_that_were_shown() {
+    let server = Server::start();
+    let client = server.admin();
+    rules(&client, json!([{"tool": "write_note", "then": "ask"}]));
+    let id = ask(&client, "the very text");
+    let refused = ask(&client, "bad idea");
+    let server = server.kill_and_start();
+    let client = server.admin();
+    let listed = client.get("/v1/approvals?limit=1").is(200);
+    assert_eq!(listed["approvals"][0]["call_id"], id.as_str());
+    let next = listed["next"].as_str().unwrap();
+    let rest = client.get(&format!("/v1/approvals?limit=1&cursor={next}")).is(200);
+    assert_eq!((&rest["approvals"][0]["call_id"], &rest["next"]), (&json!(refused), &Value::Null));
+
+    let shown = client.get(&format!("/v1/approvals/{id}")).is(200);
+    assert_eq!(shown["arguments"], json!({"message": "the very text"}));
+    let path = format!("/v1/approvals/{id}");
+    let other = json!({"approved": true, "fingerprint": "0000"});
+    client.post(&path, &other).problem(409, "conflict");
+    // Somebody who may only call tools decides nothing.
+    server
+        .key("default", "caller")
+        .post(&path, &json!({"approved": true}))
+        .problem(403, "forbidden");
+    let verdict = json!({"approved": true, "by": "ada", "fingerprint": shown["fingerprint"]});
+    let result = client.post(&path, &verdict).is(200);
+    assert_eq!((&result["output"], &result["call_id"]), (&"the very text".into(), &json!(id)));
+    client.post(&path, &verdict).problem(404, "not_found");
+    let record = client.get(&format!("/v1/calls/{id}")).is(200);
+    assert_eq!(record["approval"], json!({"approved": true, "by": "ada"}));
+
+    // A refusal is a result that the model reads.
+    let verdict = json!({"approved": false, "comment": "ask the customer first"});
+    let result = client.post(&format!("/v1/calls/{refused}/resume"), &verdict).is(200);
+    assert_eq!(result["error_kind"], "denied");
+    assert!(result["feedback"].as_str().unwrap().contains("ask the customer first"), "{result}");
+    let page = client.get("/v1/calls?tool=write_note").is(200);
+    let statuses: Vec<_> =
+        page["records"].as_array().unwrap().iter().map(|it| &it["status"]).collect();
+    assert_eq!(statuses, ["refused", "succeeded"], "each ran or was refused once");
+    assert_eq!(client.get("/v1/approvals").is(200)["approvals"], json!([]));
+    assert_eq!(
+        client.get(&format!("/v1/calls/{refused}")).is(200)["approval"]["by"],
+        "first admin key"
+    );
+}
+
+#[test]
+fn siblings_in_a_batch_are_never_run_again() {
+    let server = Server::start();
+    let client = server.admin();
+    rules(
+        &client,
+        json!([{"arguments": [{"pointer": "/message", "matches": "ask"}], "then": "ask"}]),
+    );
+    let batch = json!({"calls": [note("first"), note("please ask"), note("last")]});
+    let answer = client.post("/v1/batches", &batch).is(200);
+    let kinds: Vec<_> =
+        answer["results"].as_array().unwrap().iter().map(|it| &it["error_kind"]).collect();
+    assert_eq!(kinds, [&Value::Null, &"approval_required".into(), &Value::Null]);
+    let id = answer["results"][1]["call_id"].as_str().unwrap();
+    let shown = client.get(&format!("/v1/approvals/{id}")).is(200);
+    assert_eq!(shown["batch_id"], answer["batch_id"]);
+    let result = client.post(&format!("/v1/approvals/{id}"), &json!({"approved": true})).is(200);
+    assert_eq!(result["output"], "please ask");
+    let page = client.get("/v1/calls?tool=write_note").is(200);
+    assert_eq!(page["records"].as_array().unwrap().len(), 3, "{page}");
+}
+
+#[test]
+fn a_call_that_nobody_decides_about_is_refused_or_withdrawn() {
+    let server = Server::with("server:\n  approvals_expire: 1s\n", &[]);
+    let client = server.admin();
+    rules(&client, json!([{"tool": "write_note", "then": "ask"}]));
+    let cancelled = ask(&client, "withdrawn");
+    let path = format!("/v1/calls/{cancelled}/cancel");
+    assert_eq!(client.send("POST", &path, &[], b"").is(200)["cancelled"], 1);
+    client.get(&format!("/v1/approvals/{cancelled}")).problem(404, "not_found");
+    let id = ask(&client, "late");
+    let record = until("it is refused", || {
+        let state = client.get(&format!("/v1/calls/{id}")).is(200);
+        (state["status"] != "waiting").then_some(state)
+    });
+    assert_eq!(record["status"], "refused", "{record}");
+    assert_eq!(record["approval"]["comment"], "nobody decided in time");
+    client
+        .post(&format!("/v1/approvals/{id}"), &json!({"approved": true}))
+        .problem(404, "not_found");
+}

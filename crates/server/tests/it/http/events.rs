@@ -1,0 +1,163 @@
+//! Live events: nothing twice, nothing missing, nothing of others.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::server::Server;
+use super::wire::{Answer, Client, Sent};
+
+fn echo(client: &Client, conversation: &str, message: &str) -> String {
+    let body = json!({
+        "tool": "echo", "arguments": {"message": message}, "conversation_id": conversation,
+    });
+    let result = client.post("/v1/calls", &body).is(200);
+    result["call_id"].as_str().unwrap().to_owned()
+}
+
+fn names(events: &[Sent]) -> Vec<&str> {
+    events.iter().map(|event| event.name.as_str()).collect()
+}
+
+#[test]
+fn readers_see_their_own_tenant_conversation_or_batch() {
+    let server = Server::start();
+    let (ours, theirs) = (server.key("ours", "operator"), server.key("theirs", "operator"));
+    let mut all = ours.follow("/v1/events", None);
+    let mut one = ours.follow("/v1/events?conversation_id=c1", None);
+    let mut foreign = theirs.follow("/v1/events", None);
+    echo(&theirs, "c1", "theirs");
+    echo(&ours, "c2", "other");
+    let wanted = echo(&ours, "c1", "wanted");
+    assert_eq!(
+        names(&one.up_to("execution_completed")),
+        ["execution_started", "execution_completed"]
+    );
+    let seen = all.up_to("execution_completed");
+    assert_eq!(seen[0].data["conversation_id"], "c2");
+    assert_eq!(all.up_to("execution_completed")[0].data["call_id"], wanted.as_str());
+    // Tools of a tenant are told to it alone.
+    let definition = json!({"definition": {
+        "name": "ours_alone", "description": "x", "entry": {"type": "builtin", "handler": "echo"},
+        "parameters": [{"name": "message", "type": "string"}],
+    }});
+    ours.post("/v1/tools", &definition).is(201);
+    assert_eq!(all.up_to("tool_added").last().unwrap().data["tool_name"], "ours_alone");
+    echo(&theirs, "end", "end");
+    let theirs_seen: Vec<Sent> =
+        [foreign.up_to("execution_completed"), foreign.up_to("execution_completed")].concat();
+    let text = format!("{theirs_seen:?}");
+    assert!(!text.contains("ours") && !text.contains("c2"), "{text}");
+
+    // A batch.
+    let mut stream = ours.stream(
+        "/v1/batches",
+        &json!({"calls": [
+            {"tool": "wait", "arguments": {"seconds": 0.5}},
+            {"tool": "echo", "arguments": {"message": "x"}},
+        ]}),
+    );
+    let id = stream.up_to("batch")[0].data["batch_id"].as_str().unwrap().to_owned();
+    let mut batch = ours.follow(&format!("/v1/events?batch_id={id}"), Some(1));
+    let seen = batch.up_to("queue_drained");
+    assert_eq!(names(&seen).iter().filter(|name| **name == "execution_completed").count(), 2);
+    assert_eq!(names(&seen).iter().filter(|name| **name == "tool_queued").count(), 2);
+    for query in ["last_event_id=x", "conversation=c", "last_event_id=-1"] {
+        ours.get(&format!("/v1/events?{query}")).problem(400, "invalid_request");
+    }
+    let header = [("Last-Event-ID", "newest")];
+    ours.send("GET", "/v1/events", &header, b"").problem(400, "invalid_request");
+}
+
+#[test]
+fn a_reader_that_comes_back_misses_nothing_and_sees_nothing_twice() {
+    let server = Server::start();
+    let client = server.admin();
+    let mut stream = client.follow("/v1/events?conversation_id=c", None);
+    let mut calls = vec![echo(&client, "c", "0")];
+    let seen = stream.up_to("execution_completed");
+    drop(stream);
+    let mut ids: Vec<u64> = seen.iter().map(|event| event.id.unwrap()).collect();
+    let mut completed: Vec<Value> = vec![seen.last().unwrap().data["call_id"].clone()];
+    // While nobody reads, twice, and across a restart.
+    let mut server = Some(server);
+    for round in 0..3 {
+        let mut running = server.take().unwrap();
+        let client = running.client(client.key.as_deref().unwrap());
+        calls.extend((0..5).map(|at| echo(&client, "c", &format!("{round}.{at}"))));
+        if round == 1 {
+            // What was seen by a reader is in the store.
+            let mut live = client.follow("/v1/events?conversation_id=c", ids.last().copied());
+            (0..5).for_each(|_| drop(live.up_to("execution_completed")));
+            running = running.kill_and_start();
+        }
+        let client = running.client(client.key.as_deref().unwrap());
+        let mut stream = client.follow("/v1/events?conversation_id=c", ids.last().copied());
+        for _ in 0..5 {
+            let seen = stream.up_to("execution_completed");
+            assert_eq!(names(&seen), ["execution_started", "execution_completed"]);
+            ids.extend(seen.iter().map(|event| event.id.unwrap()));
+            completed.push(seen.last().unwrap().data["call_id"].clone());
+        }
+        server = Some(running);
+    }
+    assert!(ids.is_sorted_by(|a, b| a < b), "{ids:?}");
+    assert_eq!(completed, calls.iter().map(|id| json!(id)).collect::<Vec<_>>());
+    // A position that never was is said to be a gap.
+    let server = server.unwrap();
+    let client = server.client(client.key.as_deref().unwrap());
+    let mut ahead = client.follow("/v1/events?last_event_id=999999999", None);
+    assert_eq!(ahead.next().unwrap().name, "gap");
+}
+
+#[test]
+fn a_reader_that_reads_nothing_holds_nobody_up() {
+    let server = Server::start();
+    let client = server.admin();
+    let lazy: Vec<_> = (0..4).map(|_| client.begin("GET", "/v1/events", &[], b"")).collect();
+    let mut eager = client.follow("/v1/events", None);
+    let text = "x".repeat(60_000);
+    let start = Instant::now();
+    let calls: Vec<Value> =
+        (0..50).map(|_| json!({"tool": "echo", "arguments": {"message": text}})).collect();
+    for _ in 0..20 {
+        let results = client.post("/v1/batches", &json!({"calls": calls})).is(200);
+        assert_eq!(results["results"].as_array().unwrap().len(), 50);
+    }
+    assert!(start.elapsed() < Duration::from_secs(25), "{:?}", start.elapsed());
+    let mut completed = 0;
+    let mut last = 0;
+    while completed < 1000 {
+        let event = eager.next().unwrap();
+        assert!(event.id.unwrap() > last, "in order");
+        last = event.id.unwrap();
+        completed += usize::from(event.name == "execution_completed");
+    }
+    drop(lazy);
+    client.get("/v1/stats").is(200);
+}
+
+#[cfg(unix)]
+#[test]
+fn the_last_event_of_a_server_that_ends_says_so() {
+    let mut server = Server::start();
+    let client = server.admin();
+    let mut stream = client.follow("/v1/events", None);
+    echo(&client, "c", "x");
+    stream.up_to("execution_completed");
+    server.terminate();
+    let rest = stream.rest();
+    assert_eq!(rest.last().unwrap().name, "end", "{rest:?}");
+}
+
+#[test]
+fn following_needs_a_key_that_is_not_in_the_address() {
+    let server = Server::start();
+    let key = server.admin().key.unwrap();
+    let nobody = server.nobody();
+    for query in [format!("key={key}"), format!("api_key={key}"), format!("access_token={key}")] {
+        let mut stream = nobody.begin("GET", &format!("/v1/events?{query}"), &[], b"");
+        let answer = Answer::read(&mut stream);
+        assert_eq!(answer.status, 401, "{query}: {answer}");
+    }
+}

@@ -1,0 +1,220 @@
+//! Two servers on one PostgreSQL.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::server::{SLOW_WRITE, Server, WRITE, until};
+use super::wire::Client;
+use crate::postgres::Database;
+use crate::project::Project;
+
+const MASTER: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
+
+/// Two servers, and the same admin on both.
+fn pair(database: &Database) -> (Server, Server) {
+    let url = database.url();
+    let variables = [("WINDLASS_DATABASE", url.as_str()), ("WINDLASS_MASTER_KEY", MASTER)];
+    let folder = || {
+        let project = Project::empty();
+        project.write("windlass.yaml", "").write("tools/a.yaml", SLOW_WRITE);
+        project.write("tools/b.yaml", WRITE);
+        Arc::new(project)
+    };
+    let one = Server::run(folder(), &[], &variables, None);
+    let admin = one.admin().key.unwrap();
+    let two = Server::run(folder(), &[], &variables, Some(&admin));
+    (one, two)
+}
+
+fn seen<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    let found = until(what, look);
+    assert!(start.elapsed() < Duration::from_secs(5), "{what} took {:?}", start.elapsed());
+    found
+}
+
+fn echo(client: &Client, message: &str) -> String {
+    let body = json!({"tool": "echo", "arguments": {"message": message}, "conversation_id": "c"});
+    client.post("/v1/calls", &body).is(200)["call_id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn what_one_server_keeps_the_other_has() {
+    let database = Database::new();
+    let (one, two) = pair(&database);
+    let (here, there) = (one.admin(), two.admin());
+    // Keys: there at once, and gone at once.
+    let key = here.post("/v1/keys", &json!({"name": "k", "role": "viewer"})).is(201);
+    let viewer = two.client(key["secret"].as_str().unwrap());
+    viewer.get("/v1/tools").is(200);
+    here.delete(&format!("/v1/keys/{}", key["key"]["id"].as_str().unwrap())).is(200);
+    seen("the key is refused", || (viewer.get("/v1/tools").status == 401).then_some(()));
+    // Tools and providers.
+    let tool = |description: &str| {
+        json!({"definition": {
+            "name": "shared", "description": description, "entry": {"type": "builtin", "handler": "echo"},
+            "parameters": [{"name": "message", "type": "string"}],
+        }})
+    };
+    here.post("/v1/tools", &tool("first")).is(201);
+    seen("the tool", || (there.get("/v1/tools/shared").status == 200).then_some(()));
+    there.put("/v1/tools/shared", &tool("second")).is(200);
+    seen("the change", || {
+        (here.get("/v1/tools/shared").is(200)["description"] == "second").then_some(())
+    });
+    here.delete("/v1/tools/shared").is(204);
+    seen("it is gone", || (there.get("/v1/tools/shared").status == 404).then_some(()));
+    let provider = "identity: {name: acme}\ncredentials_schema: {token: {type: secret-input}}\n---\n\
+        name: acme_echo\nprovider: acme\ndescription: x\nbehaviour: {read_only: true}\n\
+        entry: {type: builtin, handler: echo}\nparameters: [{name: message, type: string}]\n";
+    here.post("/v1/providers", &json!({"definition": provider})).is(201);
+    seen("the provider", || (there.get("/v1/providers/acme").status == 200).then_some(()));
+    // Credentials: stored here, used there, rotated there, used here.
+    let path = "/v1/providers/acme/credentials";
+    let made = here.post(path, &json!({"values": {"token": "secret-number-one"}})).is(201);
+    let call = json!({"tool": "acme_echo", "arguments": {"message": "secret-number-one secret-number-two"}});
+    assert_eq!(there.post("/v1/calls", &call).is(200)["output"], "[hidden] secret-number-two");
+    let place = format!("/v1/credentials/{}", made["id"].as_str().unwrap());
+    there.put(&place, &json!({"values": {"token": "secret-number-two"}})).is(200);
+    seen("the rotated one", || {
+        let output = here.post("/v1/calls", &call).is(200)["output"].clone();
+        (output == "secret-number-one [hidden]").then_some(())
+    });
+    // Records.
+    let id = echo(&here, "recorded");
+    let record = seen("the record", || {
+        let answer = there.get(&format!("/v1/calls/{id}"));
+        (answer.status == 200).then(|| answer.value())
+    });
+    assert_eq!(record["params"]["message"], "recorded");
+    // Files and links.
+    let file = here.send("POST", "/v1/files", &[("Content-Type", "text/plain")], b"shared").is(201);
+    let file = format!("/v1/files/{}", file["id"].as_str().unwrap());
+    assert_eq!(there.get(&file).text(), "shared");
+    let link = there.post(&format!("{file}/link"), &json!({})).is(200);
+    assert_eq!(one.nobody().get(link["url"].as_str().unwrap()).text(), "shared");
+}
+
+#[test]
+fn approvals_are_decided_wherever_somebody_asks() {
+    let database = Database::new();
+    let (one, two) = pair(&database);
+    let (here, there) = (one.admin(), two.admin());
+    here.put("/v1/approvals/rules", &json!({"rules": [{"tool": "write_note", "then": "ask"}]}))
+        .is(200);
+    let note = json!({"tool": "write_note", "arguments": {"message": "x"}});
+    let waiting = seen("the rules", || {
+        let answer = there.post("/v1/calls", &note);
+        (answer.status == 202).then(|| answer.value())
+    });
+    let id = waiting["call_id"].as_str().unwrap();
+    assert_eq!(here.get(&format!("/v1/approvals/{id}")).is(200)["status"], "waiting");
+    // Both say yes at once: it runs once.
+    let path = format!("/v1/approvals/{id}");
+    let both: Vec<_> = [&here, &there]
+        .map(|client| {
+            let (client, path) = (client.clone(), path.clone());
+            std::thread::spawn(move || client.post(&path, &json!({"approved": true})).status)
+        })
+        .into_iter()
+        .map(|thread| thread.join().unwrap())
+        .collect();
+    assert!(
+        both.contains(&200) && both.iter().any(|status| matches!(status, 404 | 409)),
+        "{both:?}"
+    );
+    let page = here.get("/v1/calls?tool=write_note").is(200);
+    assert_eq!(page["records"].as_array().unwrap().len(), 1, "{page}");
+    // A waiting call outlives the server that took it.
+    let waiting = there.post("/v1/calls", &note).is(202);
+    let mut two = two;
+    two.kill();
+    let path = format!("/v1/approvals/{}", waiting["call_id"].as_str().unwrap());
+    assert_eq!(here.post(&path, &json!({"approved": true})).is(200)["output"], "x");
+}
+
+#[test]
+fn calls_are_cancelled_wherever_they_run() {
+    let database = Database::new();
+    let (one, two) = pair(&database);
+    let (here, there) = (one.admin(), two.admin());
+    let wait = json!({"tool": "wait", "arguments": {"seconds": 60}, "conversation_id": "c"});
+    // In the background.
+    let begun = here.json("POST", "/v1/calls", &[("Prefer", "respond-async")], &wait);
+    let place = begun.header("location").unwrap();
+    assert_eq!(there.get(place).is(200)["status"], "running");
+    assert_eq!(there.send("POST", &format!("{place}/cancel"), &[], b"").is(200)["cancelled"], 1);
+    assert_eq!(there.get(&format!("{place}?wait=10s")).is(200)["status"], "cancelled");
+    // Followed.
+    let mut stream = here.stream("/v1/calls", &wait);
+    let id = stream.up_to("started")[0].data["call_id"].as_str().unwrap().to_owned();
+    let path = format!("/v1/calls/{id}/cancel");
+    assert_eq!(there.send("POST", &path, &[], b"").is(200)["cancelled"], 1);
+    assert_eq!(stream.rest().last().unwrap().data["error_kind"], "cancelled");
+    // A batch, and a conversation.
+    let calls: Vec<Value> = vec![wait.clone(), wait.clone()];
+    let mut stream = here.stream("/v1/batches", &json!({"calls": calls}));
+    let id = stream.up_to("tool_started")[0].data["batch_id"].as_str().unwrap().to_owned();
+    there.send("POST", &format!("/v1/batches/{id}/cancel"), &[], b"").is(200);
+    let results = stream.rest().last().unwrap().data["results"].clone();
+    assert_eq!(
+        (&results[0]["error_kind"], &results[1]["error_kind"]),
+        (&"cancelled".into(), &"cancelled".into())
+    );
+    let mut stream = here.stream("/v1/calls", &wait);
+    stream.up_to("started");
+    until("the conversation ends", || {
+        there.send("POST", "/v1/conversations/c/cancel", &[], b"").is(200);
+        (here.get("/v1/limits").is(200)["metrics"]["current_concurrent"] == 0).then_some(())
+    });
+    assert_eq!(stream.rest().last().unwrap().data["error_kind"], "cancelled");
+    let unknown = "/v1/calls/00000000-0000-7000-8000-000000000000/cancel";
+    there.send("POST", unknown, &[], b"").problem(404, "not_found");
+}
+
+#[test]
+fn events_of_both_are_one_stream_on_both() {
+    let database = Database::new();
+    let (one, two) = pair(&database);
+    let (here, there) = (one.admin(), two.admin());
+    let path = "/v1/events?conversation_id=c";
+    let (mut near, mut far) = (here.follow(path, None), there.follow(path, None));
+    // The other server has to hear that somebody listens.
+    until("both are heard", || {
+        echo(&there, "warm up");
+        (far.up_to("execution_completed").len() >= 2).then_some(())
+    });
+    near.up_to("execution_completed");
+    let mut calls = Vec::new();
+    for at in 0..10 {
+        calls.push(echo(if at % 2 == 0 { &here } else { &there }, &at.to_string()));
+    }
+    let read = |events: &mut super::wire::Events| {
+        let mut seen = Vec::new();
+        while seen.iter().filter(|(_, name, _)| name == "execution_completed").count() < 10 {
+            let event = events.next().unwrap();
+            let call = event.data["call_id"].as_str().unwrap().to_owned();
+            if calls.contains(&call) {
+                seen.push((event.id.unwrap(), event.name, call));
+            }
+        }
+        seen
+    };
+    let (by_near, by_far) = (read(&mut near), read(&mut far));
+    assert_eq!(by_near, by_far, "the same events, in the same order, at the same positions");
+    assert_eq!(by_near.len(), 20);
+    assert!(by_near.is_sorted_by(|a, b| a.0 < b.0));
+    // A reader of one goes on with the other, in the middle.
+    drop((near, far));
+    let mut moved = there.follow(path, Some(by_near[6].0));
+    let rest: Vec<u64> = (0..13).map(|_| moved.next().unwrap().id.unwrap()).collect();
+    assert_eq!(rest, by_near[7..].iter().map(|event| event.0).collect::<Vec<_>>());
+    // Names that no database takes are refused, not a failure.
+    for path in ["/v1/conversations/a%00b/summary", "/v1/calls?tool=%00", "/v1/tools/%00"] {
+        here.get(path).problem(400, "invalid_request");
+    }
+    let nul = json!({"tool": "echo", "arguments": {"message": "a\u{0}b"}});
+    assert_eq!(here.post("/v1/calls", &nul).is(200)["output"], "a\u{0}b");
+}

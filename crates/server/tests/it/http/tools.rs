@@ -1,0 +1,168 @@
+//! Tools: lists, formats, pages, and those of a tenant's own.
+
+use serde_json::{Value, json};
+
+use super::server::Server;
+use super::wire::Client;
+use crate::project::Project;
+
+fn greet(name: &str, description: &str) -> Value {
+    json!({"definition": {
+        "name": name,
+        "description": description,
+        "parameters": [{"name": "message", "type": "string", "required": true}],
+        "entry": {"type": "builtin", "handler": "echo"},
+    }})
+}
+
+fn names(client: &Client, query: &str) -> Vec<String> {
+    let page = client.get(&format!("/v1/tools?{query}")).is(200);
+    let tools = page["tools"].as_array().unwrap();
+    tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn lists_are_filtered_and_come_in_pages() {
+    let project = Project::empty();
+    project
+        .write("tools/a.yaml", super::server::WRITE)
+        .write("tools/p/p.yaml", "identity: {name: acme}\ncredentials_schema: []\n")
+        .write(
+            "tools/p/tools/ping.yaml",
+            "name: acme.ping\nprovider: acme\ngroup: remote\ndescription: {en_US: Knocks., zh_Hans: 敲门。}\n\
+             entry: {type: builtin, handler: echo}\nparameters: [{name: message, type: string}]\n",
+        );
+    let server = Server::run(project.into(), &[], &[], None);
+    let client = server.key("default", "viewer");
+    let all = names(&client, "");
+    assert!(all.len() > 8 && all.is_sorted(), "{all:?}");
+    assert_eq!(names(&client, "category=file"), ["write_note"]);
+    assert_eq!(names(&client, "provider=acme"), ["acme.ping"]);
+    assert_eq!(names(&client, "group=remote"), ["acme.ping"]);
+    assert_eq!(names(&client, "q=KNOCKS"), ["acme.ping"]);
+    assert_eq!(names(&client, "q=%E6%95%B2%E9%97%A8"), ["acme.ping"]);
+    assert_eq!(names(&client, "category=file&provider=acme"), [""; 0]);
+
+    let mut seen = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let page = client.get(&format!("/v1/tools?limit=3{cursor}")).is(200);
+        let tools = page["tools"].as_array().unwrap();
+        assert!(tools.len() <= 3);
+        seen.extend(tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()));
+        match page["next"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(seen, all, "all pages together are the list");
+
+    for (query, place) in [
+        ("limit=0", "limit"),
+        ("limit=1001", "limit"),
+        ("limit=x", "limit"),
+        ("format=yaml", "format"),
+        ("lang=fr", "lang"),
+        ("colour=red", "colour"),
+        ("q=a&q=b", "q"),
+        ("q=%00", "q"),
+    ] {
+        let problem = client.get(&format!("/v1/tools?{query}")).problem(400, "invalid_request");
+        assert_eq!(problem["errors"][0]["path"], place, "{query}: {problem}");
+    }
+}
+
+#[test]
+fn declarations_are_what_each_model_api_takes() {
+    let server = Server::start();
+    let client = server.key("default", "viewer");
+    let declared = |format: &str| {
+        let page = client.get(&format!("/v1/tools?format={format}&q=calculator")).is(200);
+        assert_eq!(page["next"], Value::Null);
+        page["tools"][0].clone()
+    };
+    let anthropic = declared("anthropic");
+    assert_eq!(anthropic["name"], "calculator");
+    assert_eq!(anthropic["input_schema"]["type"], "object");
+    let openai = declared("openai");
+    assert_eq!(openai["type"], "function");
+    assert_eq!(openai["function"]["name"], "calculator");
+    assert_eq!(openai["function"]["parameters"]["type"], "object");
+    let gemini = declared("gemini");
+    assert!(gemini["parameters"].is_object() && gemini["name"] == "calculator", "{gemini}");
+    let mcp = declared("mcp");
+    assert!(mcp["inputSchema"].is_object() && mcp["name"] == "calculator", "{mcp}");
+
+    let chinese = client.get("/v1/tools/calculator?lang=zh").is(200);
+    let english = client.get("/v1/tools/calculator?lang=en").is(200);
+    assert!(!chinese["description"].as_str().unwrap().is_ascii());
+    assert!(english["description"].as_str().unwrap().is_ascii());
+    client.get("/v1/tools/nothing").problem(404, "not_found");
+}
+
+#[test]
+fn a_tenant_registers_replaces_and_deletes_its_own_tools() {
+    let server = Server::start();
+    let (ours, theirs) = (server.key("ours", "operator"), server.key("theirs", "operator"));
+    let made = ours.post("/v1/tools", &greet("greet/天", "Greets."));
+    assert_eq!(made.is(201)["name"], "greet/天");
+    let place = made.header("location").unwrap().to_owned();
+    assert!(place.is_ascii(), "{place}");
+    assert_eq!(ours.get(&place).is(200)["description"], "Greets.");
+    ours.post("/v1/tools", &greet("greet/天", "Again.")).problem(409, "conflict");
+    let replaced = ours.put(&place, &greet("greet/天", "Greets well.")).is(200);
+    assert_eq!(replaced["description"], "Greets well.");
+    let other = ours.put(&place, &greet("another", "x")).problem(400, "invalid_request");
+    assert_eq!(other["errors"][0]["path"], "/definition/name");
+
+    // Whatever is done to it by another tenant, there is no such tool.
+    let unknown = theirs.get("/v1/tools/nothing").text();
+    assert_eq!(theirs.get(&place).text(), unknown);
+    assert_eq!(theirs.delete(&place).text(), unknown);
+    let call = json!({"tool": "greet/天", "arguments": {"message": "hi"}});
+    assert_eq!(ours.post("/v1/calls", &call).is(200)["output"], "hi");
+    assert_eq!(theirs.post("/v1/calls", &call).is(200)["error_kind"], "tool_not_found");
+    // Both may have one of the same name.
+    theirs.post("/v1/tools", &greet("greet/天", "Theirs.")).is(201);
+    assert_eq!(ours.get(&place).is(200)["description"], "Greets well.");
+
+    // Those of everybody stay.
+    ours.delete("/v1/tools/echo").problem(409, "conflict");
+    let server = server.kill_and_start();
+    let (ours, theirs) = (
+        server.client(ours.key.as_deref().unwrap()),
+        server.client(theirs.key.as_deref().unwrap()),
+    );
+    assert_eq!(ours.get(&place).is(200)["description"], "Greets well.", "it was kept");
+    ours.delete(&place).is(204);
+    ours.get(&place).problem(404, "not_found");
+    assert_eq!(theirs.get(&place).is(200)["description"], "Theirs.");
+}
+
+#[test]
+fn definitions_are_checked_without_being_kept() {
+    let server = Server::start();
+    let client = server.admin();
+    let check = |definition: Value| {
+        client.post("/v1/definitions/validate", &json!({"definition": definition})).is(200)
+    };
+    let good = check(greet("fine", "x")["definition"].clone());
+    assert_eq!((&good["valid"], &good["tools"]), (&true.into(), &json!(["fine"])));
+    client.get("/v1/tools/fine").problem(404, "not_found");
+    let yaml = check("name: two\ndescription: x\nentry: {type: builtin, handler: ehco}\n".into());
+    assert_eq!(yaml["valid"], false, "what registers here must run here: {yaml}");
+    assert!(yaml["errors"][0]["message"].as_str().unwrap().contains("ehco"), "{yaml}");
+    let odd = check("name: three\ndescription: x\nparametres: []\n".into());
+    assert_eq!((&odd["valid"], &odd["errors"][0]["line"]), (&false.into(), &3.into()), "{odd}");
+    for bad in [json!("{"), json!(""), json!({}), json!("[[[["), json!("a: &a [*a]")] {
+        assert_eq!(check(bad.clone())["valid"], false, "{bad}");
+    }
+    // What is refused leaves nothing behind.
+    let refused = client.post("/v1/tools", &json!({"definition": {"name": "bad name"}}));
+    let refused = refused.problem(400, "invalid_request");
+    assert_eq!(refused["errors"][0]["path"], "/definition");
+    // A tool may be called like a route.
+    client.post("/v1/tools", &greet("validate", "x")).is(201);
+    client.get("/v1/tools/validate").is(200);
+    client.delete("/v1/tools/validate").is(204);
+}

@@ -1,0 +1,163 @@
+//! Connections: versions, TLS, compression, methods, ids.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::{Request, Response, Version};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::pki_types::{CertificateDer, ServerName};
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::server::Server;
+use super::wire::connect;
+use crate::project::Project;
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+}
+
+/// Calls a tool over HTTP/2.
+async fn call_over_2<S>(stream: S, uri: &str, key: &str) -> Response<Bytes>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .unwrap();
+    tokio::spawn(connection);
+    let body = json!({"tool": "echo", "arguments": {"message": "over two"}}).to_string();
+    let request = Request::post(uri)
+        .header("authorization", format!("Bearer {key}"))
+        .header("content-type", "application/json")
+        .body(Full::new(Bytes::from(body)))
+        .unwrap();
+    let (head, body) = sender.send_request(request).await.unwrap().into_parts();
+    Response::from_parts(head, body.collect().await.unwrap().to_bytes())
+}
+
+#[test]
+fn http_2_works_without_tls_and_names_are_checked_there_too() {
+    let server = Server::start();
+    let key = server.admin().key.unwrap();
+    block_on(async {
+        let stream = || async { TcpStream::connect(server.address).await.unwrap() };
+        let uri = format!("http://{}/v1/calls", server.address);
+        let answer = call_over_2(stream().await, &uri, &key).await;
+        assert_eq!((answer.status().as_u16(), answer.version()), (200, Version::HTTP_2));
+        let result: Value = serde_json::from_slice(answer.body()).unwrap();
+        assert_eq!(result["output"], "over two");
+        let foreign = call_over_2(stream().await, "http://evil.example/v1/calls", &key).await;
+        assert_eq!(foreign.status().as_u16(), 421);
+        let nobody = call_over_2(stream().await, &uri, "wl_nothing").await;
+        assert_eq!(nobody.status().as_u16(), 401);
+    });
+}
+
+#[test]
+fn tls_by_flag_speaks_both_versions() {
+    let project = Project::empty();
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    project.write("cert.pem", &made.cert.pem());
+    project.write("key.pem", &made.signing_key.serialize_pem());
+    let args = ["--tls-certificate", "cert.pem", "--tls-key", "key.pem"];
+    let server = Server::run(Arc::new(project), &args, &[], None);
+    let key = server.admin().key.unwrap();
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from(made.cert.der().to_vec())).unwrap();
+    for alpn in ["h2", "http/1.1"] {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots.clone())
+            .with_no_client_auth();
+        config.alpn_protocols = vec![alpn.as_bytes().to_vec()];
+        block_on(async {
+            let stream = TcpStream::connect(server.address).await.unwrap();
+            let name = ServerName::try_from("localhost").unwrap();
+            let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+            assert_eq!(stream.get_ref().1.alpn_protocol(), Some(alpn.as_bytes()));
+            if alpn == "h2" {
+                let answer = call_over_2(stream, "https://localhost/v1/calls", &key).await;
+                assert_eq!(answer.status().as_u16(), 200);
+            } else {
+                let io = TokioIo::new(stream);
+                let (mut sender, connection) =
+                    hyper::client::conn::http1::handshake(io).await.unwrap();
+                tokio::spawn(connection);
+                let request = Request::get("/healthz").header("host", "localhost");
+                let request = request.body(Full::new(Bytes::new())).unwrap();
+                assert_eq!(sender.send_request(request).await.unwrap().status().as_u16(), 200);
+            }
+        });
+    }
+    // Plain text to it is no request.
+    let mut plain = connect(server.address);
+    plain.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    let _ = plain.read_to_end(&mut answer);
+    assert!(!answer.starts_with(b"HTTP"), "{}", String::from_utf8_lossy(&answer));
+    // Files that are no certificate are explained.
+    server.project.write("bad.pem", "nothing");
+    let bad = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--tls-certificate",
+        "bad.pem",
+        "--tls-key",
+        "key.pem",
+    ];
+    let ran = server.project.run(&bad);
+    assert!(ran.code != Some(0) && ran.err.contains("bad.pem"), "{ran:?}");
+    assert!(fs::metadata(server.project.path("log")).is_ok());
+}
+
+#[test]
+fn answers_have_ids_and_are_compressed_where_that_is_wanted() {
+    let server = Server::start();
+    let client = server.admin();
+    let given = client.send("GET", "/v1/stats", &[("X-Request-Id", "mine-1")], b"");
+    assert_eq!(given.header("x-request-id"), Some("mine-1"));
+    let (one, two) = (client.get("/v1/stats"), client.get("/v1/stats"));
+    assert_ne!(one.header("x-request-id"), two.header("x-request-id"));
+    for odd in ["", &"x".repeat(200), "é"] {
+        let own = client.send("GET", "/v1/stats", &[("X-Request-Id", odd)], b"");
+        assert!(own.header("x-request-id").is_some_and(|id| id.len() == 36), "{odd}: {own}");
+    }
+    assert_eq!(one.header("cache-control"), Some("no-store"));
+    assert_eq!(one.header("x-content-type-options"), Some("nosniff"));
+    let plain = client.get("/v1/tools");
+    let packed = client.send("GET", "/v1/tools", &[("Accept-Encoding", "gzip")], b"");
+    assert_eq!(
+        (plain.header("content-encoding"), packed.header("content-encoding")),
+        (None, Some("gzip"))
+    );
+    assert!(packed.body.len() * 2 < plain.body.len() && packed.body.starts_with(&[0x1f, 0x8b]));
+    let small = client.send("GET", "/healthz", &[("Accept-Encoding", "gzip")], b"");
+    assert_eq!(small.header("content-encoding"), None);
+}
+
+#[test]
+fn methods_that_a_route_does_not_have_are_named() {
+    let server = Server::start();
+    let client = server.admin();
+    let head = client.send_unchecked("HEAD", "/v1/tools", &[], b"");
+    assert_eq!((head.status, head.body.len()), (200, 0));
+    for method in ["PATCH", "TRACE", "OPTIONS", "PUT", "BREW"] {
+        let refused = client.send("BREW".replace("BREW", method).as_str(), "/v1/tools", &[], b"");
+        refused.problem(405, "method_not_allowed");
+        let allow = refused.header("allow").unwrap();
+        assert!(allow.contains("GET") && allow.contains("POST"), "{method}: {allow}");
+    }
+    // A stranger learns no more from it than from the document.
+    let nobody = server.nobody().send("DELETE", "/v1/keys", &[], b"");
+    assert!(matches!(nobody.status, 401 | 405), "{nobody}");
+}

@@ -1,0 +1,139 @@
+//! `cargo xtask schemathesis`: requests that are made up from our own OpenAPI
+//! document, against the real server. No answer may be a server error, or one
+//! that the document does not have.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+
+use crate::run::{cargo, must, root, watched};
+
+/// The one that is known to read our document.
+const VERSION: &str = "4.32.5";
+/// What `cargo xtask test` runs: less than a minute.
+pub(crate) const SHORT: u32 = 1_500;
+const LONG: u32 = 10_000;
+
+/// `cargo xtask schemathesis [--cases N]`.
+pub(crate) fn with(arguments: &[String]) -> anyhow::Result<()> {
+    let cases = match arguments {
+        [] => LONG,
+        [flag, cases] if flag == "--cases" => cases.parse().context("--cases takes a number")?,
+        _ => anyhow::bail!("cargo xtask schemathesis [--cases N]"),
+    };
+    run(cases)
+}
+
+/// Sends at least so many requests; fails where an answer is wrong, or where
+/// they were fewer.
+pub(crate) fn run(cases: u32) -> anyhow::Result<()> {
+    let program = installed()?;
+    must(&mut cargo(&["build", "--quiet", "--package", "windlass-server"]))?;
+    let folder = tempfile::tempdir()?;
+    let server = Server::start(folder.path())?;
+    let mut sent = 0;
+    let mut round = 1;
+    // What the document asks for takes some 2,000; the rest is made up.
+    while sent < cases {
+        let examples = if cases <= SHORT { 1 } else { 40 };
+        let count = server.ask(&program, examples, round)?;
+        ensure!(count > 0, "no request was sent");
+        sent += count;
+        round += 1;
+        if cases <= SHORT {
+            break;
+        }
+    }
+    println!("{sent} requests: no server error, no answer that the document does not have");
+    Ok(())
+}
+
+/// The program, in an environment of its own under `target`.
+fn installed() -> anyhow::Result<PathBuf> {
+    let folder = root().join("target/schemathesis");
+    let program = folder.join("bin/schemathesis");
+    let found = Command::new(&program).arg("--version").output();
+    if found.is_ok_and(|found| String::from_utf8_lossy(&found.stdout).contains(VERSION)) {
+        return Ok(program);
+    }
+    println!("installing schemathesis {VERSION} into target/schemathesis");
+    must(Command::new("python3").args(["-m", "venv"]).arg(&folder))
+        .context("install Python 3 with its venv module")?;
+    let package = format!("schemathesis=={VERSION}");
+    must(Command::new(folder.join("bin/pip")).args(["install", "--quiet", &package]))
+        .context("schemathesis cannot be installed")?;
+    Ok(program)
+}
+
+/// A server until it is dropped.
+struct Server {
+    child: Child,
+    url: String,
+    key: String,
+}
+
+impl Server {
+    fn start(folder: &Path) -> anyhow::Result<Self> {
+        let mut child = Command::new(root().join("target/debug/windlass"))
+            .args(["serve", "--json", "--listen", "127.0.0.1:0"])
+            .current_dir(folder)
+            .env("HOME", folder)
+            .env("WINDLASS_LOG", "error")
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("the server does not start")?;
+        let mut line = String::new();
+        let out = child.stdout.take().context("no stdout")?;
+        BufReader::new(out).read_line(&mut line)?;
+        let told: Value = serde_json::from_str(&line).context("the server did not start")?;
+        let text = |key: &str| told[key].as_str().map(str::to_owned).context("an odd first line");
+        Ok(Self { url: text("listening")?, key: text("admin_key")?, child })
+    }
+
+    /// Sends requests, so many made-up ones for each route, and returns how many
+    /// there were in all.
+    fn ask(&self, program: &Path, examples: u32, seed: u32) -> anyhow::Result<u32> {
+        let mut command = Command::new(program);
+        command.arg("--config-file").arg(root().join("xtask/src/schemathesis.toml"));
+        command.args(["run", &format!("{}/openapi.json", self.url), "--no-color"]);
+        command.args(["--header", &format!("Authorization: Bearer {}", self.key)]);
+        command.args(["--max-examples", &examples.to_string(), "--seed", &seed.to_string()]);
+        // A stream that never ends; the tests of events follow it.
+        command.args(["--exclude-path", "/v1/events", "--continue-on-failure"]);
+        command.current_dir(std::env::temp_dir());
+        let mut sent = 0;
+        let fine = watched(&mut command, |line| {
+            let count = line.trim().split_once(" generated").map(|(count, _)| count);
+            sent = count.and_then(|count| count.parse().ok()).unwrap_or(sent);
+        })?;
+        ensure!(fine, "schemathesis found something");
+        ensure!(self.is_welcome()?, "the key stopped working: what came after it shows nothing");
+        Ok(sent)
+    }
+
+    /// Whether the key works.
+    fn is_welcome(&self) -> anyhow::Result<bool> {
+        let address = self.url.trim_start_matches("http://");
+        let mut stream = TcpStream::connect(address)?;
+        write!(
+            stream,
+            "GET /v1/stats HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {}\r\n\
+             Connection: close\r\n\r\n",
+            self.key
+        )?;
+        let mut answer = String::new();
+        BufReader::new(stream).read_line(&mut answer)?;
+        Ok(answer.starts_with("HTTP/1.1 200"))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
