@@ -18,6 +18,7 @@ mod definitions;
 mod durable;
 mod hot_path;
 mod http;
+mod openapi;
 mod pages;
 mod records;
 mod report;
@@ -42,6 +43,7 @@ const GROUPS: &[Group] = &[
     ("pages", pages::run),
     ("durable", durable::run),
     ("definitions", definitions::run),
+    ("openapi", openapi::run),
     ("http", http::calls),
     ("sse", http::subscribers),
     ("start", http::start),
@@ -53,6 +55,9 @@ fn main() -> anyhow::Result<()> {
         std::env::args().skip(1).partition(|argument| argument.starts_with("--"));
     if flags.iter().any(|flag| flag == http::BARE) {
         return http::serve_bare();
+    }
+    if let Some(path) = flags.iter().find_map(|flag| flag.strip_prefix(openapi::IMPORT)) {
+        return openapi::import_and_list(path);
     }
     if let Some(unknown) = wanted.iter().find(|name| !GROUPS.iter().any(|(own, _)| own == name)) {
         let known: Vec<&str> = GROUPS.iter().map(|(name, _)| *name).collect();

@@ -15,9 +15,12 @@ const NOTICE: &str = "<!-- Written by `cargo xtask docs`; edit the code instead.
 pub(crate) fn run(check: bool) -> anyhow::Result<()> {
     let folder = root().join("docs/reference");
     std::fs::create_dir_all(&folder)?;
-    for (name, page) in
-        [("errors.md", errors()?), ("tools.md", tools()?), ("command-line.md", command_line()?)]
-    {
+    for (name, page) in [
+        ("errors.md", errors()?),
+        ("tools.md", tools()?),
+        ("command-line.md", command_line()?),
+        ("settings.md", settings()?),
+    ] {
         publish(&folder.join(name), &page, check)?;
     }
     Ok(())
@@ -136,16 +139,55 @@ fn command_line() -> anyhow::Result<String> {
 }
 
 fn help(command: &[&str]) -> anyhow::Result<String> {
-    let output = cargo(&["run", "--quiet", "--package", "windlass-server", "--"])
-        .args(command)
-        .arg("--help")
-        .env("NO_COLOR", "1")
-        .env("COLUMNS", "100")
-        .env_remove("WINDLASS_DATABASE")
-        .env_remove("WINDLASS_TOOLS")
-        .env_remove("WINDLASS_LANG")
-        .output()?;
-    anyhow::ensure!(output.status.success(), "windlass {command:?} --help failed");
-    let text = String::from_utf8(output.stdout)?;
+    let text = windlass(&[command, &["--help"]].concat())?;
     Ok(text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n"))
+}
+
+/// What the program prints, with nothing set.
+fn windlass(args: &[&str]) -> anyhow::Result<String> {
+    let mut command = cargo(&["run", "--quiet", "--package", "windlass-server", "--"]);
+    command.args(args).env("NO_COLOR", "1").env("COLUMNS", "100");
+    let names = std::env::vars_os().map(|(name, _)| name);
+    for name in names.filter(|name| name.to_string_lossy().starts_with("WINDLASS_")) {
+        command.env_remove(name);
+    }
+    let output = command.output()?;
+    anyhow::ensure!(output.status.success(), "windlass {args:?} failed");
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// Every setting, as `windlass config --json` explains it.
+fn settings() -> anyhow::Result<String> {
+    // A folder without a settings file, also not in those above it.
+    let empty = root().join("docs");
+    let printed = windlass(&["config", "--json", "--project", &empty.to_string_lossy()])?;
+    let document: serde_json::Value = serde_json::from_str(&printed)?;
+    let mut page = format!(
+        "{NOTICE}# Settings\n\nA flag wins over a variable of the environment, that over \
+         `windlass.yaml`, and that over the default; `windlass config` shows what is in effect. A \
+         name with a dot is a key in a section of the file: `server: {{listen: …}}`. Those from \
+         `max_concurrent` to `max_depth` may also stand under `concurrency` or `limits`. Lists in \
+         variables have commas in between. Where two variables are named, the first wins.\n\n\
+         | setting | default | takes | variable, flag | what it is for |\n|---|---|---|---|---|\n"
+    );
+    let settings = document["settings"].as_array().context("no settings were printed")?;
+    for setting in settings {
+        let text = |key: &str| setting[key].as_str().unwrap_or_default().replace('|', "\\|");
+        let default = match &setting["default"] {
+            serde_json::Value::Null => String::new(),
+            serde_json::Value::String(text) => format!("`{text}`"),
+            serde_json::Value::Array(items) if items.is_empty() => String::new(),
+            serde_json::Value::Object(pairs) if pairs.is_empty() => String::new(),
+            other => format!("`{other}`"),
+        };
+        let variables = setting["variables"].as_array().into_iter().flatten();
+        let names: Vec<String> = (variables.chain([&setting["flag"]]))
+            .filter_map(|name| name.as_str())
+            .map(|name| format!("`{name}`"))
+            .collect();
+        let (names, takes, about) = (names.join(", "), text("takes"), text("about"));
+        writeln!(page, "| `{}` | {default} | {takes} | {names} | {about} |", text("name"))?;
+    }
+    page += "\n`WINDLASS_MASTER_KEY` holds the master key itself and is no setting: it is never shown.\n";
+    Ok(page)
 }

@@ -1,12 +1,14 @@
 //! A load that does not wait for answers, as many clients together make it.
 
 use std::cell::RefCell;
+use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use tokio::task::{JoinSet, LocalSet};
 
+use super::answer::Answer;
 use super::client::{Connection, Load};
 
 /// How often the client looks what is due.
@@ -51,11 +53,7 @@ pub(crate) async fn open_loop(
                     let given = Instant::now();
                     asking.spawn_local(async move {
                         let free = idle.borrow_mut().pop();
-                        let mut connection = match free {
-                            Some(connection) => connection,
-                            None => Connection::open(address).await?,
-                        };
-                        let answer = connection.ask(&request).await?;
+                        let (connection, answer) = ask(free, address, &request).await?;
                         let mut times = times.borrow_mut();
                         match answer.status {
                             200 => times.admitted.push(given.elapsed()),
@@ -84,4 +82,21 @@ pub(crate) async fn open_loop(
         admitted: Load::new(times.admitted, took),
         refused: Load::new(times.refused, took),
     })
+}
+
+/// Asks on a connection that is free, or on a new one where there is none: one
+/// that was not used for long may have been closed.
+async fn ask(
+    free: Option<Connection>,
+    address: SocketAddr,
+    request: &[u8],
+) -> io::Result<(Connection, Answer)> {
+    if let Some(mut connection) = free
+        && let Ok(answer) = connection.ask(request).await
+    {
+        return Ok((connection, answer));
+    }
+    let mut connection = Connection::open(address).await?;
+    let answer = connection.ask(request).await?;
+    Ok((connection, answer))
 }

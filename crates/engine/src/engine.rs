@@ -23,8 +23,8 @@ use tokio_util::task::TaskTracker;
 
 pub use batch::Batch;
 pub(crate) use batch::GrowingBatch;
-pub(crate) use builder::Bind;
 pub use builder::EngineBuilder;
+pub(crate) use builder::{Bind, Importer};
 use finish::Finishing;
 pub use settings::Settings;
 use until::Stop;
@@ -70,6 +70,7 @@ pub(crate) struct Parts {
     shared: Shared,
     lanes: Lanes<Arc<Shared>>,
     kinds: HashMap<Kind, Bind>,
+    importer: Option<Importer>,
     /// Work whose callers have gone.
     tasks: TaskTracker,
 }
@@ -406,6 +407,10 @@ impl Engine {
 
     pub(crate) fn bus(&self) -> &Arc<EventBus> {
         &self.0.shared.journal.bus
+    }
+
+    pub(crate) fn importer(&self) -> Option<&Importer> {
+        self.0.importer.as_ref()
     }
 
     pub(crate) fn kinds(&self) -> &HashMap<Kind, Bind> {

@@ -17,7 +17,8 @@ pub use watch::{FolderWatch, WatchOptions};
 use crate::call::Call;
 use crate::content::Output;
 use crate::definition::{
-    Definition, Limits, LoadError, LoadedFile, ProviderSpec, list_files, load_folder, parse_all,
+    Definition, Limits, LoadError, LoadedFile, Parsed, ProviderSpec, list_files, load_folder,
+    parse_all,
 };
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
@@ -64,6 +65,17 @@ impl Engine {
     /// that it had from this source before.
     pub fn load_text_for(&self, tenant: &TenantId, source: &str, text: &str) -> LoadReport {
         self.load_text_of(Some(tenant), source, text)
+    }
+
+    /// Makes these the tools and providers of a source, for a tenant or for
+    /// everybody, in place of those that it had before.
+    pub fn load_parsed(
+        &self,
+        owner: Option<&TenantId>,
+        source: &str,
+        parsed: Parsed,
+    ) -> LoadReport {
+        self.install(owner, vec![LoadedFile { path: source.into(), outcome: Ok(parsed) }], &[]).0
     }
 
     /// Takes away what a tenant has from this source.
@@ -125,6 +137,7 @@ impl Engine {
             // Without a source, the tools of the last good version stay.
             Err(errors) => return Compiled { errors, ..compiled },
         };
+        let parsed = self.with_imports(&file.path, parsed, &mut compiled.errors);
         let mut own = SourceTools::new(Arc::clone(&source)).owned_by(owner);
         for definition in parsed.tools {
             let name = definition.spec.name.clone();
@@ -146,6 +159,31 @@ impl Engine {
         compiled.source = Some(own);
         compiled.providers = Some((source, parsed.providers));
         compiled
+    }
+
+    /// Adds what the documents of providers describe. One that cannot be read
+    /// is reported, and loses nothing else of its file.
+    fn with_imports(&self, file: &Path, mut parsed: Parsed, errors: &mut Vec<LoadError>) -> Parsed {
+        for request in std::mem::take(&mut parsed.imports) {
+            let outcome = match self.importer() {
+                Some(import) => import(&request, file.parent().unwrap_or(Path::new(""))),
+                None => Err(Error::new(
+                    ErrorKind::ExecutorNotFound,
+                    "this engine reads no API documents",
+                )),
+            };
+            match outcome {
+                Ok(mut imported) => {
+                    parsed.tools.append(&mut imported.tools);
+                    parsed.providers.append(&mut imported.providers);
+                }
+                Err(error) => {
+                    let place = Place { line: request.line, column: request.column };
+                    errors.push(place.error(&source_of(file), &error));
+                }
+            }
+        }
+        parsed
     }
 
     /// Finds the code for a definition. A definition whose handler is not

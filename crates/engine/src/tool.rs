@@ -60,7 +60,8 @@ impl Tool {
         };
         let hidden = hidden_parameters(&spec, presets).map_err(about)?;
         let input = Schema::compile(&arguments_schema(&spec.input, &hidden)).map_err(about)?;
-        let output = spec.output.as_ref().map(Schema::compile).transpose().map_err(about)?;
+        let enforced = spec.output.as_ref().filter(|_| !spec.output_advisory);
+        let output = enforced.map(Schema::compile).transpose().map_err(about)?;
         let model_schema = model_schema(&spec.input, &hidden);
         if spec.entry.handler.is_empty() {
             spec.entry.handler = spec.name.to_string();

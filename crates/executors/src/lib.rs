@@ -7,6 +7,7 @@
 //! | module | feature | runs |
 //! |---|---|---|
 //! | [`builtin`] | `builtin` | what Windlass ships: arithmetic, dates, text, arrays, objects |
+//! | [`rest`] | `rest` | APIs over HTTP, from OpenAPI and Swagger documents or by hand |
 //!
 //! Built-in tools that touch the world come in boxes, which are added to those
 //! of [`builtin::Builtins`]:
@@ -40,5 +41,7 @@ pub mod files;
 pub mod network;
 #[cfg(feature = "outbound")]
 pub mod outbound;
+#[cfg(feature = "rest")]
+pub mod rest;
 #[cfg(feature = "sql")]
 pub mod sql;

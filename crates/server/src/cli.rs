@@ -9,8 +9,8 @@ use clap::builder::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    batch, call, calls, check, completion, config, credentials, doctor, init, keys, serve, stats,
-    tools,
+    batch, call, calls, check, completion, config, credentials, doctor, init, keys, providers,
+    serve, stats, tools,
 };
 use crate::exit::{Exit, Failure};
 use crate::settings::Flag;
@@ -39,6 +39,7 @@ pub(crate) enum Command {
     Tools(tools::ToolsArgs),
     Calls(calls::CallsArgs),
     Stats(stats::StatsArgs),
+    Providers(providers::ProvidersArgs),
     Credentials(credentials::CredentialsArgs),
     Keys(keys::KeysArgs),
     Check(check::CheckArgs),

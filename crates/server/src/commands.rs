@@ -10,6 +10,7 @@ pub(crate) mod credentials;
 pub(crate) mod doctor;
 pub(crate) mod init;
 pub(crate) mod keys;
+pub(crate) mod providers;
 pub(crate) mod serve;
 pub(crate) mod stats;
 pub(crate) mod tools;

@@ -3,21 +3,30 @@
 use std::sync::{Arc, OnceLock};
 
 use windlass::{BoxFuture, Caller, CredentialSource, Engine, Error, Secret, ToolSpec};
+use windlass_executors::outbound::Outbound;
 
-use crate::vault::{Credentials, Wanted};
+use crate::consents;
+use crate::vault::{Credentials, Endpoint, Grantee, Grants, Tokens, Wanted};
 
 /// The vault, as the engine asks it.
 pub(crate) struct VaultSource {
     credentials: Arc<Credentials>,
+    /// What people granted, and the way out to refresh it.
+    grants: Arc<Grants>,
+    outbound: Outbound,
     /// Knows the providers; it is built with this source.
     engine: Arc<OnceLock<Engine>>,
 }
 
 impl VaultSource {
     /// A source, and where to put the engine once it is built.
-    pub(crate) fn new(credentials: Arc<Credentials>) -> (Self, Arc<OnceLock<Engine>>) {
+    pub(crate) fn new(
+        credentials: Arc<Credentials>,
+        grants: Arc<Grants>,
+        outbound: Outbound,
+    ) -> (Self, Arc<OnceLock<Engine>>) {
         let engine = Arc::<OnceLock<Engine>>::default();
-        (Self { credentials, engine: Arc::clone(&engine) }, engine)
+        (Self { credentials, grants, outbound, engine: Arc::clone(&engine) }, engine)
     }
 
     async fn reveal(
@@ -37,7 +46,39 @@ impl VaultSource {
         let wanted = Wanted { name, user: caller.user.as_deref() };
         // None at all is for the tool to judge: it may do without.
         let revealed = self.credentials.reveal(&caller.tenant, &provider, wanted).await?;
-        Ok(revealed.map_or_else(Vec::new, |revealed| revealed.values))
+        let mut values = revealed.map_or_else(Vec::new, |revealed| revealed.values);
+        let granted = self.granted(caller, &provider.name, &values).await?;
+        for (field, token) in granted {
+            if !values.iter().any(|(own, _)| *own == field) {
+                values.push((field, token));
+            }
+        }
+        Ok(values)
+    }
+
+    /// The tokens that the user granted, else those that somebody granted for
+    /// the whole tenant.
+    async fn granted(
+        &self,
+        caller: &Caller,
+        provider: &str,
+        fields: &[(String, Secret)],
+    ) -> Result<Vec<(String, Secret)>, Error> {
+        let refresh =
+            move |endpoint: Endpoint, old: Secret| -> BoxFuture<'_, Result<Tokens, Error>> {
+                Box::pin(async move {
+                    let form = [("grant_type", "refresh_token"), ("refresh_token", old.expose())];
+                    consents::exchange(&self.outbound, &endpoint, fields, &form).await
+                })
+            };
+        for user in caller.user.as_deref().map(Some).into_iter().chain([None]) {
+            let grantee = Grantee { tenant: &caller.tenant, provider, user };
+            let tokens = self.grants.tokens(grantee, &refresh).await?;
+            if !tokens.is_empty() {
+                return Ok(tokens);
+            }
+        }
+        Ok(Vec::new())
     }
 }
 

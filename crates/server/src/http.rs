@@ -19,9 +19,11 @@ mod files;
 mod front;
 mod health;
 mod hub;
+mod imports;
 mod keys;
 mod listen;
 mod metrics;
+mod oauth;
 mod observe;
 mod openapi;
 mod operate;
@@ -63,6 +65,8 @@ fn rows() -> Vec<Operation> {
     tagged("tools", tools::rows())
         .chain(tagged("tools", own_tools::rows()))
         .chain(tagged("providers", providers::rows()))
+        .chain(tagged("providers", imports::rows()))
+        .chain(tagged("credentials", oauth::rows()))
         .chain(tagged("credentials", credentials::rows()))
         .chain(tagged("calls", calls::rows()))
         .chain(tagged("batches", batches::rows()))

@@ -16,10 +16,12 @@ mod wiring;
 
 mod approvals;
 mod arguments;
+mod consents;
 mod context;
 mod credential_source;
 mod finish;
 mod follow;
+mod imports;
 mod interrupt;
 mod logging;
 mod output;
@@ -43,8 +45,8 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 use commands::{
-    batch, call, calls, check, completion, config, credentials, doctor, init, keys, serve, stats,
-    tools,
+    batch, call, calls, check, completion, config, credentials, doctor, init, keys, providers,
+    serve, stats, tools,
 };
 use exit::{Exit, Failure};
 use output::Screen;
@@ -85,6 +87,7 @@ fn run(global: &cli::Global, command: Command, screen: Screen) -> Result<Exit, F
         Command::Serve(args) => serve::run(&args, settings_with(args.flags()?)?, screen),
         Command::Stats(args) => stats::run(&args, &settings()?, screen),
         Command::Credentials(args) => credentials::run(args, &settings()?, screen),
+        Command::Providers(args) => providers::run(args, &settings()?, screen),
         Command::Keys(args) => keys::run(args, &settings()?, screen),
         Command::Check(args) => check::run(&args, &settings()?, screen),
         Command::Config(args) => config::run(&args, &settings()?, screen),

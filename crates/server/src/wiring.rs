@@ -7,26 +7,31 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use windlass::definition::{self, Limits, ProviderSpec};
-use windlass::{Engine, EngineBuilder, Error, Executor, Kind, MemoryStore, RecordStore, ToolSpec};
+use windlass::{
+    Engine, EngineBuilder, Error, Executor, Kind, MemoryStore, RecordStore, TenantId, ToolSpec,
+};
 use windlass_executors::builtin::Builtins;
 use windlass_executors::outbound::Outbound;
+use windlass_executors::rest::{AskConsent, Rest};
 use windlass_executors::{files, network, sql};
-use windlass_store::{Documents, MemoryDocuments, Options, SqliteDocuments, SqliteStore};
+use windlass_store::{Document, Documents, MemoryDocuments, Options, SqliteDocuments, SqliteStore};
 #[cfg(feature = "postgres")]
 use windlass_store::{PostgresDocuments, PostgresOptions, PostgresStore, PostgresUrl};
 
+use crate::credential_source::VaultSource;
 use crate::exit::Failure;
 use crate::http::{Counted, Metrics};
+use crate::imports;
 use crate::output::Screen;
 use crate::settings::{Database, OutboundSettings, RecordSettings, Settings};
 use crate::telemetry::Tracer;
-use crate::vault::{Credentials, KEY_FILE, KeySource, MASTER_KEY, Missing, Vault};
+use crate::vault::{Credentials, Grants, KEY_FILE, KeySource, MASTER_KEY, Missing, Vault};
 
 /// Finds what runs a definition.
 type Bind = Box<dyn Fn(&ToolSpec) -> Result<Arc<dyn Executor>, Error> + Send + Sync>;
 
 /// The kinds of tools that definitions may name.
-struct Kinds {
+pub(crate) struct Kinds {
     kinds: Vec<(Kind, Bind)>,
     /// The tools that come with the program: a file name, and the YAML in it.
     definitions: Vec<(&'static str, &'static str)>,
@@ -34,30 +39,45 @@ struct Kinds {
 
 impl Kinds {
     /// All kinds, which reach out as far as these settings let them.
-    fn new(settings: &OutboundSettings) -> Self {
+    pub(crate) fn new(settings: &OutboundSettings) -> Self {
+        Self::asking(settings, None)
+    }
+
+    /// The same, where people can be asked to agree.
+    fn asking(settings: &OutboundSettings, ask: Option<AskConsent>) -> Self {
         let outbound = Outbound::new(settings.policy.clone());
         let builtins = Builtins::default()
             .with(network::toolbox(&outbound))
             .with(files::toolbox(&settings.files))
             .with(sql::toolbox(&outbound, settings.databases.clone()));
+        let rest = Rest::new(outbound);
+        let rest = ask.into_iter().fold(rest, Rest::ask_consent);
         Self {
             definitions: builtins.definitions(),
-            kinds: vec![(Kind::Builtin, Box::new(move |spec| builtins.bind(spec)))],
+            kinds: vec![
+                (Kind::Builtin, Box::new(move |spec| builtins.bind(spec))),
+                (Kind::Rest, Box::new(move |spec| rest.bind(spec))),
+            ],
+        }
+    }
+
+    /// What runs a definition, or why nothing here does.
+    pub(crate) fn bind(&self, spec: &ToolSpec) -> Result<Arc<dyn Executor>, Error> {
+        match self.kinds.iter().find(|(kind, _)| *kind == spec.kind) {
+            Some((_, bind)) => bind(spec),
+            None => Err(Error::new(
+                windlass::ErrorKind::ExecutorNotFound,
+                format!("this program runs no tools of the kind `{}`", spec.kind),
+            )),
         }
     }
 }
 
-/// What runs a definition, or why nothing here does; to be looked at, not to be
-/// called. Whether a definition can run does not depend on what it may reach.
+/// What runs a definition, or why nothing here does. Whether there is something
+/// does not depend on what it may reach, so this is not for running it.
 pub(crate) fn bind(spec: &ToolSpec) -> Result<Arc<dyn Executor>, Error> {
     static KINDS: LazyLock<Kinds> = LazyLock::new(|| Kinds::new(&OutboundSettings::default()));
-    match KINDS.kinds.iter().find(|(kind, _)| *kind == spec.kind) {
-        Some((_, bind)) => bind(spec),
-        None => Err(Error::new(
-            windlass::ErrorKind::ExecutorNotFound,
-            format!("this program runs no tools of the kind `{}`", spec.kind),
-        )),
-    }
+    KINDS.bind(spec)
 }
 
 /// An engine with all tools, which keeps its records in the database.
@@ -72,13 +92,56 @@ pub(crate) fn engine(settings: &Settings, screen: &Screen) -> Result<Engine, Fai
             Engine::builder().store(block_on(postgres(url, &settings.records))?)
         }
     };
-    load(builder, settings, screen)
+    let kept = block_on(Kept::open(settings))?;
+    let (source, asked) = VaultSource::new(kept.credentials, kept.grants, outbound(settings));
+    let engine = load(builder.credentials(source), settings, screen, None)?;
+    let _ = asked.set(engine.clone());
+    load_imports(&engine, kept.providers, screen)?;
+    Ok(engine)
+}
+
+/// What commands need of what is kept besides records.
+struct Kept {
+    credentials: Arc<Credentials>,
+    grants: Arc<Grants>,
+    providers: Vec<Document>,
+}
+
+impl Kept {
+    async fn open(settings: &Settings) -> Result<Self, Failure> {
+        let documents = kept_documents(&settings.database).await?;
+        let credentials = Arc::new(credentials(settings, &documents)?);
+        let grants = Arc::new(Grants::new(Arc::clone(&documents), Arc::clone(&credentials)));
+        Ok(Self { credentials, grants, providers: documents.all(imports::SPACE).await? })
+    }
+}
+
+/// The providers that were imported. Commands are one tenant's, the first.
+fn load_imports(engine: &Engine, providers: Vec<Document>, screen: &Screen) -> Result<(), Failure> {
+    let own = TenantId::default();
+    for document in providers.iter().filter(|document| document.tenant == own) {
+        let Some(kept) = imports::Kept::read(document) else { continue };
+        let source = format!("api/providers/{}", document.id);
+        let report = engine.load_parsed(None, &source, kept?.parsed());
+        report.errors.iter().for_each(|error| screen.warn(error));
+    }
+    Ok(())
+}
+
+/// The guarded way out.
+pub(crate) fn outbound(settings: &Settings) -> Outbound {
+    Outbound::new(settings.outbound.policy.clone())
 }
 
 /// An engine with all tools for those who only look at them: nothing is
 /// opened or created on disk.
 pub(crate) fn catalogue(settings: &Settings, screen: &Screen) -> Result<Engine, Failure> {
-    load(Engine::builder(), settings, screen)
+    let engine = load(Engine::builder(), settings, screen, None)?;
+    let providers = block_on(async {
+        Ok(kept_documents(&settings.database).await?.all(imports::SPACE).await?)
+    })?;
+    load_imports(&engine, providers, screen)?;
+    Ok(engine)
 }
 
 /// The same for a server: what ends is counted, and traced where that was set.
@@ -88,6 +151,7 @@ pub(crate) async fn serving(
     screen: Screen,
     metrics: &Arc<Metrics>,
     tracer: Option<Arc<Tracer>>,
+    ask: AskConsent,
 ) -> Result<Engine, Failure> {
     let metrics = Arc::clone(metrics);
     let builder = match &settings.database {
@@ -102,7 +166,7 @@ pub(crate) async fn serving(
             builder.store(Counted { store, metrics, tracer })
         }
     };
-    load(builder, settings, &screen)
+    load(builder, settings, &screen, Some(ask))
 }
 
 /// What a server keeps besides records.
@@ -217,9 +281,15 @@ async fn postgres(url: &PostgresUrl, records: &RecordSettings) -> Result<Postgre
     Ok(PostgresStore::connect_to(url, postgres_options(records)).await?)
 }
 
-fn load(builder: EngineBuilder, settings: &Settings, screen: &Screen) -> Result<Engine, Failure> {
-    let Kinds { kinds, definitions } = Kinds::new(&settings.outbound);
+fn load(
+    builder: EngineBuilder,
+    settings: &Settings,
+    screen: &Screen,
+    ask: Option<AskConsent>,
+) -> Result<Engine, Failure> {
+    let Kinds { kinds, definitions } = Kinds::asking(&settings.outbound, ask);
     let builder = kinds.into_iter().fold(builder, |builder, (kind, bind)| builder.kind(kind, bind));
+    let builder = builder.importer(imports::of_definition);
     let engine = builder.output_tool().settings(|own| own.clone_from(&settings.engine)).build()?;
     for folder in &settings.tools {
         if folder.path.is_dir() {

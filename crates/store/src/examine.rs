@@ -64,6 +64,6 @@ fn cannot_write(path: &Path) -> rusqlite::Result<()> {
     connection.busy_timeout(std::time::Duration::from_secs(5))?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Only what is written shows that writing works; it is taken back.
-    transaction.execute_batch("CREATE TABLE windlass_examination (nothing INTEGER)")?;
+    transaction.execute_batch("CREATE TABLE windlass_examination (unused INTEGER)")?;
     transaction.rollback()
 }

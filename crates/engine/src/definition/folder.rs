@@ -148,7 +148,14 @@ impl<'l> Walk<'l> {
     }
 }
 
+/// Whether a file is one of definitions. A document of an API that a provider
+/// names (`openapi.yaml`, `petstore.openapi.json`) may stand beside it.
 fn is_definition(path: &Path) -> bool {
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let last = stem.rsplit('.').next().unwrap_or_default();
+    if ["openapi", "swagger"].iter().any(|word| last.eq_ignore_ascii_case(word)) {
+        return false;
+    }
     let extension = path.extension().and_then(|extension| extension.to_str());
     extension.is_some_and(|extension| {
         ["yaml", "yml", "json"].iter().any(|known| extension.eq_ignore_ascii_case(known))

@@ -42,6 +42,8 @@ mod tree;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use serde_json::{Map, Value};
+
 pub use export::{Format, declare, export};
 pub use folder::{Folder, LoadedFile, list_files, load_folder, load_folder_with, read_file};
 pub use lint::{Lint, lint};
@@ -49,7 +51,8 @@ pub use provider::{CredentialCheck, CredentialField, CredentialKind, ProviderSpe
 
 use self::located::{At, Data, Node};
 use self::reader::Report;
-use crate::tool::{Preset, ToolSpec};
+use crate::error::Error;
+use crate::tool::{Preset, Schema, ToolSpec};
 
 /// A tool as a file defines it, and where.
 #[derive(Clone)]
@@ -90,6 +93,24 @@ impl fmt::Debug for Definition {
     }
 }
 
+impl From<ToolSpec> for Definition {
+    /// A tool that no file defines, such as an imported one.
+    fn from(spec: ToolSpec) -> Self {
+        let At { line, column } = At::START;
+        Self { spec, presets: Vec::new(), line, column, places: BTreeMap::new(), notes: Vec::new() }
+    }
+}
+
+/// Says why the engine would not take a schema for the arguments of a tool.
+pub fn check_schema(schema: &Value) -> Result<(), Error> {
+    Schema::compile(schema).map(drop)
+}
+
+/// Whether a value fits a schema; it does not fit one that is not valid.
+pub fn accepts(schema: &Value, value: &Value) -> bool {
+    Schema::compile(schema).is_ok_and(|schema| schema.accepts(value))
+}
+
 /// Everything that one file defines.
 #[derive(Clone, Debug, Default)]
 pub struct Parsed {
@@ -97,6 +118,24 @@ pub struct Parsed {
     pub tools: Vec<Definition>,
     /// The providers.
     pub providers: Vec<ProviderSpec>,
+    /// Providers whose tools are described elsewhere.
+    pub imports: Vec<ImportRequest>,
+}
+
+/// A provider whose tools are described by a document of its own: `openapi`
+/// beside `identity`. Whoever built the engine knows how to read it.
+#[derive(Clone, Debug)]
+pub struct ImportRequest {
+    /// The provider as far as the definition describes it.
+    pub provider: ProviderSpec,
+    /// Where the document is, as it was written: a path relative to the file.
+    pub document: String,
+    /// What to make of it: the rest of the definition.
+    pub options: Map<String, Value>,
+    /// The line where it is named, from 1.
+    pub line: u32,
+    /// The column, from 1, in characters.
+    pub column: u32,
 }
 
 /// What is wrong with a definition, and where.
@@ -200,10 +239,14 @@ pub fn parse_all(file: &str, text: &str, limits: &Limits) -> Result<Parsed, Vec<
 fn read_document(node: &Node, parsed: &mut Parsed, report: &mut Report<'_>) {
     match &node.data {
         Data::List(items) => items.iter().for_each(|item| read_document(item, parsed, report)),
+        Data::Map(_) if node.has("openapi") && node.has("identity") => {
+            parsed.imports.extend(provider::read_import(node, report));
+        }
         Data::Map(_) if node.has("openapi") || node.has("swagger") => report.hinted(
             node.at,
             "this is an OpenAPI document, not a tool definition",
-            "import it as a REST provider",
+            "import it with `windlass providers add NAME FILE`, or call it openapi.yaml and name \
+             it in a provider: {identity: {name: NAME}, openapi: ./openapi.yaml}",
         ),
         Data::Map(_) if provider::is_provider(node) => {
             parsed.providers.extend(provider::read(node, report));

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::located::{Data, Entry, Node};
+use super::ImportRequest;
+use super::located::{At, Data, Entry, Node};
 use super::reader::{self, Fields, Report};
 use crate::text::Text;
 
@@ -118,6 +119,25 @@ pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<ProviderSpec>
     }
     fields.finish(report);
     provider
+}
+
+/// Reads a provider whose tools are described by an API document.
+pub(super) fn read_import(node: &Node, report: &mut Report<'_>) -> Option<ImportRequest> {
+    let mut fields = Fields::of(node, "a provider", report)?;
+    let provider = fields.need("identity", report).and_then(|node| read_identity(node, report));
+    let document = fields.need("openapi", report);
+    let text = document.and_then(|node| reader::text(node, "openapi", report));
+    let options = match fields.get("options").map(|node| (node.at, node.to_json())) {
+        None => Map::new(),
+        Some((_, Value::Object(options))) => options,
+        Some((at, _)) => {
+            report.add(at, "`options` is a mapping");
+            Map::new()
+        }
+    };
+    fields.finish(report);
+    let At { line, column } = document?.at;
+    Some(ImportRequest { provider: provider?, document: text?, options, line, column })
 }
 
 fn read_check(node: &Node, report: &mut Report<'_>) -> Option<CredentialCheck> {

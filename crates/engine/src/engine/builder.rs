@@ -1,6 +1,7 @@
 //! Puts an engine together.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Arc, Weak};
 
 use tokio_util::task::TaskTracker;
@@ -12,6 +13,7 @@ use crate::call::Shared;
 use crate::clock::Clock;
 use crate::context::Objects;
 use crate::credential::CredentialSource;
+use crate::definition::{ImportRequest, Parsed};
 use crate::error::{Error, ErrorKind};
 use crate::event::{Event, EventBus};
 use crate::executor::Executor;
@@ -30,6 +32,10 @@ use crate::tool::{Kind, ToolBuilder, ToolSpec};
 pub(crate) type Bind =
     Arc<dyn Fn(&ToolSpec) -> Result<Arc<dyn Executor>, Error> + Send + Sync + 'static>;
 
+/// Reads the document that a provider's definition names, relative to a folder.
+pub(crate) type Importer =
+    Arc<dyn Fn(&ImportRequest, &Path) -> Result<Parsed, Error> + Send + Sync + 'static>;
+
 type Callback = Box<dyn FnMut(&Event) + Send>;
 
 /// Builds an [`Engine`].
@@ -46,6 +52,7 @@ pub struct EngineBuilder {
     group_tool: bool,
     output_tool: bool,
     kinds: HashMap<Kind, Bind>,
+    importer: Option<Importer>,
     callbacks: Vec<Callback>,
 }
 
@@ -73,6 +80,17 @@ impl EngineBuilder {
         bind: impl Fn(&ToolSpec) -> Result<Arc<dyn Executor>, Error> + Send + Sync + 'static,
     ) -> Self {
         self.kinds.insert(kind, Arc::new(bind));
+        self
+    }
+
+    /// Lets definitions of providers name an API document. `import` reads it;
+    /// the folder is the one that the definition stands in.
+    #[must_use]
+    pub fn importer(
+        mut self,
+        import: impl Fn(&ImportRequest, &Path) -> Result<Parsed, Error> + Send + Sync + 'static,
+    ) -> Self {
+        self.importer = Some(Arc::new(import));
         self
     }
 
@@ -207,6 +225,7 @@ impl EngineBuilder {
                 lanes: Lanes::new(|| Arc::new(shared.clone())),
                 shared,
                 kinds: self.kinds,
+                importer: self.importer,
                 tasks,
                 settings: self.settings,
             }

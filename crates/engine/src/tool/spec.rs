@@ -55,6 +55,10 @@ pub struct ToolSpec {
     /// The JSON Schema of the result, where the author gave one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
+    /// The output schema describes results, but is not enforced: others wrote
+    /// it, and their service is what it is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub output_advisory: bool,
     /// What a JSON Schema cannot say about a parameter, by its name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, Parameter>,
@@ -125,6 +129,7 @@ impl ToolSpec {
             entry: Entry::default(),
             input: empty_object_schema(),
             output: None,
+            output_advisory: false,
             parameters: BTreeMap::new(),
             behaviour: Behaviour::default(),
             approval: None,

@@ -87,7 +87,7 @@ impl Executor for FileTool {
 fn open(settings: &FileSettings) -> Result<Granted, Error> {
     let Some(folder) = &settings.folder else {
         let why =
-            "no folder is granted to the file tools; the operator sets `outbound.files_folder`";
+            "no folder is granted to the file tools; the operator sets `outbound.files.folder`";
         return Err(Error::new(ErrorKind::Denied, why));
     };
     let dir = Dir::open_ambient_dir(folder, ambient_authority()).map_err(|cause| {

@@ -38,7 +38,7 @@ pub(super) async fn run(desk: &Desk, call: &Call) -> Result<Output, Error> {
         .ok()
         .filter(|method| *method != Method::CONNECT)
         .ok_or_else(|| invalid(format!("`{}` is no method", method.escape_default())))?;
-    let mut request = Request::parse(method.clone(), &asked.url)?;
+    let mut request = Request::parse(method.clone(), &asked.url)?.made_by(call);
     for (name, value) in asked.headers.iter().flatten() {
         request = match value {
             Value::String(value) => request.header(name, value)?,

@@ -35,6 +35,7 @@ pub(super) async fn run(desk: &Desk, call: &Call) -> Result<Output, Error> {
         Error::new(ErrorKind::CredentialInvalid, "the credential's `webhook_url` is no URL")
     })?;
     let mut request = request
+        .made_by(call)
         .json(&payload)
         .without_redirects()
         .read_timeout(TIME)

@@ -40,7 +40,7 @@ pub(super) async fn run(desk: &Desk, call: &Call) -> Result<Output, Error> {
     if let Some(language) = asked.language.filter(|language| !language.is_empty()) {
         url.query_pairs_mut().append_pair("hl", &language);
     }
-    let request = Request::get(url).total_timeout(TIME).max_bytes(MAX_BYTES);
+    let request = Request::get(url).made_by(call).total_timeout(TIME).max_bytes(MAX_BYTES);
     let found = json_of(desk.outbound.send(request).await?).await.map_err(wrong_key)?;
     let results: Vec<Value> = found["items"].as_array().into_iter().flatten().map(shape).collect();
     let total = found["searchInformation"]["totalResults"].as_str().and_then(|n| n.parse().ok());

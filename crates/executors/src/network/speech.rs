@@ -69,6 +69,7 @@ pub(super) async fn recognise(desk: &Desk, call: &Call) -> Result<Output, Error>
     let (body, content_type) = form.finish()?;
     let url = endpoint(call, USUAL, &["audio", "transcriptions"])?;
     let request = Request::new(Method::POST, url)
+        .made_by(call)
         .bearer(key)?
         .body(body, content_type)
         .read_timeout(ASR_TIME)
@@ -144,6 +145,7 @@ pub(super) async fn speak(desk: &Desk, call: &Call) -> Result<Output, Error> {
         body["speed"] = Value::from(speed);
     }
     let request = Request::new(Method::POST, endpoint(call, USUAL, &["audio", "speech"])?)
+        .made_by(call)
         .bearer(key)?
         .json(&body)
         .read_timeout(TTS_TIME)

@@ -38,7 +38,7 @@ pub(super) async fn run(desk: &Desk, call: &Call) -> Result<Output, Error> {
         .append_pair("appid", key.expose())
         .append_pair("units", units)
         .append_pair("lang", language);
-    let request = Request::get(url).total_timeout(TIME).max_bytes(MAX_BYTES);
+    let request = Request::get(url).made_by(call).total_timeout(TIME).max_bytes(MAX_BYTES);
     let found = json_of(desk.outbound.send(request).await?).await?;
     let weather = shape(&found, units, &asked.city).ok_or_else(|| {
         Error::new(ErrorKind::UpstreamFailed, "the service answered without a temperature")

@@ -115,6 +115,21 @@ enum What {
     Below(String),
 }
 
+/// As it may be written.
+impl fmt::Display for Allowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.what, self.port) {
+            (What::Network(network), Some(_)) if network.is_one_of_six() => {
+                write!(f, "[{network}]")?;
+            }
+            (What::Network(network), _) => write!(f, "{network}")?,
+            (What::Name(name), _) => f.write_str(name)?,
+            (What::Below(suffix), _) => write!(f, "*{suffix}")?,
+        }
+        self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
+    }
+}
+
 impl FromStr for Allowed {
     type Err = String;
 
@@ -157,23 +172,6 @@ impl FromStr for Allowed {
     }
 }
 
-impl fmt::Display for Allowed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let host = match &self.what {
-            What::Network(network) if network.first.is_ipv6() && self.port.is_some() => {
-                format!("[{network}]")
-            }
-            What::Network(network) => network.to_string(),
-            What::Name(name) => name.clone(),
-            What::Below(suffix) => format!("*{suffix}"),
-        };
-        match self.port {
-            Some(port) => write!(f, "{host}:{port}"),
-            None => f.write_str(&host),
-        }
-    }
-}
-
 /// A network, such as `10.0.0.0/8`, or a single address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
@@ -182,8 +180,24 @@ pub struct Network {
 }
 
 impl Network {
+    /// Whether it is a single IPv6 address, which a port cannot follow.
+    fn is_one_of_six(&self) -> bool {
+        self.first.is_ipv6() && self.bits == 128
+    }
+
     fn holds(&self, address: IpAddr) -> bool {
         address::holds(self.first, self.bits, address)
+    }
+}
+
+/// As it may be written.
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let most = if self.first.is_ipv4() { 32 } else { 128 };
+        match self.bits == most {
+            true => write!(f, "{}", self.first),
+            false => write!(f, "{}/{}", self.first, self.bits),
+        }
     }
 }
 
@@ -203,14 +217,6 @@ impl FromStr for Network {
             return Err(wrong());
         }
         Ok(Self { first, bits })
-    }
-}
-
-impl fmt::Display for Network {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.first)?;
-        let most = if self.first.is_ipv4() { 32 } else { 128 };
-        if self.bits < most { write!(f, "/{}", self.bits) } else { Ok(()) }
     }
 }
 
@@ -252,9 +258,19 @@ impl FromStr for Proxy {
     }
 }
 
+/// Without user and password.
+impl fmt::Display for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.contains(':') {
+            true => write!(f, "http://[{}]:{}", self.host, self.port),
+            false => write!(f, "http://{}:{}", self.host, self.port),
+        }
+    }
+}
+
 impl fmt::Debug for Proxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}:{}", self.host, self.port)
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -271,6 +287,24 @@ mod tests {
         let allow = allow.iter().map(|rule| rule.parse().unwrap()).collect();
         let policy = OutboundPolicy { allow, ..OutboundPolicy::default() };
         policy.judge(name, address.parse().unwrap(), port).is_ok()
+    }
+
+    #[test]
+    fn rules_are_shown_as_they_are_written() {
+        for text in [
+            "db.internal",
+            "*.internal:80",
+            "10.0.0.0/8",
+            "10.0.0.0/8:443",
+            "127.0.0.1:80",
+            "::1",
+            "[::1]:80",
+            "fd00::/8",
+        ] {
+            assert_eq!(text.parse::<Allowed>().unwrap().to_string(), text);
+        }
+        let proxy: Proxy = "http://ada:hunter2@proxy.internal:3128".parse().unwrap();
+        assert_eq!(proxy.to_string(), "http://proxy.internal:3128");
     }
 
     #[test]
@@ -311,15 +345,6 @@ mod tests {
         let judge = |address: &str| policy.judge(None, address.parse().unwrap(), 80);
         assert!(judge("10.2.0.1").is_ok() && judge("8.8.4.4").is_ok());
         assert!(judge("10.1.0.1").is_err() && judge("8.8.8.8").is_err());
-    }
-
-    #[test]
-    fn rules_are_shown_as_they_are_written() {
-        for rule in
-            ["db.internal", "*.internal:80", "10.0.0.0/8", "127.0.0.1:80", "::1", "[fd00::/8]:443"]
-        {
-            assert_eq!(rule.parse::<Allowed>().unwrap().to_string(), rule);
-        }
     }
 
     #[test]

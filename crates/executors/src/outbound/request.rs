@@ -7,7 +7,7 @@ use http::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderName, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method};
 use serde_json::Value;
 use url::Url;
-use windlass::{Error, ErrorKind, Secret};
+use windlass::{Call, Error, ErrorKind, Secret};
 
 use super::policy::OutboundPolicy;
 use super::target;
@@ -71,6 +71,20 @@ impl Request {
             total_timeout: None,
             max_bytes: None,
         }
+    }
+
+    /// Says which call makes the request, to whoever follows traces: the
+    /// headers `traceparent` and `tracestate`, where the call has a trace.
+    #[must_use]
+    pub fn made_by(mut self, call: &Call) -> Self {
+        let Some(trace) = call.trace() else { return self };
+        if let Ok(parent) = HeaderValue::try_from(trace.to_string()) {
+            self.headers.insert("traceparent", parent);
+        }
+        if let Some(state) = trace.state().and_then(|state| HeaderValue::from_str(state).ok()) {
+            self.headers.insert("tracestate", state);
+        }
+        self
     }
 
     /// A request that only looks.

@@ -11,6 +11,7 @@ mod definitions;
 mod files;
 mod guard;
 mod http_request;
+mod rest;
 mod services;
 mod sql;
 mod sql_postgres;

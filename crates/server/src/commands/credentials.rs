@@ -4,14 +4,17 @@ mod input;
 mod show;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
 use windlass::TenantId;
 use windlass::definition::ProviderSpec;
+use windlass_store::Documents;
 
 use crate::cli;
 use crate::exit::{Exit, Failure};
+use crate::imports;
 use crate::output::{Screen, nearest};
 use crate::settings::Settings;
 use crate::vault::{CredentialRequest, Credentials, Filter};
@@ -133,6 +136,7 @@ pub(crate) fn run(
         };
         let desk = Desk {
             credentials: wiring::credentials(settings, &documents)?,
+            documents,
             tenant: TenantId::new(args.tenant),
             user: args.user,
             settings,
@@ -146,6 +150,7 @@ pub(crate) fn run(
 /// Where one command is done.
 struct Desk<'a> {
     credentials: Credentials,
+    documents: Arc<dyn Documents>,
     tenant: TenantId,
     user: Option<String>,
     settings: &'a Settings,
@@ -202,7 +207,7 @@ impl Desk<'_> {
         default: bool,
         values: &ValueArgs,
     ) -> Result<(), Failure> {
-        let provider = self.provider(provider)?;
+        let provider = self.provider(provider).await?;
         let values = values.read(&provider, Purpose::New)?;
         let request = CredentialRequest { name, user: self.user.clone(), values };
         let stored = self.credentials.store(&self.tenant, &provider, request).await;
@@ -223,7 +228,7 @@ impl Desk<'_> {
     async fn rotate(&self, which: &str, values: &ValueArgs) -> Result<(), Failure> {
         let id = self.find(which).await?;
         let known = self.credentials.get(&self.tenant, &id).await.map_err(unknown)?;
-        let provider = self.provider(&known.provider)?;
+        let provider = self.provider(&known.provider).await?;
         let values = values.read(&provider, Purpose::Change)?;
         let rotated = self.credentials.rotate(&self.tenant, &provider, &id, values).await;
         show::done("rotated", &rotated.map_err(unknown)?, self.screen)
@@ -254,7 +259,11 @@ impl Desk<'_> {
         })
     }
 
-    fn provider(&self, name: &str) -> Result<ProviderSpec, Failure> {
+    async fn provider(&self, name: &str) -> Result<ProviderSpec, Failure> {
+        let kept = self.documents.get(imports::SPACE, &self.tenant, name).await?;
+        if let Some(kept) = kept.as_ref().and_then(imports::Kept::read) {
+            return Ok(kept?.provider);
+        }
         let mut providers = wiring::providers(self.settings);
         let found = providers.remove(name);
         found.ok_or_else(|| no_provider(name, &providers))

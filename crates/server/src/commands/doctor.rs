@@ -4,6 +4,7 @@
 mod database;
 mod keys;
 mod network;
+mod outbound;
 mod tools;
 
 use clap::Args;
@@ -38,7 +39,7 @@ fn after_help() -> String {
         "What it looks at",
         "  Settings and variables, tool definitions and what runs them, the database (reachable, whole,\n  \
          writable, up to date, space), the clock, the master key and whether it opens the vault, API\n  \
-         keys, the address to listen on, TLS files, host names, and where traces go. It changes nothing\n  \
+         keys, the address to listen on, TLS files, host names, where traces go, and what tools may reach. It changes nothing\n  \
          and ends with 1 where something is broken.",
     );
     format!("{examples}\n\n{looks}")
@@ -142,6 +143,7 @@ async fn examine(settings: &Settings) -> Vec<Finding> {
     findings.extend(database);
     findings.extend(keys::examine(settings, documents).await);
     findings.extend(network::examine(settings).await);
+    findings.extend(outbound::examine(settings).await);
     findings
 }
 

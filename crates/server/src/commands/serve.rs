@@ -9,9 +9,11 @@ use clap::Args;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass::{Engine, FolderWatch};
+use windlass_executors::rest::AskConsent;
 
 use crate::approvals::{Desk, SharedDesk};
 use crate::cli;
+use crate::consents::Consents;
 use crate::credential_source::VaultSource;
 use crate::exit::{Exit, Failure};
 use crate::http::{self, App, Hub, Links, Listener, Metrics};
@@ -21,6 +23,7 @@ use crate::logging;
 use crate::output::Screen;
 use crate::settings::{Flag, Settings};
 use crate::telemetry;
+use crate::vault::Grants;
 use crate::wiring;
 
 /// How long what was cut off, and what is still to be told, may take.
@@ -99,10 +102,23 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
     let metrics = Arc::<Metrics>::default();
     let (tracer, exporter) = telemetry::start(&settings.telemetry, &metrics.traces).unzip();
     let credentials = Arc::new(wiring::credentials(&settings, &documents)?);
-    let (source, asked) = VaultSource::new(Arc::clone(&credentials));
+    let grants = Arc::new(Grants::new(Arc::clone(&documents), Arc::clone(&credentials)));
+    let outbound = wiring::outbound(&settings);
+    let (source, asked) =
+        VaultSource::new(Arc::clone(&credentials), Arc::clone(&grants), outbound.clone());
+    let own_address = own_address(&settings, listener.address()?);
+    let consents =
+        Arc::new(Consents::new(Arc::clone(&documents), outbound.clone(), grants, &own_address));
+    let ask: AskConsent = Arc::new({
+        let consents = Arc::clone(&consents);
+        move |call, consent| {
+            let consents = Arc::clone(&consents);
+            Box::pin(async move { consents.ask(call, consent).await })
+        }
+    });
     let desk = Desk::new(Arc::clone(&documents), settings.server.http.approvals_expire);
     let builder = Engine::builder().credentials(source).approvals(SharedDesk(Arc::clone(&desk)));
-    let engine = wiring::serving(builder, &settings, screen, &metrics, tracer.clone()).await?;
+    let engine = wiring::serving(builder, &settings, screen, &metrics, tracer.clone(), ask).await?;
     let _ = asked.set(engine.clone());
     let watches = watch(&engine, &settings, screen);
     let keys = Keys::new(Arc::clone(&documents));
@@ -114,6 +130,8 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
         hub: Hub::new(Arc::clone(&documents)),
         engine,
         desk,
+        consents,
+        outbound,
         links: Links::new(&*documents).await?,
         documents,
         keys,
@@ -150,6 +168,17 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
         tracing::warn!("some events or spans could not be told");
     }
     Ok(Exit::Success)
+}
+
+/// Where people who agreed come back to: the first name of this server, else
+/// where it listens.
+fn own_address(settings: &Settings, bound: SocketAddr) -> String {
+    let scheme = if settings.server.tls.is_some() { "https" } else { "http" };
+    match settings.server.http.hosts.first() {
+        Some(host) => format!("{scheme}://{host}"),
+        None if bound.ip().is_unspecified() => format!("{scheme}://localhost:{}", bound.port()),
+        None => format!("{scheme}://{bound}"),
+    }
 }
 
 /// Definitions are read again when they change, unless that is switched off.

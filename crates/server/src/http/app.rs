@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass::{Engine, Lang};
+use windlass_executors::outbound::Outbound;
 use windlass_store::Documents;
 
 use super::files::Links;
 use super::hub::Hub;
 use super::metrics::Metrics;
 use crate::approvals::Desk;
+use crate::consents::Consents;
 use crate::identity::Keys;
 use crate::telemetry::Tracer;
 use crate::vault::Credentials;
@@ -23,6 +25,10 @@ pub(crate) struct App {
     pub(crate) keys: Keys,
     pub(crate) credentials: Arc<Credentials>,
     pub(crate) desk: Arc<Desk>,
+    /// People who are asked to agree.
+    pub(crate) consents: Arc<Consents>,
+    /// The guarded way out.
+    pub(crate) outbound: Outbound,
     pub(crate) links: Links,
     pub(crate) hub: Arc<Hub>,
     pub(crate) metrics: Arc<Metrics>,
@@ -47,6 +53,8 @@ pub(crate) struct HttpSettings {
     pub(crate) origins: Vec<String>,
     /// The largest body of a request.
     pub(crate) max_body_bytes: usize,
+    /// How many connections may be open; one more waits until another closes.
+    pub(crate) max_connections: usize,
     /// How many requests are worked on at once; one more is refused at once.
     pub(crate) max_requests: usize,
     /// How long a client may take to say what it wants.
@@ -63,6 +71,7 @@ impl Default for HttpSettings {
             hosts: Vec::new(),
             origins: Vec::new(),
             max_body_bytes: 4 * 1024 * 1024,
+            max_connections: 16_384,
             max_requests: 4096,
             header_timeout: Duration::from_secs(30),
             drain: Duration::from_secs(30),

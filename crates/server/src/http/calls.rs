@@ -117,8 +117,12 @@ async fn run(
 ) -> Result<Response, Problem> {
     app.refuse_while_draining()?;
     if let Some(key) = headers.get("idempotency-key") {
-        let key = key.to_str().map_err(|_| {
-            Problem::bad("a header is wrong").at("Idempotency-Key", "must be printable text")
+        let plain = |key: &&str| {
+            (1..=128).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
+        };
+        let key = key.to_str().ok().filter(plain).ok_or_else(|| {
+            let why = "1 to 128 characters of ASCII without spaces";
+            Problem::bad("a header is wrong").at("Idempotency-Key", why)
         })?;
         body.idempotency_key.get_or_insert_with(|| key.to_owned());
     }
@@ -310,15 +314,15 @@ async fn cancel(
     if app.engine.cancel_call(&who.tenant, id) {
         return Ok(view::ok(&Cancelled { cancelled: 1 }));
     }
+    if app.engine.records().get(&who.tenant, id).await?.is_some() {
+        return Ok(view::ok(&Cancelled { cancelled: 0 }));
+    }
     if app.documents.get(PENDING, &who.tenant, &name.0).await?.is_some() {
         app.tell_others(&who.tenant, id.to_string()).await?;
         return Ok(view::ok(&Cancelled { cancelled: 1 }));
     }
     if app.withdraw(&who, &who.tenant, id).await? {
         return Ok(view::ok(&Cancelled { cancelled: 1 }));
-    }
-    if app.engine.records().get(&who.tenant, id).await?.is_some() {
-        return Ok(view::ok(&Cancelled { cancelled: 0 }));
     }
     // Another server may run it; its record shows that it did.
     if app.documents.is_shared() {

@@ -17,9 +17,9 @@ use super::shape;
 pub(crate) struct CallBody {
     /// The tool's name, or its wire name.
     pub(crate) tool: String,
-    /// The arguments: an object, or a text that a model wrote as JSON.
+    /// The arguments: an object, or a text that a model wrote as JSON. Anything
+    /// else is a call with wrong arguments, and has a result that says so.
     #[serde(default = "no_arguments")]
-    #[schemars(extend("type" = ["object", "string"]))]
     pub(crate) arguments: Value,
     /// The id that the model gave the call.
     #[serde(default)]

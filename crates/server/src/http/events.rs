@@ -13,11 +13,10 @@ use serde_json::json;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::mpsc;
 use windlass::Error;
-use windlass_store::KeptEvent;
 
 use super::app::App;
 use super::extract::{Query, Who};
-use super::hub::Topic;
+use super::hub::{Told, Topic};
 use super::operation::Operation;
 use super::problem::Problem;
 use super::shape::FollowedEvent;
@@ -96,7 +95,7 @@ enum Gone {
 }
 
 impl Reader {
-    async fn run(mut self, mut live: broadcast::Receiver<Arc<KeptEvent>>) {
+    async fn run(mut self, mut live: broadcast::Receiver<Arc<Told>>) {
         let draining = self.app.draining.clone();
         let ended = tokio::select! {
             ended = self.serve(&mut live) => ended,
@@ -111,12 +110,12 @@ impl Reader {
         }
     }
 
-    async fn serve(&mut self, live: &mut broadcast::Receiver<Arc<KeptEvent>>) -> Result<(), Gone> {
+    async fn serve(&mut self, live: &mut broadcast::Receiver<Arc<Told>>) -> Result<(), Gone> {
         self.catch_up().await?;
         loop {
             tokio::select! {
                 event = live.recv() => match event {
-                    Ok(event) if event.position > self.last => self.tell(&event).await?,
+                    Ok(event) if event.position > self.last => self.tell(Told::clone(&event)).await?,
                     Ok(_) => {}
                     // It was slow: the store has what it missed.
                     Err(RecvError::Lagged(_)) => self.catch_up().await?,
@@ -141,7 +140,7 @@ impl Reader {
             let page = page.map_err(Gone::Failed)?;
             let full = page.len() == PAGE;
             for event in &page {
-                self.tell(event).await?;
+                self.tell(Told::new(event)).await?;
             }
             if !full {
                 return Ok(());
@@ -149,10 +148,9 @@ impl Reader {
         }
     }
 
-    async fn tell(&mut self, event: &KeptEvent) -> Result<(), Gone> {
-        let sent = stream::event(&event.event.name, &event.event.body);
-        self.send(sent.id(event.position.to_string())).await?;
-        self.last = event.position;
+    async fn tell(&mut self, told: Told) -> Result<(), Gone> {
+        self.send(told.sent).await?;
+        self.last = told.position;
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! What handlers take from a request; whatever is wrong with it becomes a
 //! problem that says where.
 
+use std::any::TypeId;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 use serde_path_to_error::{Path, Segment};
 
 use super::app::App;
@@ -38,7 +40,7 @@ impl FromRequestParts<Arc<App>> for Who {
 /// A JSON body.
 pub(crate) struct Body<T>(pub(crate) T);
 
-impl<T: DeserializeOwned> FromRequest<Arc<App>> for Body<T> {
+impl<T: DeserializeOwned + 'static> FromRequest<Arc<App>> for Body<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
@@ -78,7 +80,7 @@ fn is_json(media: &str) -> bool {
         || essence.get(essence.len().saturating_sub(5)..).is_some_and(|end| end == "+json")
 }
 
-fn unreadable(rejection: BytesRejection) -> Problem {
+pub(crate) fn unreadable(rejection: BytesRejection) -> Problem {
     match rejection.status() {
         StatusCode::PAYLOAD_TOO_LARGE => Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -92,7 +94,12 @@ fn unreadable(rejection: BytesRejection) -> Problem {
 
 /// The body as a type. Only where it does not fit, it is looked at again to
 /// find out where. A key that is given twice could mean two things.
-pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+pub(crate) fn parse<T: DeserializeOwned + 'static>(bytes: &[u8]) -> Result<T, Problem> {
+    // Serde would take a list of a struct's values as well.
+    let is_any = TypeId::of::<T>() == TypeId::of::<Value>();
+    if !is_any && !bytes.trim_ascii_start().starts_with(b"{") {
+        return Err(misfit::<Map<String, Value>>(bytes));
+    }
     let Ok(parsed) = serde_json::from_slice(bytes) else { return Err(misfit::<T>(bytes)) };
     match serde_json::from_slice::<Unique>(bytes) {
         Ok(Unique) => Ok(parsed),
@@ -135,9 +142,15 @@ impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for Query<T> {
     async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Problem> {
         let query = parts.uri.query().unwrap_or_default().as_bytes();
         let problem = || Problem::bad("the query is not what this route takes");
-        let mut pairs = form_urlencoded::parse(query);
-        if let Some((name, _)) = pairs.find(|(_, value)| value.chars().any(char::is_control)) {
-            return Err(problem().at(name, "must not hold control characters"));
+        let mut seen = Vec::new();
+        for (name, value) in form_urlencoded::parse(query) {
+            if value.chars().any(char::is_control) {
+                return Err(problem().at(name, "must not hold control characters"));
+            }
+            if seen.contains(&name) {
+                return Err(problem().at(name, "is given twice"));
+            }
+            seen.push(name);
         }
         let pairs = serde_urlencoded::Deserializer::new(form_urlencoded::parse(query));
         serde_path_to_error::deserialize(pairs).map(Self).map_err(|error| {

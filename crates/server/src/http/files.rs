@@ -34,6 +34,9 @@ const SPACE: &str = "files";
 /// Where the key of links is kept, for all servers.
 const SERVER: &str = "server";
 const LINK_KEY: &str = "link_key";
+/// How long it is known what a file is called; files themselves go, the oldest
+/// first, as results do.
+const LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
 /// How long a link works if nobody says.
 const LINK_LIFE: Duration = Duration::from_secs(3600);
 const MAX_LINK_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -56,7 +59,10 @@ pub(crate) fn rows() -> Vec<Operation> {
     vec![
         Operation::post("/v1/files", "upload_file", upload)
             .may(Action::CallTools, "Keep a file")
-            .details("The body is the file; its Content-Type is kept.")
+            .details(
+                "The body is the file; its Content-Type is kept. Files and results that were cut \
+                 share a bounded room: the oldest go first.",
+            )
             .header("X-File-Name", "", "what the file is called")
             .bytes()
             .answer::<FileDoc>(201, "The file"),
@@ -116,7 +122,8 @@ async fn upload(
     let about = json!({
         "size": size, "media_type": media_type, "name": name, "created_at": Timestamp::now(),
     });
-    let put = Put::new(SPACE, who.tenant, id.to_string(), about.clone());
+    let mut put = Put::new(SPACE, who.tenant, id.to_string(), about.clone());
+    put.expires_at = Timestamp::now().checked_add(LIFE).ok();
     app.documents.put(put, Expect::Anything).await?;
     let mut file = about;
     file["id"] = json!(id);

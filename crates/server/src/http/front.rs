@@ -108,6 +108,11 @@ impl Front {
         }
     }
 
+    /// How many connections may be open.
+    pub(crate) fn max_connections(&self) -> usize {
+        self.app.settings.max_connections
+    }
+
     /// How long a client may take to say what it wants.
     pub(crate) fn header_timeout(&self) -> Duration {
         self.app.settings.header_timeout

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::response::sse::Event as Sent;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -21,6 +22,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass::{BatchId, CallId, Engine, Error, Event, EventBody, Subscription, TenantId};
 use windlass_store::{Change, Documents, EventFilter, Expect, KeptEvent, NewEvent, Put};
+
+use super::stream;
 
 /// Where it is written that somebody listens to a tenant's events.
 const LISTENERS: &str = "listeners";
@@ -72,10 +75,24 @@ impl Topic {
     }
 }
 
+/// An event as readers get it: written once, however many there are.
+#[derive(Clone)]
+pub(crate) struct Told {
+    pub(crate) position: u64,
+    pub(crate) sent: Sent,
+}
+
+impl Told {
+    pub(crate) fn new(event: &KeptEvent) -> Self {
+        let sent = stream::event(&event.event.name, &event.event.body);
+        Self { position: event.position, sent: sent.id(event.position.to_string()) }
+    }
+}
+
 /// Where events go.
 pub(crate) struct Hub {
     documents: Arc<dyn Documents>,
-    topics: Mutex<HashMap<Topic, broadcast::Sender<Arc<KeptEvent>>>>,
+    topics: Mutex<HashMap<Topic, broadcast::Sender<Arc<Told>>>>,
     /// Until when the events of a tenant are kept.
     interests: Mutex<HashMap<TenantId, Timestamp>>,
     interested: Notify,
@@ -135,7 +152,7 @@ impl Hub {
     pub(crate) async fn join(
         &self,
         topic: &Topic,
-    ) -> Result<broadcast::Receiver<Arc<KeptEvent>>, Error> {
+    ) -> Result<broadcast::Receiver<Arc<Told>>, Error> {
         let receiver = {
             let mut topics = self.topics.lock();
             if topics.len() >= 1024 {
@@ -258,7 +275,7 @@ impl Hub {
             let full = page.len() == PAGE;
             for event in page {
                 let position = event.position;
-                self.tell(event);
+                self.tell(&event);
                 self.told.send_replace(position);
             }
             if !full {
@@ -267,16 +284,17 @@ impl Hub {
         }
     }
 
-    fn tell(&self, event: KeptEvent) {
+    fn tell(&self, event: &KeptEvent) {
         let topics = self.topics.lock();
         if topics.is_empty() {
             return;
         }
-        let event = Arc::new(event);
+        let mut told = None;
         for topic in Topic::of(&event.event) {
             if let Some(channel) = topics.get(&topic) {
+                let told = told.get_or_insert_with(|| Arc::new(Told::new(event)));
                 // Nobody may be there any more.
-                let _ = channel.send(Arc::clone(&event));
+                let _ = channel.send(Arc::clone(told));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! API keys: who may use the server, and for what.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -110,17 +111,29 @@ async fn list(
 #[serde(deny_unknown_fields)]
 struct KeyBody {
     /// What it is for.
-    #[schemars(length(min = 1, max = 200))]
+    #[schemars(
+        length(min = 1, max = 200),
+        regex(pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")
+    )]
     name: String,
     /// What its bearer may do.
     role: RoleName,
     /// How long it works: `12h`, `720h`; for ever where nobody says.
     #[serde(default)]
+    #[schemars(schema_with = "life")]
     expires_in: Option<Span>,
     /// Whose it is, if not the asker's own tenant.
     #[serde(default)]
     #[schemars(schema_with = "tenant")]
     tenant_id: Option<String>,
+}
+
+fn life(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({"anyOf": [
+        {"type": "number", "minimum": 1, "maximum": 31_536_000},
+        {"type": "string", "pattern": "^[1-9][0-9]{0,3}(s|m|h)$"},
+        {"type": "null"},
+    ]})
 }
 
 fn tenant(_: &mut SchemaGenerator) -> Schema {
@@ -182,10 +195,15 @@ async fn create(
 ) -> Result<Response, Problem> {
     let tenant = owner(&who, body.tenant_id)?;
     let expires_in = body.expires_in.map(|span| span.read("/expires_in")).transpose()?;
+    if expires_in.is_some_and(|life| life < Duration::from_secs(1)) {
+        return Err(Problem::bad("a time span is wrong").at("/expires_in", "at least 1s"));
+    }
     let expires_at = expires_in.and_then(|span| Timestamp::now().checked_add(span).ok());
     let request = KeyRequest { name: body.name, role: body.role.into(), expires_at };
     let new = app.keys.create(&tenant, request).await.map_err(|error| match error.kind() {
-        ErrorKind::InvalidArguments => Problem::bad(error.message().to_owned()),
+        ErrorKind::InvalidArguments => {
+            Problem::bad("a name is wrong").at("/name", error.message().to_owned())
+        }
         _ => error.into(),
     })?;
     Ok(view::with_status(StatusCode::CREATED, &shown(&new)))

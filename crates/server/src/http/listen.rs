@@ -21,6 +21,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -90,10 +91,17 @@ impl Listener {
     /// Serves until `stop`, then lets the requests that are under way end.
     pub(crate) async fn serve(self, front: Front, stop: CancellationToken, open: TaskTracker) {
         let Self { socket, tls } = self;
+        // What is more waits where the system keeps it, and costs us nothing.
+        let places =
+            Arc::new(Semaphore::new(front.max_connections().clamp(1, Semaphore::MAX_PERMITS)));
         let front = Arc::new(front);
         loop {
-            let accepted = tokio::select! {
-                accepted = socket.accept() => accepted,
+            let next = async {
+                let place = Arc::clone(&places).acquire_owned().await;
+                (place, socket.accept().await)
+            };
+            let (place, accepted) = tokio::select! {
+                next = next => next,
                 () = stop.cancelled() => break,
             };
             let stream = match accepted {
@@ -106,7 +114,10 @@ impl Listener {
                 }
             };
             let (front, tls, stop) = (Arc::clone(&front), tls.clone(), stop.clone());
-            open.spawn(async move { welcome(stream, tls, front, stop).await });
+            open.spawn(async move {
+                let _place = place;
+                welcome(stream, tls, front, stop).await;
+            });
         }
     }
 }
@@ -121,7 +132,12 @@ async fn welcome(
     let _ = stream.set_nodelay(true);
     match tls {
         None => {
-            if let Ok(Ok(version)) = timeout(front.header_timeout(), spoken(&stream)).await {
+            let version = tokio::select! {
+                version = timeout(front.header_timeout(), spoken(&stream)) => version,
+                // Whoever has said nothing yet is waited for no longer than others.
+                () = ending(&stop) => return,
+            };
+            if let Ok(Ok(version)) = version {
                 converse(stream, version, front, stop).await;
             }
         }
@@ -147,6 +163,12 @@ async fn converse_safely(
         Ok(Err(error)) => tracing::debug!(%error, "a client did not agree on keys"),
         Err(_) => tracing::debug!("a client took too long to agree on keys"),
     }
+}
+
+/// Ends shortly after the server is told to.
+async fn ending(stop: &CancellationToken) {
+    stop.cancelled().await;
+    sleep(LINGER).await;
 }
 
 /// What a client speaks.
@@ -195,13 +217,9 @@ where
     let connection =
         builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
     let mut connection = std::pin::pin!(connection);
-    let ending = async {
-        stop.cancelled().await;
-        tokio::time::sleep(LINGER).await;
-    };
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = ending => {
+        () = ending(&stop) => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }

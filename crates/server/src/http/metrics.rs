@@ -130,7 +130,7 @@ impl Metrics {
         let mut tools: Vec<(Arc<str>, ToolCounts)> = tools.into_iter().collect();
         tools.sort_by(|a, b| a.0.cmp(&b.0));
         let mut out = String::new();
-        calls(&mut out, &tools);
+        calls(&mut out, &tools, engine);
         limits(&mut out, engine);
         let gauge = |out: &mut String, name: &str, about: &str, kind: &str, value: u64| {
             head(out, name, about, kind);
@@ -166,14 +166,16 @@ fn label(name: &str) -> String {
     name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-fn calls(out: &mut String, tools: &[(Arc<str>, ToolCounts)]) {
-    head(out, "windlass_calls_total", "Calls that ended, by tool and status.", "counter");
+fn calls(out: &mut String, tools: &[(Arc<str>, ToolCounts)], engine: &Engine) {
+    head(out, "windlass_calls_total", "Calls that ended, by tool, kind and status.", "counter");
     for (tool, counts) in tools {
+        // A tool that only a tenant has, or that is gone, has no kind for all.
+        let kind = engine.registry().get(tool).map_or("", |tool| tool.spec().kind.name());
         let tool = label(tool);
         for (status, count) in Status::ALL.iter().zip(counts.by_status).filter(|it| it.1 > 0) {
             let _ = writeln!(
                 out,
-                "windlass_calls_total{{tool=\"{tool}\",status=\"{}\"}} {count}",
+                "windlass_calls_total{{tool=\"{tool}\",kind=\"{kind}\",status=\"{}\"}} {count}",
                 status.name()
             );
         }

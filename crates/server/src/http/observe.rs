@@ -11,7 +11,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::Response;
-use windlass::{TenantId, TraceContext};
+use windlass::{Context, TenantId, TraceContext};
 
 use super::app::App;
 use super::front::{REQUEST_ID, given_id, new_id};
@@ -99,5 +99,13 @@ impl App {
     pub(crate) fn trace(&self, headers: &HeaderMap) -> Option<TraceContext> {
         let trace = telemetry::from_headers(headers)?;
         Some(if self.tracer.is_some() { trace.reported() } else { trace })
+    }
+
+    /// A context with the place in a trace that a request names.
+    pub(crate) fn traced(&self, context: Context, headers: &HeaderMap) -> Context {
+        match self.trace(headers) {
+            Some(trace) => context.trace(trace),
+            None => context,
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What operators look at and change: statistics, summaries, limits, groups.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
-use windlass::{LimitSettings, Session, Strategy};
+use windlass::{LimitSettings, Session, Strategy, TenantId};
 
 use super::app::App;
 use super::context::{Span, integer};
@@ -273,12 +273,29 @@ struct GroupDoc {
     active: bool,
 }
 
-fn show_groups(app: &App, session: &Session) -> Response {
-    view::ok(&json!({"groups": app.engine.groups().list(Some(session))}))
+/// The groups of the tools that a tenant sees. Those of others have names, too.
+/// A group that only definitions name is there, and active.
+fn groups_of(app: &App, tenant: &TenantId) -> BTreeSet<String> {
+    let tools = app.tools_of(tenant);
+    let named: BTreeSet<String> =
+        tools.iter().filter_map(|tool| tool.spec().group.clone()).collect();
+    let groups = app.engine.groups();
+    let known = groups.list(None);
+    for name in named.iter().filter(|name| known.iter().all(|group| group.name != **name)) {
+        groups.create(name, "", true);
+    }
+    named
+}
+
+fn show_groups(app: &App, session: &Session, own: &BTreeSet<String>) -> Response {
+    let mut groups = app.engine.groups().list(Some(session));
+    groups.retain(|group| own.contains(&group.name));
+    view::ok(&json!({"groups": groups}))
 }
 
 async fn groups(State(app): State<Arc<App>>, Who(who): Who, Name(conversation): Name) -> Response {
-    show_groups(&app, &Session::new(who.tenant, conversation))
+    let own = groups_of(&app, &who.tenant);
+    show_groups(&app, &Session::new(who.tenant, conversation), &own)
 }
 
 /// Groups to be switched.
@@ -302,17 +319,21 @@ async fn set_groups(
     Name(conversation): Name,
     Body(body): Body<GroupsBody>,
 ) -> Result<Response, Problem> {
+    let own = groups_of(&app, &who.tenant);
+    if body.activate.iter().chain(&body.deactivate).any(|name| !own.contains(name)) {
+        let known: Vec<&str> = own.iter().map(String::as_str).collect();
+        let hint = format!("there are: {}", known.join(", "));
+        return Err(Problem::not_found("group of tools").hint(hint));
+    }
     let session = Session::new(who.tenant, conversation);
-    let names = |names: &[String]| -> Vec<String> { names.to_vec() };
-    let (on, off) = (names(&body.activate), names(&body.deactivate));
-    let on: Vec<&str> = on.iter().map(String::as_str).collect();
-    let off: Vec<&str> = off.iter().map(String::as_str).collect();
+    let on: Vec<&str> = body.activate.iter().map(String::as_str).collect();
+    let off: Vec<&str> = body.deactivate.iter().map(String::as_str).collect();
     let groups = app.engine.groups();
     match body.only {
         true => groups.replace_session(&session, &on)?,
         false => groups.update_session(&session, &on, &off)?,
     }
-    Ok(show_groups(&app, &session))
+    Ok(show_groups(&app, &session, &own))
 }
 
 async fn reset_groups(
@@ -320,7 +341,8 @@ async fn reset_groups(
     Who(who): Who,
     Name(conversation): Name,
 ) -> Response {
+    let own = groups_of(&app, &who.tenant);
     let session = Session::new(who.tenant, conversation);
     app.engine.groups().reset_session(&session);
-    show_groups(&app, &session)
+    show_groups(&app, &session, &own)
 }

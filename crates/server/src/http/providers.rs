@@ -13,18 +13,19 @@ use windlass::{Error, Lang, TenantId, Text};
 use windlass_store::{Change, Document, Expect, Put};
 
 use super::app::App;
-use super::extract::{Body, Name, Query, Who};
+use super::extract::{Name, Query, Who};
+use super::imports::{self, ImportedDoc, ProviderBody, Said, Sent};
 use super::operation::Operation;
 use super::own_tools::refused;
 use super::page::PageQuery;
 use super::problem::Problem;
 use super::shape::FieldDoc;
-use super::tools::DefinitionBody;
 use super::view;
 use crate::identity::Action;
+use crate::imports::Kept;
 
 /// Where definitions are kept.
-const SPACE: &str = "providers";
+const SPACE: &str = crate::imports::SPACE;
 
 pub(crate) fn rows() -> Vec<Operation> {
     vec![
@@ -39,11 +40,13 @@ pub(crate) fn rows() -> Vec<Operation> {
             .may(Action::WriteTools, "Add a provider of the tenant's own, with its tools")
             .details(
                 "YAML or JSON: `identity`, `credentials_schema`, and its tools after it as further \
-                 YAML documents. `credentials_check` names the tool and the arguments that show \
+                 YAML documents; or an OpenAPI or Swagger document, as `document` or from a `url`, \
+                 with a `name`. `credentials_check` names the tool and the arguments that show \
                  whether a credential is taken.",
             )
-            .body::<DefinitionBody>()
+            .body::<ProviderBody>()
             .example(example)
+            .answer::<ImportedDoc>(200, "With `dry_run`: what would come of a document")
             .answer::<ProviderDoc>(201, "The provider"),
         Operation::delete("/v1/providers/{name}", "delete_provider", delete)
             .may(Action::WriteTools, "Delete a provider of the tenant's own, with its tools")
@@ -97,7 +100,7 @@ struct ProviderDoc {
     tools: Vec<String>,
 }
 
-fn show(app: &App, tenant: &TenantId, provider: &ProviderSpec) -> Value {
+pub(super) fn show(app: &App, tenant: &TenantId, provider: &ProviderSpec) -> Value {
     let own = |text: &Option<Text>| text.as_ref().map(|text| text.get(app.lang).to_owned());
     let tools: Vec<String> = (app.tools_of(tenant).iter())
         .filter(|tool| tool.spec().provider.as_deref() == Some(&provider.name))
@@ -169,9 +172,12 @@ impl App {
 async fn create(
     State(app): State<Arc<App>>,
     Who(who): Who,
-    Body(body): Body<DefinitionBody>,
+    Sent(body): Sent,
 ) -> Result<Response, Problem> {
-    let text = body.text();
+    let text = match body.text()? {
+        Said::Definition(text) => text,
+        Said::Document(wanted) => return imports::create(&app, &who.tenant, wanted).await,
+    };
     let parsed = windlass::native::run_blocking({
         let text = text.clone();
         move || Ok(definition::parse_all("definition", &text, &definition::Limits::default()))
@@ -210,7 +216,7 @@ async fn delete(
         .hint("only the tenant's own providers can be deleted here"))
 }
 
-fn source(name: &str) -> String {
+pub(super) fn source(name: &str) -> String {
     format!("api/providers/{name}")
 }
 
@@ -225,6 +231,13 @@ fn unload(app: &App, tenant: &TenantId, name: &str) {
 
 /// Makes a provider what is kept of it.
 fn restore(app: &App, tenant: &TenantId, name: &str, kept: Option<&Document>) {
+    if let Some(imported) = kept.and_then(Kept::read) {
+        let loaded = imported.map(|kept| imports::load(app, tenant, name, kept));
+        if !matches!(loaded, Ok(Ok(()))) {
+            tracing::error!(%tenant, provider = name, "not all of a kept import can be loaded");
+        }
+        return;
+    }
     match kept.and_then(|kept| kept.body["definition"].as_str()) {
         Some(text) => {
             if load(app, tenant, name, text).is_err() {

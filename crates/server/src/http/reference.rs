@@ -22,8 +22,39 @@ pub(crate) fn page(document: &Value) -> String {
         }
         route.write(&mut page, document);
     }
+    types(&mut page, document);
     page.push_str("</main></body></html>");
     page
+}
+
+/// What goes in and comes out, by name.
+fn types(page: &mut String, document: &Value) {
+    page.push_str("<h2 id=types>Types</h2>");
+    let all = document["components"]["schemas"].as_object();
+    for (name, schema) in all.into_iter().flatten() {
+        let about = schema["description"].as_str().unwrap_or_default();
+        let name = escape(name);
+        let _ = write!(page, "<article id=\"type-{name}\"><h3>{name}</h3><p>{}</p>", marked(about));
+        if schema["properties"].is_object() {
+            properties(page, schema);
+        } else {
+            let _ = write!(page, "<p><small>{}</small></p>", kind(schema));
+        }
+        page.push_str("</article>");
+    }
+}
+
+/// The properties of an object.
+fn properties(page: &mut String, schema: &Value) {
+    page.push_str("<table>");
+    let required = schema["required"].as_array();
+    for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
+        let needed = required.is_some_and(|all| all.iter().any(|own| own == name));
+        let kind = kind(schema);
+        let kind = if needed { format!("{kind}, always") } else { kind };
+        row(page, name, &kind, schema["description"].as_str().unwrap_or_default());
+    }
+    page.push_str("</table>");
 }
 
 /// One method of one path.
@@ -53,7 +84,7 @@ fn contents(page: &mut String, routes: &[Route<'_>]) {
         let (id, summary) = (escape(route.text("operationId")), marked(route.text("summary")));
         let _ = write!(page, "<a href=\"#{id}\">{summary}</a>");
     }
-    page.push_str("</nav>");
+    page.push_str("<b><a href=#types>Types</a></b></nav>");
 }
 
 impl Route<'_> {
@@ -100,15 +131,8 @@ impl Route<'_> {
         let Some(content) = self.operation["requestBody"]["content"].as_object() else { return };
         for (media, body) in content {
             let schema = resolve(document, &body["schema"]);
-            let _ = write!(page, "<p>Body: <code>{}</code></p><table>", escape(media));
-            let required = schema["required"].as_array();
-            for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
-                let needed = required.is_some_and(|all| all.iter().any(|own| own == name));
-                let kind = kind(schema);
-                let kind = if needed { format!("{kind}, required") } else { kind };
-                row(page, name, &kind, schema["description"].as_str().unwrap_or_default());
-            }
-            page.push_str("</table>");
+            let _ = write!(page, "<p>Body: <code>{}</code></p>", escape(media));
+            properties(page, schema);
         }
     }
 
@@ -120,7 +144,8 @@ impl Route<'_> {
         for (status, answer) in answers {
             let content = answer["content"].as_object();
             let is_problem = content.is_some_and(|content| {
-                content.contains_key("application/problem+json") && status != "404"
+                content.contains_key("application/problem+json")
+                    && !(status == "404" && self.path.contains('{'))
             });
             if is_problem {
                 continue;
@@ -166,9 +191,8 @@ impl Route<'_> {
 fn row(page: &mut String, name: &str, kind: &str, about: &str) {
     let _ = write!(
         page,
-        "<tr><td><code>{}</code></td><td><small>{}</small></td><td>{}</td></tr>",
+        "<tr><td><code>{}</code></td><td><small>{kind}</small></td><td>{}</td></tr>",
         escape(name),
-        escape(kind),
         marked(about)
     );
 }
@@ -179,15 +203,15 @@ fn resolve<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
     place.and_then(|place| document.pointer(place)).unwrap_or(schema)
 }
 
-/// A schema in a word or two.
+/// A schema in a word or two, as HTML.
 fn kind(schema: &Value) -> String {
     if let Some(name) = schema["$ref"].as_str().and_then(|place| place.rsplit('/').next()) {
-        return name.to_owned();
+        return format!("<a href=\"#type-{0}\">{0}</a>", escape(name));
     }
     for choice in ["anyOf", "oneOf"] {
         if let Some(choices) = schema[choice].as_array() {
             let named = |choice: &Value| match choice["const"].as_str() {
-                Some(only) => only.to_owned(),
+                Some(only) => escape(only),
                 None => kind(choice),
             };
             let kinds: Vec<String> =
@@ -197,7 +221,15 @@ fn kind(schema: &Value) -> String {
     }
     if let Some(values) = schema["enum"].as_array() {
         let values: Vec<&str> = values.iter().filter_map(Value::as_str).collect();
-        return values.join(" | ");
+        return escape(&values.join(" | "));
+    }
+    // An event of a stream is known by its name.
+    if let Some(name) = schema["properties"]["event"]["const"].as_str() {
+        let data = &schema["properties"]["data"]["contentSchema"];
+        return match data.get("$ref") {
+            Some(_) => format!("{} ({})", escape(name), kind(data)),
+            None => escape(name),
+        };
     }
     match &schema["type"] {
         Value::String(kind) if kind == "array" => {
@@ -239,20 +271,20 @@ database.</p>";
 
 const HEAD: &str = "<!doctype html><html lang=en><head><meta charset=utf-8>\
 <meta name=viewport content='width=device-width,initial-scale=1'><title>Windlass API</title><style>\
-*{box-sizing:border-box}html{scroll-behavior:smooth}\
+*{box-sizing:border-box}\
 body{font:16px/1.55 system-ui,sans-serif;margin:0;background:#fff;color:#1c1e21;display:flex}\
 nav{position:sticky;top:0;height:100vh;overflow:auto;flex:0 0 17rem;padding:1.5rem 1rem;\
 border-right:1px solid #e3e5e8;font-size:14px}nav a{display:block;color:inherit;\
 text-decoration:none;padding:.1rem 0}nav b{display:block;margin-top:.9rem}nav a:hover{color:#06c}\
 main{flex:1;min-width:0;max-width:60rem;padding:1.5rem 2rem}\
-h2{margin-top:3rem;text-transform:capitalize}section{border-top:1px solid #e3e5e8;padding:.75rem 0}\
+h2{margin-top:3rem;text-transform:capitalize}section,article{border-top:1px solid #e3e5e8;padding:.75rem 0}\
 h3{margin:.5rem 0}code{font:14px ui-monospace,monospace;background:#f2f3f5;padding:.1rem .35rem;\
 border-radius:4px}pre{background:#f2f3f5;padding:.75rem 1rem;border-radius:6px;overflow:auto;\
 font:13px/1.5 ui-monospace,monospace}table{border-collapse:collapse;width:100%;font-size:15px}\
 td{border-top:1px solid #eceef0;padding:.3rem .6rem .3rem 0;vertical-align:top}\
 td:first-child{white-space:nowrap}ul{padding-left:1.2rem}\
-.GET{color:#087f5b}.POST{color:#1864ab}.PUT{color:#995c00}.DELETE{color:#c92a2a}small{color:#667}\
+.GET{color:#087f5b}.POST{color:#1864ab}.PUT{color:#995c00}.DELETE{color:#c92a2a}small,small a{color:#667}\
 @media(max-width:50rem){body{display:block}nav{position:static;height:auto;border:0}}\
 @media(prefers-color-scheme:dark){body{background:#16181c;color:#e6e6e6}code,pre{background:#24272d}\
-section,td,nav{border-color:#30343b}small{color:#98a0ab}.GET{color:#63e6be}.POST{color:#74c0fc}\
+section,article,td,nav{border-color:#30343b}small,small a{color:#98a0ab}.GET{color:#63e6be}.POST{color:#74c0fc}\
 .PUT{color:#ffd43b}.DELETE{color:#ff8787}}</style></head><body>";

@@ -8,7 +8,7 @@ mod record;
 mod rules;
 mod tool;
 
-pub(crate) use event::{BatchEvent, CallEvent, FollowedEvent};
+pub(crate) use event::{BatchEvent, CallEvent, FollowedEvent, TurnEvent};
 pub(crate) use record::{
     CallState, CallerDoc, ContentDoc, LimitMetrics, RecordDoc, StatusName, ToolStatisticsDoc,
     TruncatedDoc, ViolationDoc,

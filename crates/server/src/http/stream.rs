@@ -21,6 +21,9 @@ const ALIVE: Duration = Duration::from_secs(15);
 /// What a slow reader may be behind; then events are left out, results never.
 pub(crate) const BEHIND: usize = 256;
 
+/// How long a reader may take nothing before it is cut.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A stream of events from a channel.
 pub(crate) fn answer(events: mpsc::Receiver<Sent>) -> Response {
     Sse::new(Following(events)).keep_alive(KeepAlive::new().interval(ALIVE)).into_response()
@@ -73,9 +76,16 @@ pub(crate) fn call(app: &Arc<App>, request: CallRequest) -> Response {
                 let _ = sender.try_send(sent);
             }
         }
-        let _ = sender.send(event("result", &ResultView(&result, app.lang))).await;
+        end(&sender, event("result", &ResultView(&result, app.lang))).await;
     });
     answer(receiver)
+}
+
+/// Sends the last event. A reader that takes nothing is cut in the end.
+pub(crate) async fn end(sender: &mpsc::Sender<Sent>, last: Sent) {
+    if sender.send_timeout(last, PATIENCE).await.is_err() {
+        tracing::debug!("somebody did not wait for a result, or did not take it");
+    }
 }
 
 fn progress_of(id: CallId, happened: &Event) -> Option<Sent> {
@@ -112,7 +122,7 @@ pub(crate) fn batch(app: &Arc<App>, batch: Batch) -> Response {
         while let Ok(Some(happened)) = tokio::time::timeout(Duration::ZERO, events.next()).await {
             tell(&sender, id, &mut own, &happened);
         }
-        let _ = sender.send(event("results", &Results::new(id, &results, &app))).await;
+        end(&sender, event("results", &Results::new(id, &results, &app))).await;
     });
     answer(receiver)
 }

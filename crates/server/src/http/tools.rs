@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use windlass::definition::{self, Format, LoadError};
 use windlass::{Engine, Error, Exposure, Lang, Session, TenantId, Tool, ToolBuilder};
 
@@ -220,10 +220,19 @@ pub(crate) fn show(tool: &Tool, lang: Lang) -> Value {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DefinitionBody {
-    /// YAML or JSON, in any of the forms that definition files have; or the same
-    /// as an object.
-    #[schemars(extend("type" = ["string", "object"]))]
-    pub(crate) definition: Value,
+    pub(crate) definition: Sent,
+}
+
+/// YAML or JSON, in any of the forms that definition files have; or the same as
+/// an object.
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "Definition")]
+pub(crate) enum Sent {
+    /// YAML or JSON.
+    Text(String),
+    /// The same as an object.
+    Object(Map<String, Value>),
 }
 
 /// A tool that can be registered anywhere.
@@ -239,8 +248,8 @@ pub(crate) fn example() -> Value {
 impl DefinitionBody {
     pub(crate) fn text(&self) -> String {
         match &self.definition {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
+            Sent::Text(text) => text.clone(),
+            Sent::Object(object) => json!(object).to_string(),
         }
     }
 }

@@ -10,7 +10,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::response::sse::Event as Sent;
 use futures_util::StreamExt;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -23,8 +23,9 @@ use super::app::App;
 use super::calls::wants_events;
 use super::context::check_name;
 use super::extract::{Body, Query, Who};
-use super::operation::{EVENTS, Operation};
+use super::operation::Operation;
 use super::problem::Problem;
+use super::shape::{self, TurnEvent};
 use super::stream::{self, BEHIND};
 use super::view::{self, ResultDoc, ResultView};
 use crate::identity::Action;
@@ -46,9 +47,10 @@ pub(crate) fn rows() -> Vec<Operation> {
                  stream: the events of a batch as they happen, then `turn`.",
             )
             .query::<TurnQuery>()
-            .body::<Value>()
+            .body::<Message>()
+            .example(example)
             .answer::<TurnDoc>(200, "What the model is to read next")
-            .answer_as(200, "What the model is to read next", EVENTS, None),
+            .events::<TurnEvent>("What the model is to read next"),
         Operation::post("/v1/turns/stream", "stream_turn", follow)
             .may(Action::CallTools, "Run the calls of a model's message while it is written")
             .details(
@@ -60,7 +62,7 @@ pub(crate) fn rows() -> Vec<Operation> {
             )
             .query::<TurnQuery>()
             .bytes()
-            .answer_as(200, "The events of the batch, then `turn`", EVENTS, None),
+            .events::<TurnEvent>("The events of the batch, then `turn`"),
     ]
 }
 
@@ -70,13 +72,39 @@ pub(crate) fn rows() -> Vec<Operation> {
 struct TurnQuery {
     /// `anthropic`, `openai`, `responses` or `gemini`; found out where it is
     /// left out.
+    #[serde(default)]
+    #[schemars(schema_with = "format_name")]
     format: Option<String>,
     /// The conversation that the calls belong to.
+    #[serde(default)]
+    #[schemars(schema_with = "shape::name")]
     conversation_id: Option<String>,
     /// The agent or program that calls.
+    #[serde(default)]
+    #[schemars(schema_with = "shape::name")]
     caller_id: Option<String>,
     /// The person on whose behalf it calls.
+    #[serde(default)]
+    #[schemars(schema_with = "shape::name")]
     user_id: Option<String>,
+}
+
+fn format_name(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({
+        "type": "string", "enum": ["anthropic", "openai", "responses", "gemini"],
+    })
+}
+
+/// A model's message, as its API wrote it.
+#[derive(JsonSchema)]
+#[schemars(rename = "ModelMessage", extend("type" = ["object", "array"]))]
+#[expect(dead_code, reason = "it only describes what is read")]
+struct Message(Value);
+
+fn example() -> Value {
+    json!({"role": "assistant", "content": [
+        {"type": "tool_use", "id": "toolu_1", "name": "echo", "input": {"message": "hello"}},
+    ]})
 }
 
 impl TurnQuery {
@@ -106,7 +134,7 @@ impl TurnQuery {
 /// What the model is to read next.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "TurnAnswer")]
-struct TurnDoc {
+pub(crate) struct TurnDoc {
     /// The messages to send to the model, in order, in the form of its API; for
     /// OpenAI's Responses, items of the next input. None if it called no tool.
     messages: Vec<Value>,
@@ -145,7 +173,7 @@ async fn run(
     let turn = turn.map_err(|error| {
         Problem::bad("the body is no message of a model").at("", error.message().to_owned())
     })?;
-    let context = query.context(who)?;
+    let context = app.traced(query.context(who)?, &headers);
     if !wants_events(&headers) {
         return Ok(view::ok(&show(&app.engine.turn(turn, context, app.lang).await, &app)));
     }
@@ -163,11 +191,12 @@ async fn follow(
     State(app): State<Arc<App>>,
     Who(who): Who,
     Query(query): Query<TurnQuery>,
+    headers: HeaderMap,
     body: Incoming,
 ) -> Result<Response, Problem> {
     app.refuse_while_draining()?;
     let format = query.format()?;
-    let context = query.context(who)?;
+    let context = app.traced(query.context(who)?, &headers);
     let (sender, receiver) = mpsc::channel(BEHIND);
     app.tasks.clone().spawn(async move {
         let mut turn = app.engine.open_turn(format, context, app.lang);
@@ -258,6 +287,6 @@ impl Telling {
         {
             self.tell(&happened);
         }
-        let _ = self.sender.send(stream::event("turn", &show(answer, app))).await;
+        stream::end(&self.sender, stream::event("turn", &show(answer, app))).await;
     }
 }

@@ -67,13 +67,11 @@ enum Place {
 impl Place {
     /// The place that a key opens here, if it does.
     fn opened_by(self, key: &str) -> Option<Self> {
-        if self != Self::Top {
-            return None;
-        }
-        if LIMITS.contains(&key) {
+        if self == Self::Top && LIMITS.contains(&key) {
             return Some(Self::Limits);
         }
-        table::sections().into_iter().find(|section| *section == key).map(Self::Section)
+        let name = self.full_name(key);
+        table::sections().into_iter().find(|section| **section == *name).map(Self::Section)
     }
 
     fn takes(self, row: &Row) -> bool {
@@ -91,9 +89,16 @@ impl Place {
     /// The keys that it takes.
     fn keys(self) -> Vec<&'static str> {
         let own = ROWS.iter().filter(|row| self.takes(row)).map(Row::key);
+        let sections = table::sections().into_iter();
         match self {
-            Self::Top => own.chain(LIMITS).chain(table::sections()).collect(),
-            _ => own.collect(),
+            Self::Top => {
+                own.chain(LIMITS).chain(sections.filter(|name| !name.contains('.'))).collect()
+            }
+            Self::Limits => own.collect(),
+            Self::Section(outer) => {
+                let inner = |name: &'static str| name.strip_prefix(outer)?.strip_prefix('.');
+                own.chain(sections.filter_map(inner)).collect()
+            }
         }
     }
 
@@ -153,7 +158,7 @@ impl Reading<'_> {
                 Ok(())
             }
             (Node::Value(_) | Node::List(_), Some(row), _) if row.is_map => {
-                Err(format!("`{name}` takes keys of its own: {{http: 5, ai: 2}}"))
+                Err(format!("`{name}` takes {}", (row.form)(self.raw)))
             }
             (Node::Value(value), Some(row), _) => self.set(row, name, line, Said::One(&value)),
             (Node::List(Some(values)), Some(row), _) => {
@@ -379,6 +384,7 @@ mod tests {
         assert_eq!(raw.server.http.drain, defaults.server.http.drain);
         assert_eq!(raw.server.http.approvals_expire, defaults.server.http.approvals_expire);
         assert_eq!(raw.server.http.header_timeout, defaults.server.http.header_timeout);
+        assert_eq!(raw.server.http.max_connections, defaults.server.http.max_connections);
         assert_eq!(raw.server.http.max_requests, defaults.server.http.max_requests);
         assert_eq!(raw.server.http.max_body_bytes, defaults.server.http.max_body_bytes);
         assert_eq!(raw.log.format, defaults.log.format);

@@ -1,10 +1,12 @@
-//! The section `outbound`: what tools may reach outside of the program, which
-//! is the network, a folder of files, and databases.
+//! What tools may reach outside of the program: the network, a folder of files,
+//! databases.
+//!
+//! The section `outbound` of `windlass.yaml` fills it.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde_json::{Value as Json, json};
+use serde_json::{Map, Value as Json, json};
 use windlass::Secret;
 use windlass_executors::files::FileSettings;
 use windlass_executors::outbound::{Allowed, Network, OutboundPolicy, Proxy};
@@ -33,66 +35,63 @@ impl fmt::Debug for OutboundSettings {
     }
 }
 
-impl Value for Vec<Allowed> {
-    const FORM: &'static str =
-        "a list of hosts, addresses and networks: localhost:8080, *.internal, 10.0.0.0/8";
+macro_rules! parsed_lists {
+    ($($type:ty, $form:literal;)*) => {$(
+        impl Value for Vec<$type> {
+            const FORM: &'static str = $form;
 
-    fn read(given: &Given<'_>) -> Result<Self, String> {
-        let read = |text: &str| text.parse().map_err(|why| format!("`{}`: {why}", given.name));
-        given.texts()?.into_iter().map(read).collect()
-    }
+            fn read(given: &Given<'_>) -> Result<Self, String> {
+                let read = |text: &str| {
+                    text.parse::<$type>().map_err(|why| format!("{}: {why}", given.label()))
+                };
+                given.texts()?.into_iter().map(read).collect()
+            }
 
-    fn show(&self) -> Json {
-        self.iter().map(ToString::to_string).collect()
-    }
+            fn show(&self) -> Json {
+                self.iter().map(ToString::to_string).collect()
+            }
+        }
+    )*};
 }
 
-impl Value for Vec<Network> {
-    const FORM: &'static str = "a list of networks: 10.1.0.0/16, fd00::/8";
-
-    fn read(given: &Given<'_>) -> Result<Self, String> {
-        let read = |text: &str| text.parse().map_err(|why| format!("`{}`: {why}", given.name));
-        given.texts()?.into_iter().map(read).collect()
-    }
-
-    fn show(&self) -> Json {
-        self.iter().map(ToString::to_string).collect()
-    }
+parsed_lists! {
+    Allowed, "a list of names, addresses and networks, each with a port or without";
+    Network, "a list of networks";
 }
 
-/// Shown without a password; errors do not repeat it either.
+/// Shown without its password.
 impl Value for Proxy {
-    const FORM: &'static str = "http://HOST:PORT, with USER:PASSWORD@ where it wants that";
+    const FORM: &'static str = "a URL such as http://proxy.internal:3128";
 
     fn read(given: &Given<'_>) -> Result<Self, String> {
-        given.text()?.parse().map_err(|why| format!("`{}`: {why}", given.name))
+        given.text()?.parse::<Self>().map_err(|why| format!("{}: {why}", given.label()))
     }
 
     fn show(&self) -> Json {
-        json!(format!("{self:?}"))
+        json!(self.to_string())
     }
 }
 
-/// Addresses may hold passwords, and are not shown.
+/// Addresses of databases, which may hold passwords and are not shown.
 impl Value for BTreeMap<String, Secret> {
-    const FORM: &'static str = "a list of NAME=postgres://… or NAME=sqlite:PATH";
+    const FORM: &'static str = "an address for each name: {sales: postgres://…}";
 
     fn read(given: &Given<'_>) -> Result<Self, String> {
-        let wrong = || format!("`{}` is {}", given.name, Self::FORM);
         let pairs = given.texts()?.into_iter().map(|pair| {
+            let wrong = || format!("{} is written NAME=ADDRESS", given.label());
             let (name, address) = pair.split_once('=').ok_or_else(wrong)?;
-            let (name, address) = (name.trim(), address.trim());
-            let address = match address.strip_prefix("sqlite:") {
+            // A path in the settings is relative to them.
+            let address = match address.trim().strip_prefix("sqlite:") {
                 Some(path) => format!("sqlite:{}", given.base.join(path).display()),
-                None if address.starts_with("postgres") => address.to_owned(),
-                None => return Err(wrong()),
+                None => address.trim().to_owned(),
             };
-            if name.is_empty() { Err(wrong()) } else { Ok((name.to_owned(), Secret::new(address))) }
+            Ok((name.trim().to_owned(), Secret::new(address)))
         });
         pairs.collect()
     }
 
     fn show(&self) -> Json {
-        self.keys().map(|name| format!("{name}=[hidden]")).collect()
+        let names = self.keys().map(|name| (name.clone(), json!("[hidden]")));
+        Json::Object(names.collect::<Map<_, _>>())
     }
 }

@@ -36,12 +36,12 @@ pub(super) struct Row {
 impl Row {
     /// Its key inside of its section.
     pub(super) fn key(&self) -> &'static str {
-        self.name.split_once('.').map_or(self.name, |(_, key)| key)
+        self.name.rsplit_once('.').map_or(self.name, |(_, key)| key)
     }
 
     /// Its section; none where it stands alone.
     pub(super) fn section(&self) -> Option<&'static str> {
-        self.name.split_once('.').map(|(section, _)| section)
+        self.name.rsplit_once('.').map(|(section, _)| section)
     }
 
     /// The variable of its own name.
@@ -109,11 +109,11 @@ macro_rules! row {
 
 /// All settings, in the order in which they are explained.
 pub(super) static ROWS: &[Row] = &[
-    row!("tools_directory", tools_directory, "Where tool definitions are; folders in it are read, too.")
+    row!("tools_directory", tools_directory, "Where tool definitions are; folders in it are read, too. If nobody says, `tools` beside windlass.yaml.")
         .flag("--tools")
         .variable_too("WINDLASS_TOOLS")
         .paths(),
-    row!("database", database, "Where records and all else are kept.").flag("--database"),
+    row!("database", database, "Where records and all else are kept. If nobody says, `.windlass/windlass.db` beside windlass.yaml, or in the user's data.").flag("--database"),
     row!("auto_reload", auto_reload, "While serving: load definitions again when they change."),
     row!("reload_interval", reload_interval, "How often to look whether they did."),
     row!("watch_for_changes", watch_for_changes, "Also be told by the operating system at once."),
@@ -167,27 +167,28 @@ pub(super) static ROWS: &[Row] = &[
         .flag("--tls-certificate"),
     row!("server.tls_key", server.tls_key, "The key of the certificate, in PEM form.").flag("--tls-key"),
     row!("server.max_body_bytes", server.http.max_body_bytes, "The largest request."),
+    row!("server.max_connections", server.http.max_connections, "Connections at once; one more waits until another closes."),
     row!("server.max_requests", server.http.max_requests, "Requests at once; one more is refused."),
     row!("server.header_timeout", server.http.header_timeout, "How long a client may take to say what it wants."),
     row!("server.drain", server.http.drain, "How long calls may go on when the server is told to end."),
     row!("server.approvals_expire", server.http.approvals_expire, "How long a call waits for a person before it is refused."),
     row!("outbound.allow", outbound.policy.allow, "What tools may reach although it is not on the open internet."),
-    row!("outbound.deny", outbound.policy.deny, "Networks that tools must not reach, whatever is allowed."),
-    row!("outbound.proxy", outbound.policy.proxy, "A proxy for requests of tools; those of the environment are ignored. Its password is not shown."),
-    row!("outbound.connect_timeout", outbound.policy.connect_timeout, "How long a connection of a tool may take to be made."),
+    row!("outbound.deny", outbound.policy.deny, "Networks that tools must not reach, whatever else is allowed."),
+    row!("outbound.proxy", outbound.policy.proxy, "A proxy for all requests of tools; those of the environment are ignored. Its password is not shown."),
+    row!("outbound.connect_timeout", outbound.policy.connect_timeout, "How long it may take to reach the other side."),
     row!("outbound.read_timeout", outbound.policy.read_timeout, "How long the other side may be silent."),
-    row!("outbound.total_timeout", outbound.policy.total_timeout, "How long a request of a tool may take in all."),
+    row!("outbound.total_timeout", outbound.policy.total_timeout, "How long a request may take in all."),
+    row!("outbound.idle_timeout", outbound.policy.idle_timeout, "How long connections are kept for later."),
     row!("outbound.max_redirects", outbound.policy.max_redirects, "How many redirects are followed.").or_none(),
-    row!("outbound.max_response_bytes", outbound.policy.max_response_bytes, "The largest answer, decoded."),
+    row!("outbound.idle_per_host", outbound.policy.idle_per_host, "How many connections to one host are kept for later.").or_none(),
+    row!("outbound.max_connections", outbound.policy.max_connections, "How many connections are open at once."),
+    row!("outbound.max_response_bytes", outbound.policy.max_response_bytes, "The largest body of an answer, decoded."),
     row!("outbound.max_header_bytes", outbound.policy.max_header_bytes, "The largest headers of an answer."),
-    row!("outbound.idle_per_host", outbound.policy.idle_per_host, "Connections to a host that are kept for later.").or_none(),
-    row!("outbound.idle_timeout", outbound.policy.idle_timeout, "How long they are kept."),
-    row!("outbound.max_connections", outbound.policy.max_connections, "Connections of tools at once."),
-    row!("outbound.ca_files", outbound.policy.ca_files, "Files with certificates to trust besides the system's, in PEM form.").paths(),
-    row!("outbound.user_agent", outbound.policy.user_agent, "What requests of tools call themselves."),
-    row!("outbound.files_folder", outbound.files.folder, "The folder that the file tools work in; they are refused if nobody says."),
-    row!("outbound.files_max_bytes", outbound.files.max_bytes, "How much they read or write at once."),
-    row!("outbound.databases", outbound.databases, "Databases that definitions of `sql_query` may name. Not shown."),
+    row!("outbound.ca_files", outbound.policy.ca_files, "Certificates that are trusted besides the system's, in PEM form.").paths(),
+    row!("outbound.user_agent", outbound.policy.user_agent, "What requests call themselves."),
+    row!("outbound.databases", outbound.databases, "Databases that definitions of `sql_query` may name. Not shown.").map(),
+    row!("outbound.files.folder", outbound.files.folder, "The folder that the file tools work in; they are refused if nobody says."),
+    row!("outbound.files.max_bytes", outbound.files.max_bytes, "The largest file that they read or write."),
     row!("records.keep", records.keep, "How many records are kept; beyond it the oldest go."),
     row!("records.keep_keys", records.keep_keys, "How long an idempotency key keeps calls one."),
     row!("records.keep_outputs_bytes", records.keep_outputs_bytes, "The size of all results that are kept whole; the oldest go first."),

@@ -53,12 +53,12 @@ impl Value for Endpoint {
     /// A collector's address alone means the path that all of them have.
     fn read(given: &Given<'_>) -> Result<Self, String> {
         let text = given.text()?;
-        let wrong = || format!("`{}` is {}", given.name, Self::FORM);
+        let wrong = || format!("{} is {}", given.label(), Self::FORM);
         let whole: Uri = text.parse().map_err(|_| wrong())?;
         let is_web = matches!(whole.scheme_str(), Some("http" | "https"));
         let authority = whole.authority().filter(|_| is_web).ok_or_else(wrong)?;
         if authority.as_str().contains('@') {
-            return Err(format!("`{}` holds no password; use telemetry.headers", given.name));
+            return Err(format!("{} holds no password; use telemetry.headers", given.label()));
         }
         if whole.path() != "/" {
             return Ok(Self(whole));
@@ -89,7 +89,7 @@ impl Value for Headers {
     const FORM: &'static str = "a list of NAME=VALUE, or such pairs with commas in between";
 
     fn read(given: &Given<'_>) -> Result<Self, String> {
-        let wrong = || format!("`{}` is {}", given.name, Self::FORM);
+        let wrong = || format!("{} is {}", given.label(), Self::FORM);
         let pairs = given.texts()?.into_iter().map(|pair| {
             let (name, value) = pair.split_once('=').ok_or_else(wrong)?;
             let name: HeaderName = name.trim().parse().map_err(|_| wrong())?;

@@ -33,10 +33,18 @@ pub(super) enum Said<'a> {
 }
 
 impl Given<'_> {
+    /// The setting's name in a sentence: a flag or a variable is its own mark.
+    pub(super) fn label(&self) -> String {
+        match self.name.starts_with("--") || self.name.starts_with("WINDLASS_") {
+            true => self.name.to_owned(),
+            false => format!("`{}`", self.name),
+        }
+    }
+
     pub(super) fn text(&self) -> Result<&str, String> {
         match self.said {
-            Said::Several(_) => Err(format!("`{}` takes one plain value", self.name)),
-            Said::One("") => Err(format!("`{}` is empty", self.name)),
+            Said::Several(_) => Err(format!("{} takes one plain value", self.label())),
+            Said::One("") => Err(format!("{} is empty", self.label())),
             Said::One(text) => Ok(text),
         }
     }
@@ -56,8 +64,8 @@ impl Given<'_> {
     /// be secret.
     pub(super) fn wrong(&self, wanted: &str) -> String {
         match self.said {
-            Said::One(found) => format!("`{}` is {wanted}, found `{found}`", self.name),
-            Said::Several(_) => format!("`{}` is {wanted}", self.name),
+            Said::One(found) => format!("{} is {wanted}, found `{found}`", self.label()),
+            Said::Several(_) => format!("{} is {wanted}", self.label()),
         }
     }
 }
@@ -145,7 +153,7 @@ impl Value for Duration {
     const FORM: &'static str = "a time span: 500ms, 30s, 2m";
 
     fn read(given: &Given<'_>) -> Result<Self, String> {
-        duration::parse(given.text()?).map_err(|why| format!("`{}`: {why}", given.name))
+        duration::parse(given.text()?).map_err(|why| format!("{}: {why}", given.label()))
     }
 
     fn show(&self) -> Json {
@@ -254,7 +262,7 @@ impl Value for Lang {
     const FORM: &'static str = "en or zh";
 
     fn read(given: &Given<'_>) -> Result<Self, String> {
-        given.text()?.parse().map_err(|why| format!("`{}`: {why}", given.name))
+        given.text()?.parse().map_err(|why| format!("{}: {why}", given.label()))
     }
 
     fn show(&self) -> Json {
@@ -267,7 +275,7 @@ impl Value for Database {
     const FORM: &'static str = "a path, sqlite:PATH, postgres://USER@HOST/DATABASE or `:memory:`";
 
     fn read(given: &Given<'_>) -> Result<Self, String> {
-        Self::parse(given.text()?, given.base).map_err(|why| format!("`{}`: {why}", given.name))
+        Self::parse(given.text()?, given.base).map_err(|why| format!("{}: {why}", given.label()))
     }
 
     fn show(&self) -> Json {
@@ -284,7 +292,7 @@ impl Value for BTreeMap<String, usize> {
 
     fn read(given: &Given<'_>) -> Result<Self, String> {
         let pairs = given.texts()?.into_iter().map(|pair| {
-            let wrong = || format!("`{}` is written http=5,ai=2, found `{pair}`", given.name);
+            let wrong = || format!("{} is written http=5,ai=2, found `{pair}`", given.label());
             let (name, most) = pair.rsplit_once('=').ok_or_else(wrong)?;
             let most = Given { said: Said::One(most.trim()), ..*given };
             Ok((name.trim().to_owned(), usize::read(&most)?))

@@ -63,14 +63,12 @@ fn of_call(call: &CallSpan, engine: &Engine, spans: &mut Vec<Value>) {
     let queue = (began, run_began);
     spans.push(span(child(own, 0), Some(own), "windlass.queue", queue, Vec::new(), None));
     let mut start = run_began;
-    let mut attempt = 1;
-    for (error, took, delay) in &call.failed {
+    for (attempt, (error, took, delay)) in (1..).zip(&call.failed) {
         let end = start + took.as_nanos();
         let about = vec![number("windlass.attempt", attempt), text("error.type", error)];
         let id = child(own, attempt);
         spans.push(span(id, Some(own), "windlass.run", (start, end), about, Some(error)));
         start = end + delay.as_nanos();
-        attempt += 1;
     }
     let mut about = vec![number("windlass.attempt", call.attempts.into())];
     about.extend(call.error.map(|error| text("error.type", error)));
@@ -148,6 +146,8 @@ fn child(span: u64, part: u64) -> u64 {
 mod tests {
     use std::time::Duration;
 
+    use windlass::{CallId, Caller};
+
     use super::*;
 
     #[test]
@@ -155,6 +155,53 @@ mod tests {
         let ids: std::collections::HashSet<u64> =
             (0..64).flat_map(|span| (0..64).map(move |part| child(span, part))).collect();
         assert_eq!(ids.len(), 64 * 64);
+    }
+
+    /// A call that was tried three times.
+    fn tried() -> CallSpan {
+        let caller = Caller { conversation: Some("c".into()), ..Caller::default() };
+        CallSpan {
+            id: CallId::at(Timestamp::UNIX_EPOCH),
+            trace_id: 7,
+            parent: None,
+            tool: "t".into(),
+            caller: caller.into(),
+            status: "failed",
+            error: Some("timeout"),
+            attempts: 3,
+            began: Timestamp::UNIX_EPOCH,
+            queue_wait: Duration::from_nanos(10),
+            run_time: Duration::from_nanos(100),
+            failed: vec![
+                ("upstream_error", Duration::from_nanos(20), Duration::from_nanos(5)),
+                ("upstream_error", Duration::from_nanos(30), Duration::from_nanos(5)),
+            ],
+        }
+    }
+
+    #[test]
+    fn every_attempt_is_a_span_and_waits_are_between_them() {
+        let mut spans = Vec::new();
+        of_call(&tried(), &Engine::builder().build().unwrap(), &mut spans);
+        let told: Vec<(&str, &str, &str)> = (spans.iter())
+            .map(|span| {
+                let text = |key| span[key].as_str().unwrap_or_default();
+                (text("name"), text("startTimeUnixNano"), text("endTimeUnixNano"))
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("windlass.call", "0", "110"),
+                ("windlass.queue", "0", "10"),
+                ("windlass.run", "10", "30"),
+                ("windlass.run", "35", "65"),
+                ("windlass.run", "70", "110"),
+            ]
+        );
+        assert_eq!(spans[0].get("parentSpanId"), None, "it begins a trace");
+        assert!(spans[1..].iter().all(|span| span["parentSpanId"] == spans[0]["spanId"]));
+        assert_eq!(spans[4]["status"]["message"], "timeout");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use windlass_store::{Document, Documents, Expect};
 use super::credential::{Credential, SPACE, Scope, Stored, Validation};
 use super::data_keys::Vault;
 use super::fields::{Fields, Given};
+use super::grants;
 use crate::uses::Uses;
 
 /// Where it is kept when credentials were used.
@@ -86,7 +87,7 @@ impl Credentials {
     ) -> Result<Credential, Error> {
         let name = checked_name(&request.name)?;
         let user = request.user.as_deref().map(checked_name).transpose()?;
-        let fields = Fields::check(&provider.credentials, request.values, &Fields::default())?;
+        let fields = Fields::check(&provider.credentials, &request.values, &Fields::default())?;
         let scope = Scope { tenant, provider: &provider.name, user: user.as_deref() };
         if self.in_scope(scope).await?.len() >= MAX_IN_SCOPE {
             return Err(refused(format!("there are {MAX_IN_SCOPE} credentials already")));
@@ -116,7 +117,7 @@ impl Credentials {
         provider: &ProviderSpec,
         values: Vec<(String, Given)>,
     ) -> Result<Vec<(String, Secret)>, Error> {
-        let fields = Fields::check(&provider.credentials, values, &Fields::default())?;
+        let fields = Fields::check(&provider.credentials, &values, &Fields::default())?;
         Ok(fields.reveal(&provider.credentials))
     }
 
@@ -135,7 +136,7 @@ impl Credentials {
                 return Err(missing(id));
             }
             let old = self.open(tenant, id, &stored).await?;
-            let fields = Fields::check(&provider.credentials, values.clone(), &old)?;
+            let fields = Fields::check(&provider.credentials, &values, &old)?;
             let bytes = fields.to_bytes();
             stored.sealed =
                 self.vault.seal(tenant, &stored.scope(tenant).bound(id), &bytes).await?;
@@ -263,6 +264,8 @@ impl Credentials {
         for document in self.all(tenant).await? {
             needed.push(Stored::read(&document)?.sealed.key);
         }
+        // Tokens that people granted stay sealed as they are.
+        needed.extend(grants::keys_of(&*self.documents, tenant).await?);
         self.vault.rotate_data_key(tenant, &needed).await?;
         let mut resealed = 0;
         for document in self.all(tenant).await? {

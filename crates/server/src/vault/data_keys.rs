@@ -180,7 +180,7 @@ impl Vault {
             if let Some((_, keys)) = self.read(tenant).await? {
                 let key = self.key_of(tenant, &keys, &keys.current)?;
                 let missing = || damaged(tenant, "does not hold its current key");
-                return Ok((keys.current.clone(), key.ok_or_else(missing)?));
+                return Ok((keys.current, key.ok_or_else(missing)?));
             }
             if let Some(made) = self.make(tenant).await? {
                 return Ok(made);

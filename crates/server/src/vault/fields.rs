@@ -66,10 +66,10 @@ impl Fields {
     /// was not given, or masked, its `old` value stays.
     pub(super) fn check(
         asked: &[CredentialField],
-        given: Vec<(String, Given)>,
+        given: &[(String, Given)],
         old: &Self,
     ) -> Result<Self, Error> {
-        let mut faults = unknown(asked, &given);
+        let mut faults = unknown(asked, given);
         let mut fields = Vec::with_capacity(asked.len());
         for field in asked {
             let own = given.iter().rfind(|(name, _)| *name == field.name).map(|(_, given)| given);

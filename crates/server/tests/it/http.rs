@@ -12,6 +12,7 @@ mod described;
 mod events;
 mod files;
 mod hostile;
+mod imports;
 mod matrix;
 mod operating;
 mod server;

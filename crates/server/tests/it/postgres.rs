@@ -101,3 +101,26 @@ fn a_database_that_cannot_be_used_is_explained() {
     odd.fails(2, &["percent-encoded"]);
     assert!(!odd.err.contains("hunter2"), "{odd:?}");
 }
+
+#[test]
+fn doctor_looks_at_postgres_and_leaves_it_as_it_is() {
+    let database = Database::new();
+    let project = Project::new();
+    let examine = |url: &str| {
+        let mut command = project.command(&["doctor", "--json", "--database", url]);
+        command.env("WINDLASS_LISTEN", "127.0.0.1:0");
+        let ran = crate::project::Ran::from(command.output().unwrap());
+        assert!(!ran.out.contains("hunter2") && !ran.err.contains("hunter2"), "{ran:?}");
+        (ran.code, ran.out)
+    };
+    for _ in 0..2 {
+        let (_, found) = examine(&database.url());
+        assert!(found.contains("the first start makes the tables"), "{found}");
+    }
+    project.ok(&["call", "hello", "--database", &database.url()]);
+    let (code, found) = examine(&database.url());
+    assert!(found.contains("is whole and writable"), "{found}");
+    assert!(found.contains("there is no master key") && code == Some(0), "{found}");
+    let (code, found) = examine("postgres://ada:hunter2@127.0.0.1:1/records");
+    assert!(code == Some(1) && found.contains("cannot be reached"), "{found}");
+}

@@ -64,9 +64,11 @@ impl Project {
     pub(crate) fn isolated(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(self.folder.path()).env("HOME", self.folder.path());
-        for name in ["WINDLASS_DATABASE", "WINDLASS_TOOLS", "WINDLASS_LANG", "XDG_DATA_HOME"] {
+        let ours = |name: &OsStr| name.to_str().is_some_and(|name| name.starts_with("WINDLASS_"));
+        for (name, _) in std::env::vars_os().filter(|(name, _)| ours(name)) {
             command.env_remove(name);
         }
+        command.env_remove("XDG_DATA_HOME");
         command.env("TZ", "UTC").stdin(Stdio::null());
         command
     }

@@ -338,6 +338,7 @@ credentials_for_provider:
     type: select
     options: [{value: eu, label: {en_US: Europe}}, us]
     default: eu
+credentials_check: {tool: google_search, arguments: {query: test}}
 ";
     let parsed = parse_all("google.yaml", text, &Limits::default()).unwrap();
     assert!(parsed.tools.is_empty());
@@ -346,7 +347,11 @@ credentials_for_provider:
     let key = &provider.credentials[0];
     assert_eq!((key.kind, key.required), (CredentialKind::SecretInput, true));
     assert_eq!(provider.credentials[1].options, ["eu", "us"]);
+    let check = provider.check.as_ref().unwrap();
+    assert_eq!((check.tool.as_str(), &check.arguments["query"]), ("google_search", &"test".into()));
 
+    let found = faults("identity: {name: x}\ncredentials_check: {tool: t, arguments: [1]}");
+    assert_eq!(found, "t.yaml:2:41: `arguments` is a mapping");
     let found = faults("identity: {name: x}\ncredentials_schema: [{name: k, type: secret}]");
     assert_eq!(
         found,

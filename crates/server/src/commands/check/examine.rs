@@ -12,12 +12,15 @@ use windlass::{BoxFuture, Call, Engine, Error, Executor, Output, ToolBuilder};
 
 use super::{Finding, Report, Severity};
 use crate::exit::Failure;
-use crate::wiring;
+use crate::settings::OutboundSettings;
+use crate::wiring::Kinds;
 
 /// Examines files and folders.
 pub(super) fn examine(paths: &[PathBuf]) -> Result<Report, Failure> {
     let mut report = Report::default();
     let engine = Engine::builder().build()?;
+    // Whether a definition can run does not depend on what it may reach.
+    let kinds = Kinds::new(&OutboundSettings::default());
     let mut owners: HashMap<String, String> = HashMap::new();
     for path in paths {
         let files = if path.is_dir() {
@@ -44,7 +47,7 @@ pub(super) fn examine(paths: &[PathBuf]) -> Result<Report, Failure> {
                                 definition.spec.name
                             )));
                         }
-                        report.findings.extend(place.examine(&engine));
+                        report.findings.extend(place.examine(&engine, &kinds));
                     }
                 }
             }
@@ -68,10 +71,10 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    fn examine(&self, engine: &Engine) -> Vec<Finding> {
+    fn examine(&self, engine: &Engine, kinds: &Kinds) -> Vec<Finding> {
         let definition = self.definition;
         let mut findings = Vec::new();
-        let executor = wiring::bind(&definition.spec).unwrap_or_else(|error| {
+        let executor = kinds.bind(&definition.spec).unwrap_or_else(|error| {
             let severity = Severity::Warning;
             let message = format!("`{}` cannot run here: {error}", definition.spec.name);
             findings.push(Finding { severity, ..self.error(message) });

@@ -98,20 +98,27 @@ fn state(place: &str, found: &Examination) -> Finding {
     }
 }
 
-/// The nearest folder that is there has to let us in.
+/// A file that is still to be made: its folder has to let us in.
 fn new_file(path: &Path) -> Finding {
-    let folder = path.ancestors().skip(1).find(|folder| folder.is_dir());
-    let folder = folder.filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let place = path.display();
-    match tempfile_in(folder) {
+    match write_into(folder_of(path)) {
         Ok(()) => Finding::ok(ABOUT, format!("{place} does not exist yet; the first use makes it")),
         Err(error) => Finding::broken(ABOUT, format!("{place} cannot be made: {error}"))
             .hint("choose another place with --database, or give yourself the folder"),
     }
 }
 
+/// The nearest folder that is there.
+fn folder_of(path: &Path) -> &Path {
+    let folders = path.ancestors().skip(1).map(|folder| match folder.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => folder,
+    });
+    folders.into_iter().find(|folder| folder.is_dir()).unwrap_or(Path::new("."))
+}
+
 /// Whether something can be written into a folder.
-fn tempfile_in(folder: &Path) -> std::io::Result<()> {
+fn write_into(folder: &Path) -> std::io::Result<()> {
     let path = folder.join(format!(".windlass-doctor-{}", std::process::id()));
     std::fs::OpenOptions::new().write(true).create_new(true).open(&path)?;
     std::fs::remove_file(&path)
@@ -135,9 +142,7 @@ fn others_may_read(_: &Path) -> Option<Finding> {
 
 #[cfg(unix)]
 fn space(path: &Path) -> Option<Finding> {
-    let folder = path.ancestors().skip(1).find(|folder| folder.is_dir())?;
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let disk = rustix::fs::statvfs(folder).ok()?;
+    let disk = rustix::fs::statvfs(folder_of(path)).ok()?;
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
     let mebibytes = free / (1024 * 1024);
     let message = format!("{mebibytes} MiB of disk are free for {}", path.display());

@@ -5,7 +5,7 @@ use windlass::definition;
 use super::Finding;
 use crate::output::count;
 use crate::settings::Settings;
-use crate::wiring;
+use crate::wiring::Kinds;
 
 /// How many faults are told one by one.
 const TOLD: usize = 10;
@@ -13,6 +13,7 @@ const TOLD: usize = 10;
 pub(super) fn examine(settings: &Settings) -> Vec<Finding> {
     let about = "tools";
     let mut findings = Vec::new();
+    let kinds = Kinds::new(&settings.outbound);
     let (mut faults, mut idle, mut files, mut tools) = (Vec::new(), Vec::new(), 0, 0);
     for folder in &settings.tools {
         let place = folder.path.display();
@@ -33,7 +34,7 @@ pub(super) fn examine(settings: &Settings) -> Vec<Finding> {
                 Ok(parsed) => {
                     tools += parsed.tools.len();
                     let idlers = parsed.tools.iter().filter_map(|definition| {
-                        let error = wiring::bind(&definition.spec).err()?;
+                        let error = kinds.bind(&definition.spec).err()?;
                         Some(format!("{}: {}", definition.spec.name, error.message()))
                     });
                     idle.extend(idlers);

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::record::{CallerDoc, ContentDoc, StatusName, ViolationDoc};
 use super::{id, sent, time};
+use crate::http::turns::TurnDoc;
 use crate::http::view::ResultDoc;
 
 /// An object with these properties, all of them required.
@@ -60,42 +61,56 @@ impl JsonSchema for BatchEvent {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let of_tool = |name: &str, more: Value| {
-            let mut event = json!({
-                "type": {"const": name}, "toolName": text(), "toolUseId": text(),
-            });
-            for (name, schema) in more.as_object().into_iter().flatten() {
-                event[name] = schema.clone();
-            }
-            all(event)
-        };
-        let of_agent = |name: &str, more: Value| {
-            let mut event = json!({
-                "type": {"const": name}, "agentName": text(), "toolUseId": text(),
-            });
-            for (name, schema) in more.as_object().into_iter().flatten() {
-                event[name] = schema.clone();
-            }
-            all(event)
-        };
-        let ended = json!({"durationMs": count(), "success": {"type": "boolean"}});
-        let turn = json!({"turn": count(), "maxTurns": count()});
         let results = generator.subschema_for::<ResultDoc>();
         let results = json!({"type": "array", "items": results});
-        let events = [
-            ("batch", all(json!({"batch_id": id(generator)}))),
-            ("tool_queued", of_tool("tool_queued", json!({"position": count()}))),
-            ("tool_started", of_tool("tool_started", json!({}))),
-            ("tool_completed", of_tool("tool_completed", ended.clone())),
-            ("tool_error", of_tool("tool_error", json!({"error": text()}))),
-            ("agent_started", of_agent("agent_started", json!({}))),
-            ("agent_progress", of_agent("agent_progress", turn)),
-            ("agent_completed", of_agent("agent_completed", ended)),
-            ("queue_drained", all(json!({"type": {"const": "queue_drained"}}))),
-            ("results", all(json!({"batch_id": id(generator), "results": results}))),
-        ];
+        let mut events = of_batch(generator);
+        let all = all(json!({"batch_id": id(generator), "results": results}));
+        events.push(("results", all));
         sent(&events)
     }
+}
+
+/// The stream of a turn: that of its batch, then `turn`; `broken` where the
+/// model's message broke off.
+pub(crate) struct TurnEvent;
+
+impl JsonSchema for TurnEvent {
+    fn schema_name() -> Cow<'static, str> {
+        "TurnEvent".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut events = of_batch(generator);
+        events.push(("broken", all(json!({"error": text()}))));
+        events.push(("turn", generator.subschema_for::<TurnDoc>()));
+        sent(&events)
+    }
+}
+
+/// What a front end shows of a batch.
+fn of_batch(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
+    let of = |what: &str, name: &str, more: Value| {
+        let mut event = json!({"type": {"const": name}, what: text(), "toolUseId": text()});
+        for (name, schema) in more.as_object().into_iter().flatten() {
+            event[name] = schema.clone();
+        }
+        all(event)
+    };
+    let of_tool = |name: &str, more: Value| of("toolName", name, more);
+    let of_agent = |name: &str, more: Value| of("agentName", name, more);
+    let ended = json!({"durationMs": count(), "success": {"type": "boolean"}});
+    let turn = json!({"turn": count(), "maxTurns": count()});
+    vec![
+        ("batch", all(json!({"batch_id": id(generator)}))),
+        ("tool_queued", of_tool("tool_queued", json!({"position": count()}))),
+        ("tool_started", of_tool("tool_started", json!({}))),
+        ("tool_completed", of_tool("tool_completed", ended.clone())),
+        ("tool_error", of_tool("tool_error", json!({"error": text()}))),
+        ("agent_started", of_agent("agent_started", json!({}))),
+        ("agent_progress", of_agent("agent_progress", turn)),
+        ("agent_completed", of_agent("agent_completed", ended)),
+        ("queue_drained", all(json!({"type": {"const": "queue_drained"}}))),
+    ]
 }
 
 /// The call that an event is about.

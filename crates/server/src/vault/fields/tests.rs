@@ -21,7 +21,7 @@ fn given(value: Value) -> Vec<(String, Given)> {
 }
 
 fn check(value: Value, old: &Fields) -> Result<Fields, Error> {
-    Fields::check(&asked(), given(value), old)
+    Fields::check(&asked(), &given(value), old)
 }
 
 fn revealed(fields: &Fields) -> Value {
@@ -105,9 +105,9 @@ fn a_secret_stays_one_when_the_definition_changes() {
     let old = check(json!({"api_key": CANARY}), &Fields::default()).unwrap();
     let mut open = asked();
     open[0].kind = CredentialKind::TextInput;
-    let kept = Fields::check(&open, Vec::new(), &old).unwrap();
+    let kept = Fields::check(&open, &[], &old).unwrap();
     assert_eq!(kept.masked()["api_key"], "••••0c9d");
-    let back = Fields::check(&open, given(json!({"api_key": "••••0c9d"})), &old).unwrap();
+    let back = Fields::check(&open, &given(json!({"api_key": "••••0c9d"})), &old).unwrap();
     assert_eq!(
         (revealed(&back)["api_key"].as_str(), back.masked()["api_key"].as_str()),
         (Some(CANARY), Some("••••0c9d"))

@@ -9,7 +9,7 @@ fn note(message: &str) -> Value {
     json!({"tool": "write_note", "arguments": {"message": message}, "conversation_id": "c"})
 }
 
-fn rules(client: &Client, rules: Value) {
+fn rules(client: &Client, rules: &Value) {
     client.put("/v1/approvals/rules", &json!({"rules": rules})).is(200);
 }
 
@@ -38,7 +38,7 @@ fn rules_allow_deny_and_ask_by_all_that_a_call_is() {
         .is(201);
     rules(
         &client,
-        json!([
+        &json!([
             {"tool": "write_*", "arguments": [{"pointer": "/message", "matches": "^safe"}], "then": "allow"},
             {"tool": "write_*", "arguments": [{"pointer": "/message", "equals": "never"}], "then": "deny", "reason": "we never do that"},
             {"behaviour": ["destructive"], "then": "ask", "reason": "it may destroy something"},
@@ -83,7 +83,7 @@ fn rules_allow_deny_and_ask_by_all_that_a_call_is() {
 fn a_waiting_call_survives_a_kill_and_runs_once_with_the_arguments_that_were_shown() {
     let server = Server::start();
     let client = server.admin();
-    rules(&client, json!([{"tool": "write_note", "then": "ask"}]));
+    rules(&client, &json!([{"tool": "write_note", "then": "ask"}]));
     let id = ask(&client, "the very text");
     let refused = ask(&client, "bad idea");
     let server = server.kill_and_start();
@@ -133,7 +133,7 @@ fn siblings_in_a_batch_are_never_run_again() {
     let client = server.admin();
     rules(
         &client,
-        json!([{"arguments": [{"pointer": "/message", "matches": "ask"}], "then": "ask"}]),
+        &json!([{"arguments": [{"pointer": "/message", "matches": "ask"}], "then": "ask"}]),
     );
     let batch = json!({"calls": [note("first"), note("please ask"), note("last")]});
     let answer = client.post("/v1/batches", &batch).is(200);
@@ -153,7 +153,7 @@ fn siblings_in_a_batch_are_never_run_again() {
 fn a_call_that_nobody_decides_about_is_refused_or_withdrawn() {
     let server = Server::with("server:\n  approvals_expire: 1s\n", &[]);
     let client = server.admin();
-    rules(&client, json!([{"tool": "write_note", "then": "ask"}]));
+    rules(&client, &json!([{"tool": "write_note", "then": "ask"}]));
     let cancelled = ask(&client, "withdrawn");
     let path = format!("/v1/calls/{cancelled}/cancel");
     assert_eq!(client.send("POST", &path, &[], b"").is(200)["cancelled"], 1);

@@ -8,6 +8,9 @@ use serde_json::json;
 use super::server::{Server, until};
 
 const CANARIES: [&str; 3] = ["canary-7f3a9c-first", "canary-51b0de-second", "canary-9e2d44-third"];
+/// One that callers know and send along: it is in the arguments of their records,
+/// and nowhere else.
+const KNOWN: &str = "canary-c0ffee-known";
 const PROVIDER: &str = "
 identity: {name: acme}
 credentials_schema:
@@ -79,29 +82,39 @@ fn a_secret_shows_in_no_answer_record_event_metric_log_or_file() {
             answers.push(refused.text());
         }
     }
+    answers.push(client.post(path, &store("known", KNOWN)).text());
+    let mut results = Vec::new();
     for tool in ["acme_echo", "acme_write"] {
-        for (name, canary) in [("default", CANARIES[0]), ("second", CANARIES[1])] {
-            // The tool gives back what it was given.
-            let message = format!("sent with {canary}, and again {canary}");
+        for name in ["default", "second"] {
             let body = json!({
-                "tool": tool, "arguments": {"message": message}, "credential": name,
+                "tool": tool, "arguments": {"message": "plain"}, "credential": name,
                 "conversation_id": "c",
             });
             let result = client.post("/v1/calls", &body);
-            assert_eq!(result.is(200)["output"], "sent with [hidden], and again [hidden]");
+            assert_eq!(result.is(200)["output"], "plain");
             answers.push(result.text());
         }
+        // The tool gives back what it was given.
+        let message = format!("sent with {KNOWN}, and again {KNOWN}");
+        let body = json!({"tool": tool, "arguments": {"message": message}, "credential": "known"});
+        let result = client.post("/v1/calls", &body);
+        assert_eq!(result.is(200)["output"], "sent with [hidden], and again [hidden]");
+        results.push(result.text());
     }
-    let failing = json!({"tool": "acme_add", "arguments": {"expression": CANARIES[0]}});
-    let failed = client.post("/v1/calls", &failing);
+    let add = |expression: &str| {
+        let arguments = json!({"expression": expression});
+        client.post(
+            "/v1/calls",
+            &json!({"tool": "acme_add", "arguments": arguments, "credential": "known"}),
+        )
+    };
+    let failed = add(KNOWN);
     assert_eq!(failed.is(200)["is_success"], false);
-    answers.push(failed.text());
-    let wrong = json!({"tool": "acme_add", "arguments": {"expression": 1, "more": CANARIES[0]}});
-    answers.push(client.post("/v1/calls", &wrong).text());
-    let batch = json!({"calls": [{"tool": "acme_echo", "arguments": {"message": CANARIES[0]}}]});
-    answers.extend(
-        client.stream("/v1/batches", &batch).rest().iter().map(|event| format!("{event:?}")),
-    );
+    results.push(failed.text());
+    let call = json!({"tool": "acme_echo", "arguments": {"message": KNOWN}, "credential": "known"});
+    let batch = json!({"calls": [call]});
+    let told = client.stream("/v1/batches", &batch).rest();
+    results.extend(told.iter().map(|event| format!("{event:?}")));
     let place = format!("/v1/credentials/{id}");
     answers.push(client.put(&place, &json!({"values": {"token": CANARIES[2]}})).text());
     answers.push(client.send("POST", &format!("{place}/validate"), &[], b"").text());
@@ -109,7 +122,7 @@ fn a_secret_shows_in_no_answer_record_event_metric_log_or_file() {
     answers.push(client.post("/v1/providers/acme/credentials/validate", &values).text());
     until("all are recorded", || {
         let page = client.get("/v1/calls?limit=100").is(200);
-        (page["records"].as_array().unwrap().len() >= 7).then_some(())
+        (page["records"].as_array().unwrap().len() >= 8).then_some(())
     });
     for path in [
         "/v1/calls?limit=100",
@@ -122,7 +135,11 @@ fn a_secret_shows_in_no_answer_record_event_metric_log_or_file() {
     ] {
         answers.push(client.get(path).text());
     }
-    events.up_to("queue_drained").iter().for_each(|event| answers.push(format!("{event:?}")));
+    let told = events.up_to("queue_drained");
+    results.extend(told.iter().map(|event| format!("{event:?}")));
+    results.push(client.get("/metrics").text());
+    assert!(results.iter().all(|result| !result.contains(KNOWN)), "{results:#?}");
+    answers.extend(results);
     for canary in CANARIES {
         let shown: Vec<_> = answers.iter().filter(|answer| answer.contains(canary)).collect();
         assert!(shown.is_empty(), "{canary} in {shown:#?}");

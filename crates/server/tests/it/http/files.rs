@@ -20,11 +20,11 @@ fn upload(client: &Client, media: &str, name: &str, bytes: &[u8]) -> String {
 fn a_result_that_was_cut_is_there_as_a_whole() {
     let server = Server::start();
     let client = server.admin();
-    let text: String = (0..60_000).map(|at| char::from(b'a' + (at % 26) as u8)).collect();
+    let text: String = (0..300_000).map(|at| char::from(b'a' + (at % 26) as u8)).collect();
     let body = json!({"tool": "echo", "arguments": {"message": text}});
     let result = client.post("/v1/calls", &body).is(200);
     let truncated = &result["truncated"];
-    assert_eq!(truncated["total_bytes"], 60_000, "{truncated}");
+    assert_eq!(truncated["total_bytes"], 300_000, "{truncated}");
     let handle = truncated["handle"].as_str().unwrap();
     let whole = client.get(&format!("/v1/files/{handle}"));
     assert_eq!((whole.status, whole.text()), (200, text));

@@ -23,6 +23,7 @@ fn every_wrong_body_is_a_problem_that_says_where_and_what_to_do() {
         ("{", ""),
         ("null", ""),
         ("[]", ""),
+        ("[\"echo\", {\"message\": \"x\"}]", ""),
         ("{\"tool\": 1}", "/tool"),
         ("{}", ""),
         ("{\"tool\": \"echo\"} trailing", ""),
@@ -164,7 +165,7 @@ fn keys_count_where_they_belong_and_nowhere_else() {
         "Basic !!!",
         "Bearer wl_",
         "Digest x",
-        &format!("Bearer {}x", key),
+        &format!("Bearer {key}x"),
         &format!("Bearer {}", &key[..key.len() - 1]),
         &format!("Bearer {}", key.to_uppercase()),
     ] {
@@ -246,7 +247,7 @@ fn pages_of_others_and_other_names_are_refused() {
 
 #[test]
 fn a_client_that_dawdles_is_cut_and_others_go_on() {
-    let server = Server::start();
+    let server = Server::with("server:\n  header_timeout: 1s\n", &[]);
     let client = server.admin();
     let mut slow: Vec<_> = (0..50).map(|_| connect(server.address)).collect();
     for stream in &mut slow {
@@ -257,6 +258,13 @@ fn a_client_that_dawdles_is_cut_and_others_go_on() {
         client.get("/v1/stats").is(200);
     }
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    // Those that never say what they want are cut.
+    for mut stream in slow {
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert!(!answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+    }
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
     // A head without an end.
     let mut endless = connect(server.address);
     endless.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n").unwrap();

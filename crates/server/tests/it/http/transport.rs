@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::net::TcpStream as TcpConnection;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
@@ -160,4 +162,88 @@ fn methods_that_a_route_does_not_have_are_named() {
     // A stranger learns no more from it than from the document.
     let nobody = server.nobody().send("DELETE", "/v1/keys", &[], b"");
     assert!(matches!(nobody.status, 401 | 405), "{nobody}");
+}
+
+#[test]
+fn a_request_may_come_in_pieces_and_its_version_is_found_all_the_same() {
+    let mut server = Server::start();
+    // Most begin with the letter that HTTP/2 begins with, too.
+    for begin in ["PUT /healthz", "PROPFIND /healthz", "PRI_ /healthz", "GET /healthz"] {
+        let mut stream = connect(server.address);
+        stream.set_nodelay(true).unwrap();
+        for byte in begin.as_bytes() {
+            stream.write_all(&[*byte]).unwrap();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        stream.write_all(b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let status = if begin.starts_with("GET") { "200" } else { "405" };
+        assert_eq!(answer.split(' ').nth(1), Some(status), "{begin}: {answer}");
+    }
+    // Whoever says nothing, or only half of it, holds nobody else up.
+    let (silent, mut half) = (connect(server.address), connect(server.address));
+    half.write_all(b"PR").unwrap();
+    assert_eq!(server.nobody().get("/healthz").status, 200);
+    let since = Instant::now();
+    server.terminate();
+    assert!(since.elapsed() < Duration::from_secs(10), "{:?}", since.elapsed());
+    drop((silent, half));
+}
+
+#[test]
+fn more_requests_than_may_be_open_are_refused_at_once() {
+    let server = Server::with("server:\n  max_requests: 2\n", &[]);
+    let client = server.admin();
+    let body = json!({"tool": "wait", "arguments": {"seconds": 60}}).to_string();
+    let json = [("Content-Type", "application/json")];
+    let slow = || client.begin("POST", "/v1/calls", &json, body.as_bytes());
+    let until = |status: u16| {
+        let since = Instant::now();
+        loop {
+            let answer = client.get("/v1/stats");
+            if answer.status == status {
+                return answer;
+            }
+            assert!(since.elapsed() < Duration::from_secs(30), "never {status}: {answer}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    let waiting = [slow(), slow()];
+    let refused = until(429);
+    refused.problem(429, "too_many_requests");
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert!(refused.header("x-request-id").is_some());
+    // How the server does can be asked all the same, and says that.
+    assert_eq!(server.nobody().get("/healthz").status, 200);
+    assert_eq!(server.nobody().get("/readyz").status, 200);
+    let counts = client.get("/metrics").text();
+    let count = counts.lines().find_map(|line| line.strip_prefix("windlass_http_refused_total "));
+    assert!(count.is_some_and(|count| count != "0"), "{counts}");
+    // Whoever hangs up makes room.
+    drop(waiting);
+    until(200);
+    // A stream that only follows does not count.
+    let _readers: Vec<_> = (0..4).map(|_| client.follow("/v1/events", None)).collect();
+    assert_eq!(client.get("/v1/stats").status, 200);
+}
+
+#[test]
+fn one_connection_too_many_waits_until_another_closes() {
+    let server = Server::with("server:\n  max_connections: 2\n", &[]);
+    let ask = |stream: &mut TcpConnection| {
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    };
+    let answered = |stream: &mut TcpConnection, patience: u64| {
+        stream.set_read_timeout(Some(Duration::from_millis(patience))).unwrap();
+        stream.read(&mut [0; 4096]).is_ok_and(|count| count > 0)
+    };
+    let [mut one, mut two, mut three] = [(); 3].map(|()| connect(server.address));
+    for stream in [&mut one, &mut two, &mut three] {
+        ask(stream);
+    }
+    assert!(answered(&mut one, 10_000) && answered(&mut two, 10_000));
+    assert!(!answered(&mut three, 300), "it was let in");
+    drop(two);
+    assert!(answered(&mut three, 10_000), "it was never let in");
 }

@@ -1,0 +1,235 @@
+//! Puts credentials into a request, as the plan's `security` says.
+//!
+//! The first way in whose credentials are all there is taken; where nothing is
+//! needed and nothing is there, the request goes out without.
+
+mod token;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use percent_encoding::utf8_percent_encode;
+use url::Url;
+use windlass::{BoxFuture, Call, Error, ErrorKind, Secret};
+
+pub(crate) use self::token::Tokens;
+use super::plan::{Credential, Location, OAuth2Flow, Plan};
+use super::request::{ENCODED, Request};
+use crate::outbound::Outbound;
+use std::sync::Arc;
+
+/// A person has to agree before an API can be called in their name.
+#[derive(Clone, Debug)]
+pub struct Consent {
+    /// The provider of the tool.
+    pub provider: String,
+    /// The credential field that the token is kept in.
+    pub field: String,
+    /// Where the person agrees.
+    pub authorization_url: String,
+    /// Where the token comes from.
+    pub token_url: String,
+    /// The credential field of the client's id.
+    pub client_id: String,
+    /// The credential field of the client's secret.
+    pub client_secret: String,
+    /// What is asked for.
+    pub scopes: Vec<String>,
+}
+
+/// Makes the address at which a person agrees, for the caller of this call.
+pub type AskConsent =
+    Arc<dyn for<'a> Fn(&'a Call, Consent) -> BoxFuture<'a, Result<String, Error>> + Send + Sync>;
+
+/// What a request says of who asks. No part of it can be printed.
+#[derive(Default)]
+pub(super) struct Signed {
+    pub(super) headers: Vec<(String, Secret)>,
+    /// `name=value` pairs, encoded.
+    pub(super) query: Vec<Secret>,
+    pub(super) cookies: Vec<Secret>,
+    /// Tokens that came from a cache, to be forgotten when they are refused.
+    pub(super) cached: Vec<token::Key>,
+}
+
+/// Finds the credentials of a call.
+pub(super) async fn sign(
+    plan: &Plan,
+    call: &Call,
+    tokens: &Tokens,
+    outbound: &Outbound,
+    ask: Option<&AskConsent>,
+) -> Result<Signed, Error> {
+    if plan.security.is_empty() {
+        return Ok(Signed::default());
+    }
+    let present = plan
+        .security
+        .iter()
+        .find(|way| !way.is_empty() && way.iter().all(|one| is_there(one, call)));
+    let Some(way) = present else {
+        if plan.security.iter().any(Vec::is_empty) {
+            return Ok(Signed::default());
+        }
+        return Err(missing(plan, call, ask).await);
+    };
+    let mut signed = Signed::default();
+    for credential in way {
+        signed.add(credential, call, tokens, outbound).await?;
+    }
+    Ok(signed)
+}
+
+impl Signed {
+    async fn add(
+        &mut self,
+        credential: &Credential,
+        call: &Call,
+        tokens: &Tokens,
+        outbound: &Outbound,
+    ) -> Result<(), Error> {
+        let secret = |field: &str| call.secret(field).map(Secret::expose).unwrap_or_default();
+        match credential {
+            Credential::ApiKey { field, location, name } => {
+                let value = secret(field);
+                let pair = || {
+                    let encode = |text| utf8_percent_encode(text, ENCODED).to_string();
+                    Secret::new(format!("{}={}", encode(name), encode(value)))
+                };
+                match location {
+                    Location::Query => self.query.push(pair()),
+                    Location::Cookie => self.cookies.push(pair()),
+                    Location::Header | Location::Path => {
+                        self.headers.push((name.clone(), Secret::new(value)));
+                    }
+                }
+            }
+            Credential::Bearer { field } => self.bearer(secret(field)),
+            Credential::Basic { username, password } => {
+                let pair = STANDARD.encode(format!("{}:{}", secret(username), secret(password)));
+                let value = Secret::new(format!("Basic {pair}"));
+                self.headers.push(("authorization".to_owned(), value));
+            }
+            Credential::OAuth2 { field, flow, scopes } => match (call.secret(field), flow) {
+                (Some(token), _) => self.bearer(token.expose()),
+                (None, Some(flow)) => {
+                    let client = token::Client {
+                        token_url: &flow.token_url,
+                        id: secret(&flow.client_id),
+                        secret: secret(&flow.client_secret),
+                        scopes,
+                    };
+                    let token = tokens.of(&client, outbound).await?;
+                    self.bearer(token.expose());
+                    self.cached.push(client.key());
+                }
+                (None, None) => {}
+            },
+        }
+        Ok(())
+    }
+
+    fn bearer(&mut self, token: &str) {
+        let token = token.trim();
+        // Some people paste the whole header.
+        let token = token.strip_prefix("Bearer ").unwrap_or(token);
+        self.headers.push(("authorization".to_owned(), Secret::new(format!("Bearer {token}"))));
+    }
+
+    /// What must not come back, in the forms in which it was sent. The secrets
+    /// as they are stored are the engine's to hide; tokens and what is encoded
+    /// are known only here.
+    pub(super) fn shapes(&self) -> Vec<&str> {
+        const SHORTEST: usize = 6;
+        let after = |secret: &'_ Secret, sign: char| -> usize {
+            secret.expose().find(sign).map_or(0, |at| at + 1)
+        };
+        let headers = self.headers.iter().map(|(_, secret)| &secret.expose()[after(secret, ' ')..]);
+        let pairs = self.query.iter().chain(&self.cookies);
+        let pairs = pairs.map(|secret| &secret.expose()[after(secret, '=')..]);
+        headers.chain(pairs).filter(|shape| shape.len() >= SHORTEST).collect()
+    }
+
+    /// Puts the parts that belong to the address into it.
+    pub(super) fn address(&self, request: &Request) -> Url {
+        let mut url = request.url.clone();
+        if !self.query.is_empty() {
+            let own = url.query().map(str::to_owned);
+            let all: Vec<&str> =
+                own.as_deref().into_iter().chain(self.query.iter().map(Secret::expose)).collect();
+            url.set_query(Some(&all.join("&")));
+        }
+        url
+    }
+}
+
+/// Whether a call brings what a credential needs.
+fn is_there(credential: &Credential, call: &Call) -> bool {
+    let has = |field: &str| call.secret(field).is_some_and(|secret| !secret.expose().is_empty());
+    match credential {
+        Credential::ApiKey { field, .. } | Credential::Bearer { field } => has(field),
+        Credential::Basic { username, password } => has(username) || has(password),
+        Credential::OAuth2 { field, flow, .. } => {
+            let by_client = |flow: &OAuth2Flow| {
+                flow.authorization_url.is_none() && has(&flow.client_id) && has(&flow.client_secret)
+            };
+            has(field) || flow.as_ref().is_some_and(by_client)
+        }
+    }
+}
+
+/// Why a call cannot go out: a credential is missing, or a person has to agree.
+async fn missing(plan: &Plan, call: &Call, ask: Option<&AskConsent>) -> Error {
+    let provider = call.tool().spec().provider.as_deref().unwrap_or("this tool");
+    let consent = plan.security.iter().flatten().find_map(|credential| match credential {
+        Credential::OAuth2 { field, flow: Some(flow), scopes } => {
+            let authorization_url = flow.authorization_url.clone()?;
+            call.secret(&flow.client_id)?;
+            Some(Consent {
+                provider: provider.to_owned(),
+                field: field.clone(),
+                authorization_url,
+                token_url: flow.token_url.clone(),
+                client_id: flow.client_id.clone(),
+                client_secret: flow.client_secret.clone(),
+                scopes: scopes.clone(),
+            })
+        }
+        _ => None,
+    });
+    if let (Some(consent), Some(ask)) = (consent, ask) {
+        return match ask(call, consent).await {
+            Ok(url) => authorization_required(provider, &url),
+            Err(error) => error,
+        };
+    }
+    let ways: Vec<String> = plan.security.iter().map(|way| names(way)).collect();
+    let message = format!(
+        "`{provider}` needs a credential: {}; store one with `windlass credentials`",
+        ways.join(", or ")
+    );
+    Error::new(ErrorKind::CredentialInvalid, message)
+}
+
+fn authorization_required(provider: &str, url: &str) -> Error {
+    let message = format!("authorization required: a person has to agree at {url}");
+    let feedback = format!(
+        "Authorization required: ask the user to open {url} and to allow access to `{provider}`, \
+         then call the tool again. / 需要授权:请让用户打开 {url} 并允许访问 `{provider}`,然后重试。"
+    );
+    Error::new(ErrorKind::CredentialInvalid, message).with_feedback(feedback)
+}
+
+fn names(way: &[Credential]) -> String {
+    let fields: Vec<String> = way
+        .iter()
+        .map(|credential| match credential {
+            Credential::ApiKey { field, .. } | Credential::Bearer { field } => format!("`{field}`"),
+            Credential::Basic { username, password } => format!("`{username}` and `{password}`"),
+            Credential::OAuth2 { field, flow: Some(flow), .. } => {
+                format!("`{field}`, or `{}` and `{}`", flow.client_id, flow.client_secret)
+            }
+            Credential::OAuth2 { field, .. } => format!("`{field}`"),
+        })
+        .collect();
+    fields.join(" and ")
+}

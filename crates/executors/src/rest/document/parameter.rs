@@ -1,0 +1,173 @@
+//! Parameters: of the path and the operation together, with their styles.
+
+use super::api::Param;
+use super::reference::{At, Files};
+use crate::rest::media;
+use crate::rest::plan::{Location, Style};
+
+/// The parameters of an operation. Those of the operation come in place of the
+/// path's of the same name and place; what the template of the path names and
+/// nobody describes is a text.
+pub(super) fn collect<'d>(
+    files: &'d Files,
+    path: &'d str,
+    levels: [At<'d>; 2],
+    notes: &mut Vec<String>,
+    read: impl Fn(At<'d>, &mut Vec<String>) -> Option<Param<'d>>,
+) -> Vec<Param<'d>> {
+    let mut all: Vec<Param<'d>> = Vec::new();
+    for at in levels.into_iter().flat_map(|level| level.list("parameters")) {
+        let Some(at) = files.follow(at) else {
+            notes.push("a parameter cannot be found: its reference leads to nothing".to_owned());
+            continue;
+        };
+        let Some(parameter) = read(at, notes) else { continue };
+        let same =
+            |other: &Param<'_>| other.name == parameter.name && other.place == parameter.place;
+        match all.iter().position(same) {
+            Some(known) => all[known] = parameter,
+            None => all.push(parameter),
+        }
+    }
+    let names = names_in(path);
+    all.retain(|parameter| {
+        let used = parameter.place != Location::Path || names.contains(&parameter.name.as_str());
+        if !used {
+            notes.push(format!("the path has no place for the parameter `{}`", parameter.name));
+        }
+        used
+    });
+    for name in names {
+        let known = all.iter().any(|one| one.place == Location::Path && one.name == name);
+        if !known {
+            notes.push(format!("the parameter `{name}` of the path is not described"));
+            all.push(undescribed(name));
+        }
+    }
+    all
+}
+
+/// The names in braces.
+pub(crate) fn names_in(path: &str) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for part in path.split('{').skip(1) {
+        if let Some((name, _)) = part.split_once('}')
+            && !names.contains(&name)
+        {
+            names.push(name);
+        }
+    }
+    names
+}
+
+fn undescribed<'d>(name: &str) -> Param<'d> {
+    Param {
+        name: name.to_owned(),
+        place: Location::Path,
+        style: Style::Simple,
+        explode: false,
+        allow_reserved: false,
+        json: false,
+        required: true,
+        description: "",
+        schema: None,
+    }
+}
+
+/// A parameter of OpenAPI 3.
+pub(super) fn openapi<'d>(
+    files: &'d Files,
+    at: At<'d>,
+    notes: &mut Vec<String>,
+) -> Option<Param<'d>> {
+    let (name, place) = name_and_place(at, notes)?;
+    let style = match at.text("style") {
+        None => place.style(),
+        Some(written) => {
+            Style::from_name(written).filter(|style| fits(*style, place)).unwrap_or_else(|| {
+                notes.push(format!(
+                    "the style `{written}` of the parameter `{name}` is not for a {}",
+                    place.name()
+                ));
+                place.style()
+            })
+        }
+    };
+    // `content` in place of `schema`: one media type, as text.
+    let content = at.map("content").next();
+    let content_schema = content.and_then(|(_, media)| files.follow(media)?.get("schema"));
+    let json = content.is_some_and(|(kind, _)| media::is_json(kind) || kind == "*/*");
+    Some(Param {
+        place,
+        style,
+        explode: at.flag("explode").unwrap_or_else(|| style.explodes()),
+        allow_reserved: at.flag("allowReserved").unwrap_or_default(),
+        json,
+        required: place == Location::Path || at.flag("required").unwrap_or_default(),
+        description: at.text("description").unwrap_or_default(),
+        schema: at.get("schema").or(content_schema),
+        name,
+    })
+}
+
+/// A parameter of Swagger 2.0 that is not part of a body; it is its own schema.
+pub(super) fn swagger<'d>(at: At<'d>, notes: &mut Vec<String>) -> Option<Param<'d>> {
+    let (name, place) = name_and_place(at, notes)?;
+    let (style, explode) = collection(at, place);
+    Some(Param {
+        place,
+        style,
+        explode,
+        allow_reserved: false,
+        json: false,
+        required: place == Location::Path || at.flag("required").unwrap_or_default(),
+        description: at.text("description").unwrap_or_default(),
+        // Some documents write a schema, as OpenAPI 3 does.
+        schema: Some(at.get("schema").unwrap_or(at)),
+        name,
+    })
+}
+
+/// Swagger's `collectionFormat` as a style.
+pub(super) fn collection(at: At<'_>, place: Location) -> (Style, bool) {
+    let format = at.text("collectionFormat").or_else(|| at.get("items")?.text("collectionFormat"));
+    match format {
+        Some("multi") => (Style::Form, true),
+        Some("ssv") => (Style::SpaceDelimited, false),
+        Some("tsv") => (Style::TabDelimited, false),
+        Some("pipes") => (Style::PipeDelimited, false),
+        _ => (place.style(), false),
+    }
+}
+
+fn name_and_place(at: At<'_>, notes: &mut Vec<String>) -> Option<(String, Location)> {
+    let name = at.text("name").map(str::trim).unwrap_or_default();
+    let place = match at.text("in") {
+        Some("path") => Location::Path,
+        Some("query") => Location::Query,
+        Some("header") => Location::Header,
+        Some("cookie") => Location::Cookie,
+        Some("body" | "formData") => return None,
+        other => {
+            notes.push(format!("a parameter in `{}` is left out", other.unwrap_or("nothing")));
+            return None;
+        }
+    };
+    if name.is_empty() {
+        notes.push("a parameter without a name is left out".to_owned());
+        return None;
+    }
+    Some((name.to_owned(), place))
+}
+
+fn fits(style: Style, place: Location) -> bool {
+    match place {
+        Location::Path => matches!(style, Style::Matrix | Style::Label | Style::Simple),
+        Location::Query => matches!(
+            style,
+            Style::Form | Style::SpaceDelimited | Style::PipeDelimited | Style::DeepObject
+        ),
+        Location::Header => style == Style::Simple,
+        Location::Cookie => style == Style::Form,
+    }
+}

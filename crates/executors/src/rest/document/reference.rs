@@ -1,0 +1,219 @@
+//! The files of a document, and what a `$ref` in one of them leads to.
+//!
+//! All files are loaded before anything is resolved, so that what is resolved
+//! can simply be borrowed. A path that leaves the document's folder, an address
+//! on the network and a file that cannot be read lead to nothing; whoever needs
+//! what is there says so.
+
+use std::collections::{HashMap, HashSet};
+
+use percent_encoding::percent_decode_str;
+use serde_json::Value;
+
+use super::{Limits, ReadFile, text};
+
+/// How many references may follow each other.
+const MAX_CHAIN: usize = 32;
+const ANCHOR: &str = "$anchor";
+
+/// A value in one of the files.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct At<'d> {
+    pub(crate) file: usize,
+    pub(crate) value: &'d Value,
+}
+
+impl<'d> At<'d> {
+    /// A part of it.
+    pub(crate) fn get(self, key: &str) -> Option<Self> {
+        Some(Self { value: self.value.get(key)?, ..self })
+    }
+
+    /// The text under a key.
+    pub(crate) fn text(self, key: &str) -> Option<&'d str> {
+        self.value.get(key)?.as_str()
+    }
+
+    pub(crate) fn flag(self, key: &str) -> Option<bool> {
+        self.value.get(key)?.as_bool()
+    }
+
+    /// The items of a list under a key.
+    pub(crate) fn list(self, key: &str) -> impl Iterator<Item = Self> + use<'d> {
+        let items = self.value.get(key).and_then(Value::as_array);
+        items.into_iter().flatten().map(move |value| Self { value, ..self })
+    }
+
+    /// The entries of a mapping under a key.
+    pub(crate) fn map(self, key: &str) -> impl Iterator<Item = (&'d str, Self)> + use<'d> {
+        self.value.get(key).map(|value| Self { value, ..self }).into_iter().flat_map(Self::entries)
+    }
+
+    /// The entries of this mapping, but for extensions.
+    pub(crate) fn entries(self) -> impl Iterator<Item = (&'d str, Self)> + use<'d> {
+        let map = self.value.as_object();
+        map.into_iter()
+            .flatten()
+            .filter(|(key, _)| !key.starts_with("x-"))
+            .map(move |(key, value)| (key.as_str(), Self { value, ..self }))
+    }
+
+    /// Tells this value from every other one.
+    pub(crate) fn id(self) -> *const Value {
+        std::ptr::from_ref(self.value)
+    }
+}
+
+/// All files of a document; the first is the document itself.
+pub(crate) struct Files {
+    files: Vec<(String, Value)>,
+    by_name: HashMap<String, usize>,
+    /// Values that a `$anchor` names, as file and pointer.
+    anchors: HashMap<(usize, String), String>,
+}
+
+impl Files {
+    pub(super) fn load(
+        document: &str,
+        limits: &Limits,
+        read: ReadFile<'_>,
+    ) -> Result<Self, String> {
+        let mut files = vec![(String::new(), text::parse(document, limits)?)];
+        let mut by_name = HashMap::from([(String::new(), 0)]);
+        let mut anchored = document.contains(ANCHOR);
+        let mut tried = HashSet::new();
+        let mut next = 0;
+        while next < files.len() {
+            let mut wanted = Vec::new();
+            outside(&files[next].1, &mut wanted);
+            let folder = files[next].0.clone();
+            for name in wanted.into_iter().filter_map(|reference| beside(&folder, &reference)) {
+                if files.len() >= limits.files || !tried.insert(name.clone()) {
+                    continue;
+                }
+                let Ok(text) = read(&name) else { continue };
+                anchored |= text.contains(ANCHOR);
+                if let Ok(value) = text::parse(&text, limits) {
+                    by_name.insert(name.clone(), files.len());
+                    files.push((name, value));
+                }
+            }
+            next += 1;
+        }
+        let mut anchors = HashMap::new();
+        for (file, (_, value)) in files.iter().enumerate().filter(|_| anchored) {
+            note_anchors(value, &mut String::new(), &mut |name, pointer| {
+                anchors.entry((file, name.to_owned())).or_insert_with(|| pointer.to_owned());
+            });
+        }
+        Ok(Self { files, by_name, anchors })
+    }
+
+    pub(crate) fn root(&self) -> At<'_> {
+        At { file: 0, value: &self.files[0].1 }
+    }
+
+    /// What a `$ref` in a file leads to, and the last part of its name.
+    pub(crate) fn lookup(&self, file: usize, reference: &str) -> Option<At<'_>> {
+        let (path, fragment) = reference.split_once('#').unwrap_or((reference, ""));
+        let file = match path {
+            "" => file,
+            path => match beside(&self.files.get(file)?.0, path)
+                .and_then(|name| self.by_name.get(&name))
+            {
+                Some(file) => *file,
+                None => return self.by_bare_name(reference),
+            },
+        };
+        let fragment = percent_decode_str(fragment).decode_utf8().ok()?;
+        let root = &self.files.get(file)?.1;
+        let value = match fragment.as_ref() {
+            "" => Some(root),
+            pointer if pointer.starts_with('/') => root.pointer(pointer),
+            anchor => root.pointer(self.anchors.get(&(file, anchor.to_owned()))?),
+        };
+        value.map(|value| At { file, value })
+    }
+
+    /// Follows references until there is something else; nothing where one
+    /// leads nowhere, or in a circle.
+    pub(crate) fn follow<'d>(&'d self, at: At<'d>) -> Option<At<'d>> {
+        let mut at = at;
+        for _ in 0..MAX_CHAIN {
+            match at.text("$ref") {
+                Some(reference) => at = self.lookup(at.file, reference)?,
+                None => return Some(at),
+            }
+        }
+        None
+    }
+
+    /// Old documents write `$ref: Pet`.
+    fn by_bare_name(&self, name: &str) -> Option<At<'_>> {
+        let root = self.root();
+        let schemas = root.get("definitions").or_else(|| root.get("components")?.get("schemas"))?;
+        schemas.get(name)
+    }
+}
+
+/// All references in a tree that lead out of its file.
+fn outside(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => {
+            if let Some(Value::String(reference)) = map.get("$ref")
+                && !reference.starts_with('#')
+            {
+                found.push(reference.split('#').next().unwrap_or_default().to_owned());
+            }
+            map.values().for_each(|value| outside(value, found));
+        }
+        Value::Array(items) => items.iter().for_each(|value| outside(value, found)),
+        _ => {}
+    }
+}
+
+/// The name of a file that another one refers to, relative to the document's
+/// folder. None where it is an address, or outside of that folder.
+fn beside(from: &str, reference: &str) -> Option<String> {
+    if reference.contains("://") || reference.starts_with('/') || reference.contains(['\\', '\0']) {
+        return None;
+    }
+    let decoded = percent_decode_str(reference).decode_utf8().ok()?;
+    let mut parts: Vec<&str> = from.split('/').collect();
+    parts.pop();
+    for part in decoded.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()?),
+            part if part.contains(['\\', '\0', ':']) => return None,
+            part => parts.push(part),
+        }
+    }
+    (!parts.is_empty()).then(|| parts.join("/"))
+}
+
+/// Reports every `$anchor` of a tree with the pointer to where it stands.
+fn note_anchors(value: &Value, pointer: &mut String, note: &mut impl FnMut(&str, &str)) {
+    let length = pointer.len();
+    match value {
+        Value::Object(map) => {
+            if let Some(Value::String(anchor)) = map.get(ANCHOR) {
+                note(anchor, pointer);
+            }
+            for (key, value) in map {
+                pointer.push('/');
+                pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
+                note_anchors(value, pointer, note);
+                pointer.truncate(length);
+            }
+        }
+        Value::Array(items) => {
+            for (index, value) in items.iter().enumerate() {
+                pointer.push_str(&format!("/{index}"));
+                note_anchors(value, pointer, note);
+                pointer.truncate(length);
+            }
+        }
+        _ => {}
+    }
+}

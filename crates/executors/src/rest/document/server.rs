@@ -1,0 +1,43 @@
+//! Where an API is.
+
+use serde_json::Value;
+
+use super::reference::At;
+
+/// The addresses under `servers`, with variables filled by their defaults.
+pub(super) fn read(at: At<'_>) -> Vec<String> {
+    at.list("servers").filter_map(address).collect()
+}
+
+fn address(server: At<'_>) -> Option<String> {
+    let mut url = server.text("url")?.trim().to_owned();
+    for (name, variable) in server.map("variables") {
+        let first = variable.list("enum").next().and_then(|value| text(value.value));
+        let value = variable.value.get("default").and_then(text).or(first).unwrap_or_default();
+        url = url.replace(&format!("{{{name}}}"), &value);
+    }
+    Some(url)
+}
+
+/// Defaults are texts, but `default: 8443` is often written.
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// Swagger's `schemes`, `host` and `basePath`.
+pub(super) fn of_swagger(root: At<'_>, operation: Option<At<'_>>) -> Vec<String> {
+    let own = operation.filter(|at| at.value.get("schemes").is_some());
+    let schemes: Vec<&str> =
+        own.unwrap_or(root).list("schemes").filter_map(|scheme| scheme.value.as_str()).collect();
+    let scheme = ["https", "http"].into_iter().find(|scheme| schemes.contains(scheme));
+    let base = root.text("basePath").unwrap_or("/").trim();
+    match root.text("host").map(str::trim).filter(|host| !host.is_empty()) {
+        Some(host) => vec![format!("{}://{host}{base}", scheme.unwrap_or("https"))],
+        // Beside the document, wherever that came from.
+        None => vec![base.to_owned()],
+    }
+}

@@ -1,0 +1,248 @@
+//! A tool's `entry` becomes a [`Plan`]: what the importer wrote, or what a
+//! person wrote in fewer words (S1.7).
+//!
+//! ```yaml
+//! entry:
+//!   type: rest
+//!   base_url: https://api.example.com/v1
+//!   method: POST
+//!   path: /users/{id}/notes
+//!   headers: {X-Client: windlass}
+//!   parameters: {notify: query}     # what is not said is in the path or the body
+//!   auth: bearer                    # with the provider's credential field `token`
+//! ```
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+use windlass::{Error, ErrorKind, ToolSpec};
+
+use super::media;
+use super::plan::{BodyPlan, Credential, Field, Location, OAuth2Flow, Place, Plan};
+use super::request::is_reserved_header;
+
+/// An entry as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    #[serde(alias = "baseUrl", alias = "url")]
+    base_url: String,
+    method: Option<String>,
+    path: Option<String>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    parameters: Option<Places>,
+    body: Option<BodyPlan>,
+    #[serde(default)]
+    security: Vec<Vec<Credential>>,
+    auth: Option<Auth>,
+    accept: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Places {
+    Listed(Vec<Place>),
+    Named(BTreeMap<String, Where>),
+}
+
+/// Where an argument goes, in one word.
+#[derive(Clone, Copy, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Where {
+    Path,
+    Query,
+    Header,
+    Cookie,
+    Body,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Auth {
+    Word(String),
+    Said(RawAuth),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawAuth {
+    #[serde(rename = "type")]
+    kind: String,
+    field: Option<String>,
+    #[serde(rename = "in")]
+    location: Option<Location>,
+    name: Option<String>,
+    username: Option<String>,
+    password: Option<String>,
+    token_url: Option<String>,
+    authorization_url: Option<String>,
+    #[serde(default)]
+    scopes: Vec<String>,
+}
+
+/// What a tool's calls ask for.
+pub(super) enum Shape {
+    /// One request with arguments in it.
+    Planned(Plan),
+    /// Whatever the arguments `url`, `method` and `body` say, below the base.
+    Open(Plan),
+}
+
+/// Reads the entry of a tool.
+pub(super) fn read(spec: &ToolSpec) -> Result<Shape, Error> {
+    let refused = |why: String| Error::new(ErrorKind::InvalidDefinition, why);
+    let raw = Raw::deserialize(Value::Object(spec.entry.config.clone())).map_err(|error| {
+        refused(format!("the entry of `{}` cannot be used: {error}", spec.name))
+    })?;
+    if let Some(name) = raw.headers.keys().find(|name| is_secret_header(name)) {
+        return Err(refused(format!(
+            "the header `{name}` does not belong into a definition; use `auth` and a credential"
+        )));
+    }
+    let mut security = raw.security;
+    if let Some(auth) = raw.auth {
+        security.extend(auth.read().map_err(refused)?);
+    }
+    let names: Vec<&str> = spec
+        .input
+        .get("properties")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let open = raw.path.is_none() && raw.parameters.is_none() && names.contains(&"url");
+    let method = raw.method.unwrap_or_else(|| "GET".to_owned()).to_ascii_uppercase();
+    let mut plan = Plan {
+        base_url: raw.base_url,
+        method,
+        path: raw.path.unwrap_or_default(),
+        headers: raw.headers,
+        parameters: Vec::new(),
+        body: raw.body,
+        security,
+        accept: raw.accept,
+    };
+    if open {
+        return Ok(Shape::Open(plan));
+    }
+    match raw.parameters {
+        Some(Places::Listed(places)) => plan.parameters = places,
+        Some(Places::Named(named)) => place(&mut plan, &names, &named),
+        // What an importer wrote says it all; a person may leave it out.
+        None if plan.body.is_none() => place(&mut plan, &names, &BTreeMap::new()),
+        None => {}
+    }
+    if let Some(bad) = plan
+        .parameters
+        .iter()
+        .find(|place| place.location == Location::Header && is_reserved_header(&place.name))
+    {
+        return Err(refused(format!("the header `{}` is not for arguments to set", bad.name)));
+    }
+    Ok(Shape::Planned(plan))
+}
+
+/// Puts every argument where it belongs: in the path if that names it, else
+/// where it is said, else in the query, or in the body of a method that has one.
+fn place(plan: &mut Plan, names: &[&str], said: &BTreeMap<String, Where>) {
+    let in_path = super::document::names_in(&plan.path);
+    let has_body = matches!(plan.method.as_str(), "POST" | "PUT" | "PATCH");
+    let mut fields = Vec::new();
+    let mut places = Vec::new();
+    for name in names {
+        let otherwise = if has_body { Where::Body } else { Where::Query };
+        let place = match said.get(*name) {
+            Some(place) => *place,
+            None if in_path.contains(name) => Where::Path,
+            None => otherwise,
+        };
+        let location = match place {
+            Where::Path => Location::Path,
+            Where::Query => Location::Query,
+            Where::Header => Location::Header,
+            Where::Cookie => Location::Cookie,
+            Where::Body => {
+                fields.push(Field::Same((*name).to_owned()));
+                continue;
+            }
+        };
+        places.push(Place {
+            name: (*name).to_owned(),
+            argument: None,
+            location,
+            style: None,
+            explode: None,
+            allow_reserved: false,
+            json: false,
+        });
+    }
+    plan.parameters = places;
+    if !fields.is_empty() && plan.body.is_none() {
+        plan.body = Some(BodyPlan {
+            media_type: media::JSON.to_owned(),
+            required: has_body,
+            argument: None,
+            fields,
+            encoding: BTreeMap::new(),
+        });
+    }
+}
+
+impl Auth {
+    fn read(self) -> Result<Vec<Vec<Credential>>, String> {
+        let said = match self {
+            Self::Said(said) => said,
+            Self::Word(kind) => RawAuth {
+                kind,
+                field: None,
+                location: None,
+                name: None,
+                username: None,
+                password: None,
+                token_url: None,
+                authorization_url: None,
+                scopes: Vec::new(),
+            },
+        };
+        let field = |wanted: &str| said.field.clone().unwrap_or_else(|| wanted.to_owned());
+        let credential = match said.kind.as_str() {
+            "none" => return Ok(Vec::new()),
+            "bearer" => Credential::Bearer { field: field("token") },
+            "basic" => Credential::Basic {
+                username: said.username.clone().unwrap_or_else(|| "username".to_owned()),
+                password: said.password.clone().unwrap_or_else(|| "password".to_owned()),
+            },
+            "api_key" | "apiKey" => Credential::ApiKey {
+                field: field("api_key"),
+                location: said.location.unwrap_or(Location::Header),
+                name: said.name.clone().unwrap_or_else(|| "X-API-Key".to_owned()),
+            },
+            "oauth2" => Credential::OAuth2 {
+                field: field("token"),
+                flow: said.token_url.clone().map(|token_url| OAuth2Flow {
+                    client_id: "client_id".to_owned(),
+                    client_secret: "client_secret".to_owned(),
+                    token_url,
+                    authorization_url: said.authorization_url.clone(),
+                    refresh_url: None,
+                }),
+                scopes: said.scopes.clone(),
+            },
+            other => {
+                return Err(format!(
+                    "`auth` is none, bearer, basic, api_key or oauth2, found `{other}`"
+                ));
+            }
+        };
+        Ok(vec![vec![credential]])
+    }
+}
+
+fn is_secret_header(name: &str) -> bool {
+    ["authorization", "cookie", "proxy-authorization"]
+        .iter()
+        .any(|own| name.eq_ignore_ascii_case(own))
+}

@@ -1,0 +1,203 @@
+//! Runs calls of REST tools.
+
+use std::sync::Arc;
+
+use http::{HeaderValue, Method};
+use serde_json::Value;
+use windlass::{BoxFuture, Call, Error, ErrorKind, Executor, Output, Secret, ToolSpec};
+
+use super::auth::{self, AskConsent, Signed, Tokens};
+use super::entry::{self, Shape};
+use super::plan::Plan;
+use super::request::{self, Base, Payload};
+use super::{media, response};
+use crate::outbound::{Outbound, Request};
+
+/// What all REST tools share: the way out, and tokens.
+#[derive(Clone)]
+pub struct Rest {
+    outbound: Outbound,
+    tokens: Arc<Tokens>,
+    ask: Option<AskConsent>,
+}
+
+impl Rest {
+    /// REST tools whose requests go out here.
+    pub fn new(outbound: Outbound) -> Self {
+        Self { outbound, tokens: Arc::default(), ask: None }
+    }
+
+    /// Sends people here who have to agree before an API can be called in
+    /// their name.
+    #[must_use]
+    pub fn ask_consent(mut self, ask: AskConsent) -> Self {
+        self.ask = Some(ask);
+        self
+    }
+
+    /// The way out.
+    pub fn outbound(&self) -> &Outbound {
+        &self.outbound
+    }
+
+    /// Finds what runs a definition.
+    pub fn bind(&self, spec: &ToolSpec) -> Result<Arc<dyn Executor>, Error> {
+        let refused = |why: String| {
+            let message = format!("the entry of `{}` cannot be used: {why}", spec.name);
+            Error::new(ErrorKind::InvalidDefinition, message)
+        };
+        let (plan, open) = match entry::read(spec)? {
+            Shape::Planned(plan) => (plan, false),
+            Shape::Open(plan) => (plan, true),
+        };
+        let method = plan
+            .method
+            .parse::<Method>()
+            .map_err(|_| refused(format!("`{}` is no method", plan.method)))?;
+        // An address that is missing is told when a call needs it: the tools of
+        // a document without one are there to be looked at.
+        let base = Base::new(&plan.base_url);
+        if let (Err(why), true) = (&base, plan.base_url.contains("://")) {
+            return Err(refused(why.clone()));
+        }
+        let assumed = Assumed::of(spec);
+        Ok(Arc::new(Tool { rest: self.clone(), plan, open, method, base, assumed }))
+    }
+}
+
+/// Arguments that need not be sent: the API assumes them anyway, and some
+/// exclude each other.
+pub(super) struct Assumed(Vec<(String, Value)>);
+
+impl Assumed {
+    pub(super) fn of(spec: &ToolSpec) -> Self {
+        let required = spec.input.get("required").and_then(Value::as_array);
+        let is_required =
+            |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
+        let properties = spec.input.get("properties").and_then(Value::as_object);
+        let defaults = properties
+            .into_iter()
+            .flatten()
+            .filter(|(name, _)| !is_required(name))
+            .filter_map(|(name, schema)| Some((name.clone(), schema.get("default")?.clone())));
+        Self(defaults.collect())
+    }
+
+    /// Whether an argument says nothing new.
+    pub(super) fn is(&self, name: &str, value: &Value) -> bool {
+        self.0.iter().any(|(own, default)| own == name && default == value)
+    }
+}
+
+struct Tool {
+    rest: Rest,
+    plan: Plan,
+    /// The arguments say where the request goes.
+    open: bool,
+    method: Method,
+    base: Result<Base, String>,
+    assumed: Assumed,
+}
+
+impl Executor for Tool {
+    fn execute<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
+        Box::pin(self.run(call))
+    }
+}
+
+impl Tool {
+    async fn run(&self, call: &Call) -> Result<Output, Error> {
+        let base = self.base.as_ref().map_err(|why| {
+            let message = format!("`{}` cannot be called: {why}", self.plan.base_url);
+            Error::new(ErrorKind::InvalidDefinition, message)
+        })?;
+        let (method, built) = if self.open {
+            self.open(base, call)?
+        } else {
+            (
+                self.method.clone(),
+                request::build(&self.plan, base, &|name| self.argument(call, name))?,
+            )
+        };
+        let sign = || {
+            auth::sign(
+                &self.plan,
+                call,
+                &self.rest.tokens,
+                &self.rest.outbound,
+                self.rest.ask.as_ref(),
+            )
+        };
+        let signed = sign().await?;
+        let answer = self.send(method.clone(), &built, &signed).await?;
+        // A token may be taken back before its end. Nothing was done then.
+        if answer.status() == 401 && !signed.cached.is_empty() {
+            signed.cached.iter().for_each(|key| self.rest.tokens.forget(key));
+            let signed = sign().await?;
+            let answer = self.send(method, &built, &signed).await?;
+            return response::read(answer, &signed.shapes()).await;
+        }
+        response::read(answer, &signed.shapes()).await
+    }
+
+    /// An argument that has something to say.
+    fn argument<'c>(&self, call: &'c Call, name: &str) -> Option<&'c Value> {
+        call.argument(name).filter(|value| !self.assumed.is(name, value))
+    }
+
+    /// The request that the arguments `url`, `method` and `body` say (S1.7).
+    fn open(&self, base: &Base, call: &Call) -> Result<(Method, request::Request), Error> {
+        let text = |name: &str| call.argument(name).and_then(Value::as_str);
+        let method = match text("method") {
+            Some(method) => method.to_ascii_uppercase().parse().map_err(|_| {
+                Error::new(ErrorKind::InvalidArguments, "`method` is no method of HTTP")
+            })?,
+            None => self.method.clone(),
+        };
+        let mut headers = Vec::new();
+        for (name, value) in &self.plan.headers {
+            headers.push((name.clone(), request::header(name, value)?));
+        }
+        let body = call.argument("body").filter(|body| !body.is_null()).map(|body| Payload {
+            content_type: media::JSON.to_owned(),
+            bytes: body.to_string().into_bytes(),
+        });
+        let url = base.join(text("url").unwrap_or_default())?;
+        Ok((method, request::Request { url, headers, cookies: Vec::new(), body }))
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        built: &request::Request,
+        signed: &Signed,
+    ) -> Result<crate::outbound::Answer, Error> {
+        let looks = method.is_safe();
+        let mut request = Request::new(method, signed.address(built));
+        let accept = self.plan.accept.as_deref().unwrap_or("application/json, */*;q=0.5");
+        request = request.header("accept", accept)?;
+        for (name, value) in &built.headers {
+            request = request.header(name, value)?;
+        }
+        if let Some(body) = &built.body {
+            let kind = HeaderValue::from_str(&body.content_type).map_err(|_| {
+                Error::new(ErrorKind::InvalidArguments, "the content type cannot be sent")
+            })?;
+            request = request.body(body.bytes.clone(), kind);
+        }
+        for (name, value) in &signed.headers {
+            request = request.secret_header(name, value)?;
+        }
+        let cookies: Vec<&str> = (built.cookies.iter().map(String::as_str))
+            .chain(signed.cookies.iter().map(Secret::expose))
+            .collect();
+        if !cookies.is_empty() {
+            request = request.secret_header("cookie", &Secret::new(cookies.join("; ")))?;
+        }
+        // What changes something is not sent twice, not even elsewhere.
+        if !looks {
+            request = request.without_redirects();
+        }
+        self.rest.outbound.send(request).await
+    }
+}

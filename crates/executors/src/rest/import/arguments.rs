@@ -1,0 +1,240 @@
+//! Parameters and body become the arguments of a tool.
+//!
+//! The fields of a body stand beside the parameters where that is possible: a
+//! model fills one flat list better than a list inside a list. Names that every
+//! model API takes are kept; where two parts of a request have a field of the
+//! same name, the second one says which it is (`body_id`).
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value, json};
+
+use super::Importer;
+use crate::rest::document::{Body, Encoding, Operation, Param};
+use crate::rest::media::{self, Form};
+use crate::rest::plan::{BodyPlan, Credential, Field, FieldEncoding, Place};
+use crate::rest::request::is_reserved_header;
+use crate::rest::schema::{file_schema, required_of};
+
+/// The longest name of an argument.
+const MAX_NAME: usize = 64;
+
+/// What the model fills in, and where it goes.
+#[derive(Default)]
+pub(super) struct Arguments {
+    properties: Map<String, Value>,
+    required: Vec<String>,
+    taken: HashSet<String>,
+    pub(super) places: Vec<Place>,
+    pub(super) body: Option<BodyPlan>,
+    /// Headers that are credentials.
+    pub(super) credentials: Vec<Credential>,
+    pub(super) notes: Vec<String>,
+}
+
+impl Arguments {
+    /// The shaped schema of all arguments.
+    pub(super) fn schema(&mut self) -> Value {
+        let mut schema = json!({
+            "type": "object",
+            "properties": std::mem::take(&mut self.properties),
+            "additionalProperties": false,
+        });
+        if !self.required.is_empty() {
+            schema["required"] = json!(self.required);
+        }
+        schema
+    }
+
+    fn add(&mut self, wanted: &str, part: &str, shaped: Value, required: bool) -> String {
+        let name = self.free_name(wanted, part);
+        if required {
+            self.required.push(name.clone());
+        }
+        self.properties.insert(name.clone(), shaped);
+        name
+    }
+
+    fn free_name(&mut self, wanted: &str, part: &str) -> String {
+        let fits = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+        let mut name = String::new();
+        for c in wanted.chars().take(MAX_NAME) {
+            match c {
+                c if fits(c) => name.push(c),
+                _ if name.is_empty() || name.ends_with('_') => {}
+                _ => name.push('_'),
+            }
+        }
+        let name = if wanted.chars().all(fits) { name } else { name.trim_matches('_').to_owned() };
+        let name = if name.is_empty() { part.to_owned() } else { name };
+        if self.taken.insert(name.clone()) {
+            return name;
+        }
+        let short: String = name.chars().take(MAX_NAME - part.len() - 4).collect();
+        let mut other = format!("{part}_{short}");
+        let mut copy = 2;
+        while !self.taken.insert(other.clone()) {
+            other = format!("{part}_{short}_{copy}");
+            copy += 1;
+        }
+        other
+    }
+}
+
+impl<'d> Importer<'_, 'd> {
+    /// The arguments of an operation.
+    pub(super) fn arguments(&mut self, operation: &Operation<'d>) -> Arguments {
+        let mut all = Arguments::default();
+        for parameter in &operation.parameters {
+            self.parameter(operation, parameter, &mut all);
+        }
+        if let Some(body) = &operation.body {
+            self.body(operation, body, &mut all);
+        }
+        all
+    }
+
+    fn parameter(&mut self, operation: &Operation<'d>, parameter: &Param<'d>, all: &mut Arguments) {
+        use crate::rest::plan::Location;
+        if parameter.place == Location::Header && is_reserved_header(&parameter.name) {
+            if parameter.name.eq_ignore_ascii_case("authorization") {
+                all.credentials.push(self.forms.header("Authorization"));
+            } else {
+                let name = &parameter.name;
+                all.notes.push(format!("the header `{name}` is not for arguments to set"));
+            }
+            return;
+        }
+        let (mut shaped, notes) = match parameter.schema {
+            // Outside of a body there are no files, only texts.
+            Some(schema) if self.requests.is_file(schema) => {
+                (json!({"type": "string"}), Vec::new())
+            }
+            Some(schema) => self.shaper(operation).shape(schema),
+            None => (json!({"type": "string"}), Vec::new()),
+        };
+        all.notes.extend(notes);
+        if let Value::Object(map) = &mut shaped
+            && !parameter.description.trim().is_empty()
+        {
+            map.insert("description".to_owned(), json!(parameter.description.trim()));
+        }
+        let part = parameter.place.name();
+        let name = all.add(&parameter.name, part, shaped, parameter.required);
+        all.places.push(Place {
+            argument: (name != parameter.name).then_some(name),
+            name: parameter.name.clone(),
+            location: parameter.place,
+            style: (parameter.style != parameter.place.style()).then_some(parameter.style),
+            explode: (parameter.explode != parameter.style.explodes()).then_some(parameter.explode),
+            allow_reserved: parameter.allow_reserved,
+            json: parameter.json,
+        });
+    }
+
+    fn body(&mut self, operation: &Operation<'d>, body: &Body<'d>, all: &mut Arguments) {
+        let form = media::form(&body.media.media_type);
+        let mut plan = BodyPlan {
+            media_type: body.media.media_type.clone(),
+            required: body.required,
+            argument: None,
+            fields: Vec::new(),
+            encoding: body.media.encoding.iter().map(written).collect(),
+        };
+        let shaped = match form {
+            Form::Text => json!({"type": "string"}),
+            Form::Bytes => file_schema("The content"),
+            _ if !body.media.fields.is_empty() => self.fields(operation, body, all),
+            _ => {
+                let shaped =
+                    body.media.schema.map(|schema| self.shaper(operation).shape_whole(schema));
+                let (shaped, notes) = shaped.unwrap_or_else(|| (json!({}), Vec::new()));
+                all.notes.extend(notes);
+                shaped
+            }
+        };
+        if form != Form::Text && form != Form::Bytes && is_flat(&shaped, body.required) {
+            plan.fields = flatten(shaped, all);
+        } else {
+            plan.argument = Some(whole(shaped, body, all));
+        }
+        all.body = Some(plan);
+    }
+
+    /// The fields of a form as one object.
+    fn fields(&mut self, operation: &Operation<'d>, body: &Body<'d>, all: &mut Arguments) -> Value {
+        let mut properties = Map::new();
+        let mut required = Vec::new();
+        for field in &body.media.fields {
+            let (mut shaped, notes) = self.shaper(operation).shape(field.schema);
+            all.notes.extend(notes);
+            if let Value::Object(map) = &mut shaped
+                && !field.description.trim().is_empty()
+            {
+                map.insert("description".to_owned(), json!(field.description.trim()));
+            }
+            if field.required {
+                required.push(field.name);
+            }
+            properties.insert(field.name.to_owned(), shaped);
+        }
+        let mut shaped = json!({"type": "object", "properties": properties});
+        if !required.is_empty() {
+            shaped["required"] = json!(required);
+        }
+        shaped
+    }
+}
+
+/// Whether the fields of a body can stand beside the parameters: it is an
+/// object with nothing but properties, and leaving all of them out is either
+/// not allowed or means no body.
+fn is_flat(shaped: &Value, required: bool) -> bool {
+    const SAID: [&str; 5] =
+        ["type", "properties", "required", "description", "additionalProperties"];
+    let Value::Object(map) = shaped else { return false };
+    let only = map.iter().all(|(key, value)| {
+        SAID.contains(&key.as_str()) && (key != "additionalProperties" || value.is_boolean())
+    });
+    let properties = map.get("properties").and_then(Value::as_object);
+    only && map.get("type") == Some(&json!("object"))
+        && properties.is_some_and(|properties| !properties.is_empty())
+        && (required || required_of(shaped).is_empty())
+}
+
+fn flatten(shaped: Value, all: &mut Arguments) -> Vec<Field> {
+    let required: HashSet<String> = required_of(&shaped).into_iter().map(str::to_owned).collect();
+    let Value::Object(mut map) = shaped else { return Vec::new() };
+    let Some(Value::Object(mut properties)) = map.shift_remove("properties") else {
+        return Vec::new();
+    };
+    for name in &required {
+        // Demanded, but not described.
+        properties.entry(name.clone()).or_insert_with(|| json!({}));
+    }
+    let mut fields = Vec::with_capacity(properties.len());
+    for (name, shaped) in properties {
+        let argument = all.add(&name, "body", shaped, required.contains(&name));
+        fields.push(if argument == name {
+            Field::Same(name)
+        } else {
+            Field::Renamed { argument, name }
+        });
+    }
+    fields
+}
+
+fn whole(mut shaped: Value, body: &Body<'_>, all: &mut Arguments) -> String {
+    let text = body.description.trim();
+    if let Value::Object(map) = &mut shaped
+        && !text.is_empty()
+    {
+        map.insert("description".to_owned(), json!(text));
+    }
+    all.add("body", "request", shaped, body.required)
+}
+
+fn written((name, encoding): (&String, &Encoding)) -> (String, FieldEncoding) {
+    let Encoding { style, explode, content_type } = encoding.clone();
+    (name.clone(), FieldEncoding { style, explode, content_type })
+}

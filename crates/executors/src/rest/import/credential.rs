@@ -1,0 +1,208 @@
+//! The credential form of a provider, from its security schemes (S3.7).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use windlass::Text;
+use windlass::definition::{CredentialField, CredentialKind};
+
+use crate::rest::document::{Api, Operation, Scheme, SchemeKind};
+use crate::rest::plan::{Credential, Location, OAuth2Flow};
+
+/// What is asked for, by scheme; only schemes that a tool uses are asked for.
+pub(super) struct Forms {
+    schemes: BTreeMap<String, (String, Scheme)>,
+    used: BTreeSet<String>,
+    /// Headers that operations take as parameters and that hold credentials.
+    headers: BTreeSet<String>,
+    /// Whether some tool can do without any.
+    optional: bool,
+}
+
+impl Forms {
+    pub(super) fn of(api: &Api<'_>) -> Self {
+        let mut taken = BTreeSet::new();
+        let schemes = api.schemes.iter().map(|(name, scheme)| {
+            let mut field = field_name(name);
+            while !taken.insert(field.clone()) {
+                field.push('_');
+            }
+            (name.clone(), (field, scheme.clone()))
+        });
+        Self {
+            schemes: schemes.collect(),
+            used: BTreeSet::new(),
+            headers: BTreeSet::new(),
+            optional: false,
+        }
+    }
+
+    /// The ways in which an operation is let in. What cannot be done is noted,
+    /// and left to the other ways.
+    pub(super) fn ways(
+        &mut self,
+        operation: &Operation<'_>,
+        notes: &mut Vec<String>,
+    ) -> Vec<Vec<Credential>> {
+        let mut ways = Vec::new();
+        for way in &operation.security {
+            let all: Result<Vec<Credential>, String> =
+                way.iter().map(|(name, scopes)| self.credential(name, scopes)).collect();
+            match all {
+                Ok(all) => ways.push(all),
+                Err(why) => notes.push(why),
+            }
+        }
+        if operation.security.is_empty() || ways.iter().any(Vec::is_empty) {
+            self.optional = true;
+        }
+        ways
+    }
+
+    /// A header such as `Authorization` that an operation takes as a parameter:
+    /// a credential, not an argument.
+    pub(super) fn header(&mut self, name: &str) -> Credential {
+        self.headers.insert(name.to_owned());
+        let field = field_name(name);
+        Credential::ApiKey { field, location: Location::Header, name: name.to_owned() }
+    }
+
+    fn credential(&mut self, name: &str, scopes: &[String]) -> Result<Credential, String> {
+        let (field, scheme) = self
+            .schemes
+            .get(name)
+            .ok_or_else(|| format!("the security scheme `{name}` is not described"))?;
+        let field = field.clone();
+        let credential = match &scheme.kind {
+            SchemeKind::ApiKey { place, name } => {
+                Credential::ApiKey { field, location: *place, name: name.clone() }
+            }
+            SchemeKind::Bearer => Credential::Bearer { field },
+            SchemeKind::Basic => Credential::Basic {
+                username: format!("{field}_username"),
+                password: format!("{field}_password"),
+            },
+            SchemeKind::OAuth2(flow) => Credential::OAuth2 {
+                flow: flow.as_ref().map(|flow| OAuth2Flow {
+                    client_id: format!("{field}_client_id"),
+                    client_secret: format!("{field}_client_secret"),
+                    token_url: flow.token_url.clone(),
+                    authorization_url: flow.authorization_url.clone(),
+                    refresh_url: flow.refresh_url.clone(),
+                }),
+                scopes: scopes.to_vec(),
+                field,
+            },
+            SchemeKind::Unsupported(what) => {
+                return Err(format!("{what} (`{name}`) is not supported"));
+            }
+        };
+        self.used.insert(name.to_owned());
+        Ok(credential)
+    }
+
+    /// The fields of the form.
+    pub(super) fn fields(&self) -> Vec<CredentialField> {
+        let mut fields: Vec<CredentialField> = Vec::new();
+        // One scheme that everything needs is required; of several, it depends.
+        let sole = self.used.len() + self.headers.len() == 1 && !self.optional;
+        for name in &self.used {
+            let Some((field, scheme)) = self.schemes.get(name) else { continue };
+            fields.extend(fields_of(field, scheme, sole));
+        }
+        for name in &self.headers {
+            let label = Label { en: name, zh: name };
+            fields.push(label.field(field_name(name), CredentialKind::SecretInput, sole, ""));
+        }
+        fields
+    }
+}
+
+/// A name of a field in both languages.
+struct Label<'a> {
+    en: &'a str,
+    zh: &'a str,
+}
+
+impl Label<'_> {
+    fn field(
+        &self,
+        name: String,
+        kind: CredentialKind,
+        required: bool,
+        help: &str,
+    ) -> CredentialField {
+        let help = crate::rest::schema::brief(help, 300);
+        CredentialField {
+            name,
+            label: Some(Text::Many(BTreeMap::from([
+                ("en_US".to_owned(), self.en.to_owned()),
+                ("zh_Hans".to_owned(), self.zh.to_owned()),
+            ]))),
+            kind,
+            required,
+            help: (!help.is_empty()).then(|| help.into()),
+            ..CredentialField::default()
+        }
+    }
+}
+
+fn fields_of(field: &str, scheme: &Scheme, sole: bool) -> Vec<CredentialField> {
+    use CredentialKind::{SecretInput, TextInput};
+    let help = scheme.description.as_str();
+    let own = |suffix: &str| format!("{field}_{suffix}");
+    match &scheme.kind {
+        SchemeKind::ApiKey { name: key, .. } => {
+            let (en, zh) = (format!("API key ({key})"), format!("API 密钥 ({key})"));
+            vec![Label { en: &en, zh: &zh }.field(field.to_owned(), SecretInput, sole, help)]
+        }
+        SchemeKind::Bearer => {
+            vec![Label { en: "Access token", zh: "访问令牌" }.field(
+                field.to_owned(),
+                SecretInput,
+                sole,
+                help,
+            )]
+        }
+        SchemeKind::Basic => vec![
+            Label { en: "User name", zh: "用户名" }.field(own("username"), TextInput, sole, help),
+            Label { en: "Password", zh: "密码" }.field(own("password"), SecretInput, false, ""),
+        ],
+        SchemeKind::OAuth2(flow) => {
+            let mut fields = Vec::new();
+            if flow.is_some() {
+                fields.push(Label { en: "Client id", zh: "客户端 ID" }.field(
+                    own("client_id"),
+                    TextInput,
+                    false,
+                    help,
+                ));
+                fields.push(Label { en: "Client secret", zh: "客户端密钥" }.field(
+                    own("client_secret"),
+                    SecretInput,
+                    false,
+                    "",
+                ));
+            }
+            let only = sole && flow.is_none();
+            let token = Label { en: "Access token", zh: "访问令牌" };
+            let help = if flow.is_some() { "In place of the client id and secret" } else { help };
+            fields.push(token.field(field.to_owned(), SecretInput, only, help));
+            fields
+        }
+        SchemeKind::Unsupported(_) => Vec::new(),
+    }
+}
+
+/// The name of a field: small letters, digits and `_`.
+fn field_name(name: &str) -> String {
+    let mut field = String::new();
+    for c in name.chars() {
+        match c {
+            c if c.is_ascii_alphanumeric() => field.push(c.to_ascii_lowercase()),
+            _ if field.ends_with('_') || field.is_empty() => {}
+            _ => field.push('_'),
+        }
+    }
+    let field = field.trim_end_matches('_');
+    if field.is_empty() { "token".to_owned() } else { field.to_owned() }
+}

@@ -1,0 +1,198 @@
+//! One operation becomes one tool.
+
+use serde_json::Value;
+use url::Url;
+use windlass::definition::check_schema;
+use windlass::{Behaviour, Category, Entry, Kind, ToolName, ToolSpec};
+
+use super::{ImportOptions, Importer, select};
+use crate::rest::document::Operation;
+use crate::rest::media;
+use crate::rest::plan::Plan;
+use crate::rest::schema::{Bounds, brief};
+
+/// What an answer looks like is told in fewer words than what is asked for.
+const OUTPUT: Bounds = Bounds { description: 80, bytes: 3_000 };
+/// How many types of answers are named.
+const MAX_ACCEPT: usize = 4;
+/// How many notes of one tool are kept.
+const MAX_NOTES: usize = 10;
+
+impl<'d> Importer<'_, 'd> {
+    pub(super) fn tool(
+        &mut self,
+        operation: &Operation<'d>,
+        name: ToolName,
+    ) -> Result<(ToolSpec, Vec<String>), String> {
+        let mut notes = operation.notes.clone();
+        let base_url = self.base_url(operation, &mut notes)?;
+        let mut arguments = self.arguments(operation);
+        let mut security = self.forms.ways(operation, &mut notes);
+        if security.is_empty() && !arguments.credentials.is_empty() {
+            security = vec![std::mem::take(&mut arguments.credentials)];
+        }
+        let root = arguments.schema();
+        let input = self.input(operation, &root, &mut notes)?;
+        notes.append(&mut arguments.notes);
+        let plan = Plan {
+            base_url,
+            method: operation.method.clone(),
+            path: operation.path.to_owned(),
+            headers: Default::default(),
+            parameters: arguments.places,
+            body: arguments.body,
+            security,
+            accept: accept(operation),
+        };
+        let config = match serde_json::to_value(&plan) {
+            Ok(Value::Object(config)) => config,
+            _ => return Err("the request cannot be written down".to_owned()),
+        };
+        let mut spec = ToolSpec::new(name);
+        spec.provider = Some(self.provider.to_owned());
+        spec.version = self.api.version.map(str::to_owned);
+        spec.label =
+            Some(brief(operation.summary, 80)).filter(|text| !text.is_empty()).map(Into::into);
+        spec.description = self.description(operation).into();
+        spec.category = Category::new("http");
+        spec.tags = operation.tags.iter().map(|tag| (*tag).to_owned()).collect();
+        spec.kind = Kind::Rest;
+        spec.entry = Entry { handler: String::new(), config };
+        spec.input = input;
+        spec.output = self.output(operation);
+        spec.output_advisory = spec.output.is_some();
+        spec.behaviour = behaviour(operation, self.options);
+        spec.approval = self.approval(operation);
+        notes.sort();
+        notes.dedup();
+        notes.truncate(MAX_NOTES);
+        Ok((spec, notes))
+    }
+
+    /// The schema of the arguments, which the engine takes.
+    fn input(
+        &mut self,
+        operation: &Operation<'d>,
+        root: &Value,
+        notes: &mut Vec<String>,
+    ) -> Result<Value, String> {
+        let bounds = self.bounds();
+        let shaper = self.shaper(operation);
+        let emitted = shaper.emit(root, bounds);
+        if emitted.cut {
+            notes.push(
+                "the schema is large; fields that nobody has to set were left out".to_owned(),
+            );
+        }
+        notes.extend(shaper.notes_of(root));
+        let Err(error) = check_schema(&emitted.schema) else { return Ok(emitted.schema) };
+        // A smaller one may pass where this one does not.
+        let small = shaper.emit(root, Bounds { description: 60, bytes: 2_000 });
+        match check_schema(&small.schema) {
+            Ok(()) => {
+                notes.push(format!("the schema was simplified: {}", error.message()));
+                Ok(small.schema)
+            }
+            Err(_) => Err(error.message().to_owned()),
+        }
+    }
+
+    fn output(&mut self, operation: &Operation<'d>) -> Option<Value> {
+        let schema = operation.answer.as_ref()?.schema?;
+        let id = self.responses.followed(schema);
+        if let Some(known) = self.outputs.get(&id) {
+            return known.clone();
+        }
+        let (shaped, _) = self.responses.shape_whole(schema);
+        let output = self.responses.emit(&shaped, OUTPUT).schema;
+        let says = output.as_object().is_some_and(|map| map.keys().any(|key| key != "description"));
+        let output = (says && check_schema(&output).is_ok()).then_some(output);
+        self.outputs.insert(id, output.clone());
+        output
+    }
+
+    fn description(&self, operation: &Operation<'_>) -> String {
+        let most = self.options.max_description.unwrap_or(800);
+        let summary = brief(operation.summary, 300);
+        let more = brief(operation.description, most);
+        let mut text = match (summary.as_str(), more.as_str()) {
+            ("", "") => format!("{} {}", operation.method, operation.path),
+            ("", more) => more.to_owned(),
+            (summary, "") => summary.to_owned(),
+            (summary, more) if more.to_lowercase().starts_with(&summary.to_lowercase()) => {
+                more.to_owned()
+            }
+            (summary, more) => format!("{}. {more}", summary.trim_end_matches('.')),
+        };
+        if operation.deprecated {
+            text = format!("Deprecated. {text}");
+        }
+        text
+    }
+
+    /// Where the operation is: its own servers come before the document's, and
+    /// an override before both.
+    fn base_url(
+        &self,
+        operation: &Operation<'_>,
+        notes: &mut Vec<String>,
+    ) -> Result<String, String> {
+        if let Some(base) = &self.options.base_url {
+            return Ok(base.clone());
+        }
+        let own = operation.servers.iter().chain(&self.api.servers).next();
+        let written = own.map_or("/", String::as_str);
+        let resolved = match absolute(written) {
+            Ok(url) => return Ok(url),
+            Err(_) => self.url.as_ref().and_then(|url| url.join(written).ok()),
+        };
+        if let Some(url) = resolved.filter(|url| matches!(url.scheme(), "http" | "https")) {
+            return Ok(url.to_string());
+        }
+        if written.contains("://") && !written.contains('{') {
+            return Err(format!("the address `{}` is not one of HTTP", brief(written, 80)));
+        }
+        notes.push("the document does not say where the API is; set a base URL".to_owned());
+        Ok(written.to_owned())
+    }
+}
+
+/// An absolute address of HTTP.
+pub(super) fn absolute(text: &str) -> Result<String, String> {
+    let url = Url::parse(text).map_err(|error| error.to_string())?;
+    match url.scheme() {
+        "http" | "https" if url.has_host() => Ok(text.to_owned()),
+        _ => Err("only http:// and https:// addresses can be called".to_owned()),
+    }
+}
+
+fn behaviour(operation: &Operation<'_>, options: &ImportOptions) -> Behaviour {
+    let exclusive = Behaviour { concurrency_safe: Some(false), ..Behaviour::default() };
+    let mut behaviour = match operation.method.as_str() {
+        "GET" | "HEAD" | "OPTIONS" | "TRACE" | "QUERY" => Behaviour::READ_ONLY,
+        "PUT" => Behaviour { idempotent: true, ..exclusive },
+        "DELETE" => Behaviour { idempotent: true, destructive: true, ..exclusive },
+        _ => exclusive,
+    };
+    if select::any(&options.destructive, operation) {
+        behaviour = Behaviour { destructive: true, read_only: false, ..behaviour };
+        behaviour.concurrency_safe = Some(false);
+    }
+    if select::any(&options.idempotent, operation) {
+        behaviour.idempotent = true;
+    }
+    if select::any(&options.read_only, operation) {
+        behaviour = Behaviour::READ_ONLY;
+    }
+    behaviour
+}
+
+/// What the answer may be: JSON before anything else.
+fn accept(operation: &Operation<'_>) -> Option<String> {
+    let mut kinds: Vec<&str> =
+        operation.answer.as_ref()?.media_types.iter().map(String::as_str).collect();
+    kinds.sort_by_key(|kind| !media::is_json(kind));
+    kinds.dedup();
+    kinds.truncate(MAX_ACCEPT);
+    (!kinds.is_empty()).then(|| kinds.join(", "))
+}

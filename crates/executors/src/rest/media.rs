@@ -1,0 +1,96 @@
+//! Media types: which one of several is used, and what each means.
+
+pub(crate) const JSON: &str = "application/json";
+pub(crate) const URLENCODED: &str = "application/x-www-form-urlencoded";
+pub(crate) const MULTIPART: &str = "multipart/form-data";
+
+/// What a body is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Json,
+    UrlEncoded,
+    Multipart,
+    /// Text that the caller writes: plain, XML, CSV, lines of JSON …
+    Text,
+    Bytes,
+}
+
+/// The type without its parameters, in small letters.
+pub(crate) fn plain(media_type: &str) -> String {
+    let plain = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    if plain.is_empty() || plain == "*/*" || plain == "application/*" {
+        JSON.to_owned()
+    } else {
+        plain
+    }
+}
+
+pub(crate) fn form(media_type: &str) -> Form {
+    match plain(media_type).as_str() {
+        kind if is_json(kind) => Form::Json,
+        URLENCODED => Form::UrlEncoded,
+        kind if kind.starts_with("multipart/") => Form::Multipart,
+        kind if is_text(kind) => Form::Text,
+        _ => Form::Bytes,
+    }
+}
+
+pub(crate) fn is_json(media_type: &str) -> bool {
+    let kind = plain(media_type);
+    kind == JSON || kind == "text/json" || kind.ends_with("+json") || kind.ends_with("/json")
+}
+
+pub(crate) fn is_form(media_type: &str) -> bool {
+    matches!(form(media_type), Form::UrlEncoded | Form::Multipart)
+}
+
+fn is_text(kind: &str) -> bool {
+    const TEXTS: [&str; 13] = [
+        "application/xml",
+        "application/yaml",
+        "application/x-yaml",
+        "application/x-ndjson",
+        "application/ndjson",
+        "application/jsonl",
+        "application/jsonlines",
+        "application/x-jsonlines",
+        "application/graphql",
+        "application/javascript",
+        "application/sql",
+        "application/sparql-query",
+        "application/toml",
+    ];
+    kind.starts_with("text/")
+        || kind.ends_with("+xml")
+        || kind.ends_with("+yaml")
+        || TEXTS.contains(&kind)
+}
+
+/// Which of several types a body is sent in: the one that a model writes best.
+pub(crate) fn choose<'a>(media_types: impl Iterator<Item = &'a str>) -> Option<usize> {
+    let rank = |media_type: &str| match form(media_type) {
+        Form::Json if plain(media_type) == JSON => 0,
+        Form::Json if !is_patch(media_type) => 1,
+        Form::Json => 2,
+        Form::UrlEncoded => 3,
+        Form::Multipart => 4,
+        Form::Text if plain(media_type) == "text/plain" => 5,
+        Form::Text => 6,
+        Form::Bytes => 7,
+    };
+    media_types.enumerate().min_by_key(|(at, kind)| (rank(kind), *at)).map(|(at, _)| at)
+}
+
+/// A list of changes is harder to write than the thing itself.
+fn is_patch(media_type: &str) -> bool {
+    plain(media_type) == "application/json-patch+json"
+}
+
+/// The `charset` of a type, in small letters.
+pub(crate) fn charset(media_type: &str) -> Option<String> {
+    media_type.split(';').skip(1).find_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        let charset = name.trim().eq_ignore_ascii_case("charset");
+        charset.then(|| value.trim().trim_matches('"').to_ascii_lowercase())
+    })
+}

@@ -1,0 +1,30 @@
+//! APIs over HTTP: every operation is a tool.
+//!
+//! ```text
+//! OpenAPI, Swagger ─ document ─► Api ─ import ─► Import: ProviderSpec, ToolSpecs
+//!                                                              │ entry
+//! a definition by hand ────────────────────────────────────────┤
+//!                                                              ▼
+//! Call ─ executor ─► Plan + arguments ─ request ─► auth ─► Outbound ─ response ─► Output
+//! ```
+//!
+//! What a tool's request looks like is plain data in its `entry`: nothing is
+//! read from a document when a call is made.
+
+mod auth;
+mod document;
+mod entry;
+mod executor;
+mod import;
+mod media;
+mod plan;
+mod preview;
+mod request;
+mod response;
+mod schema;
+
+pub use auth::{AskConsent, Consent};
+pub use document::{Limits, ReadFile};
+pub use executor::Rest;
+pub use import::{Import, ImportOptions, ImportedTool, Origin, Selector, Unsupported, import};
+pub use preview::{Preview, preview};

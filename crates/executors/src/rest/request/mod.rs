@@ -1,0 +1,122 @@
+//! Checked arguments become a request.
+//!
+//! Everything is written from its parts, never by replacing text in an address:
+//! what a model puts into a value stays that value. The result is checked once
+//! more: it has the origin and the base path that the plan says.
+
+mod body;
+mod path;
+mod style;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+use url::Url;
+use windlass::{Error, ErrorKind};
+
+pub(crate) use self::body::Payload;
+pub(crate) use self::path::Base;
+use super::plan::{Location, Place, Plan};
+
+/// Everything but what RFC 3986 calls unreserved.
+pub(crate) const ENCODED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// With `allowReserved`: also everything that would end the value.
+const RESERVED: &AsciiSet = &ENCODED
+    .remove(b':')
+    .remove(b'/')
+    .remove(b'?')
+    .remove(b'[')
+    .remove(b']')
+    .remove(b'@')
+    .remove(b'!')
+    .remove(b'$')
+    .remove(b'\'')
+    .remove(b'(')
+    .remove(b')')
+    .remove(b'*')
+    .remove(b',')
+    .remove(b';')
+    .remove(b'=');
+
+/// Headers that belong to the connection, to credentials or to the body: no
+/// argument sets them.
+const RESERVED_HEADERS: [&str; 19] = [
+    "accept",
+    "authorization",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "cookie",
+    "expect",
+    "forwarded",
+    "host",
+    "keep-alive",
+    "proxy-authorization",
+    "proxy-connection",
+    "set-cookie",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "via",
+];
+
+pub(crate) fn is_reserved_header(name: &str) -> bool {
+    RESERVED_HEADERS.iter().any(|own| name.eq_ignore_ascii_case(own))
+}
+
+/// A request without credentials.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) url: Url,
+    pub(crate) headers: Vec<(String, String)>,
+    /// The parts of the `Cookie` header.
+    pub(crate) cookies: Vec<String>,
+    pub(crate) body: Option<Payload>,
+}
+
+/// Builds the request of one call. `argument` gives an argument by its name.
+pub(crate) fn build<'a>(
+    plan: &Plan,
+    base: &Base,
+    argument: &dyn Fn(&str) -> Option<&'a Value>,
+) -> Result<Request, Error> {
+    let value_of = |place: &Place| argument(place.argument()).filter(|value| !value.is_null());
+    let path = path::build(plan, &value_of)?;
+    let (mut query, mut headers, mut cookies) = (Vec::new(), Vec::new(), Vec::new());
+    for place in &plan.parameters {
+        let Some(value) = value_of(place) else { continue };
+        match place.location {
+            Location::Path => {}
+            Location::Query => query.extend(style::pairs(place, value)),
+            Location::Header => {
+                headers
+                    .push((place.name.clone(), header(&place.name, &style::text(place, value))?));
+            }
+            Location::Cookie => cookies.extend(style::pairs(place, value)),
+        }
+    }
+    let body = plan.body.as_ref().map(|body| body::build(body, argument)).transpose()?.flatten();
+    for (name, value) in &plan.headers {
+        headers.push((name.clone(), header(name, value)?));
+    }
+    Ok(Request { url: base.with(&path, &query)?, headers, cookies, body })
+}
+
+/// A value that can be sent in a header: one line of visible characters.
+pub(crate) fn header(name: &str, value: &str) -> Result<String, Error> {
+    let value = value.trim_matches([' ', '\t']);
+    if value.bytes().any(|byte| byte != b'\t' && !(b' '..=b'~').contains(&byte)) {
+        return Err(refused(format!("the header `{name}` takes one line of ASCII text")));
+    }
+    Ok(value.to_owned())
+}
+
+fn encode(text: &str, allow_reserved: bool) -> String {
+    utf8_percent_encode(text, if allow_reserved { RESERVED } else { ENCODED }).to_string()
+}
+
+fn refused(why: String) -> Error {
+    Error::new(ErrorKind::InvalidArguments, why)
+}

@@ -1,0 +1,189 @@
+//! The address of a request: a base, segments, a query.
+//!
+//! A value in a path is one segment, or an error. Percent-encoding alone does
+//! not make it so: `%2e%2e` is `..` to a parser, and many servers decode twice.
+
+use percent_encoding::percent_decode_str;
+use serde_json::Value;
+use url::Url;
+use windlass::{Error, ErrorKind};
+
+use super::{encode, refused, style};
+use crate::rest::plan::{Location, Place, Plan};
+
+/// The address that all paths of a plan begin with.
+#[derive(Clone, Debug)]
+pub(crate) struct Base {
+    url: Url,
+    /// Its path, without a slash at the end.
+    path: String,
+}
+
+impl Base {
+    pub(crate) fn new(text: &str) -> Result<Self, String> {
+        let mut url = Url::parse(text).map_err(|_| {
+            "it is not an absolute address; import the document again with a base URL".to_owned()
+        })?;
+        if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+            return Err("only http:// and https:// addresses can be called".to_owned());
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("credentials do not belong into an address".to_owned());
+        }
+        url.set_fragment(None);
+        url.set_query(None);
+        let path = url.path().trim_end_matches('/').to_owned();
+        Ok(Self { url, path })
+    }
+
+    /// The address of what somebody wrote: a path below this one, or the whole
+    /// address of one.
+    pub(crate) fn join(&self, text: &str) -> Result<Url, Error> {
+        let outside = || refused("the `url` is not below the address of this tool".to_owned());
+        if is_dots(text.split(['?', '#']).next().unwrap_or_default()) || text.contains('\\') {
+            return Err(outside());
+        }
+        let mut base = self.url.clone();
+        base.set_path(&format!("{}/", self.path));
+        let relative = if text.contains("://") { text } else { text.trim_start_matches('/') };
+        let url = base.join(relative).map_err(|_| outside())?;
+        let below = url.path().strip_prefix(&self.path).is_some_and(|rest| rest.starts_with('/'));
+        let plain = url.username().is_empty() && url.password().is_none();
+        if url.origin() == self.url.origin() && below && plain { Ok(url) } else { Err(outside()) }
+    }
+
+    /// The address of a path below this one.
+    pub(super) fn with(&self, path: &Path, query: &[String]) -> Result<Url, Error> {
+        let mut url = self.url.clone();
+        let wanted = format!("{}{}", self.path, path.text);
+        let wanted = if wanted.is_empty() { "/" } else { &wanted };
+        url.set_path(wanted);
+        let all: Vec<&str> =
+            path.query.iter().map(String::as_str).chain(query.iter().map(String::as_str)).collect();
+        if !all.is_empty() {
+            url.set_query(Some(&all.join("&")));
+        }
+        // The parser takes out `.` and `..`, and a path that it changed is not
+        // the one that was asked for.
+        let below = url.path() == wanted
+            && (self.path.is_empty()
+                || url.path() == self.path
+                || url.path().strip_prefix(self.path.as_str()).is_some_and(|r| r.starts_with('/')));
+        if !below || url.origin() != self.url.origin() {
+            return Err(refused("the arguments lead out of the API's address".to_owned()));
+        }
+        Ok(url)
+    }
+}
+
+/// A path with its arguments, and what its template says of the query.
+pub(super) struct Path {
+    text: String,
+    query: Option<String>,
+}
+
+/// Fills a template.
+pub(super) fn build<'a>(
+    plan: &Plan,
+    value_of: &dyn Fn(&Place) -> Option<&'a Value>,
+) -> Result<Path, Error> {
+    // `#…` tells operations of one address apart; `?…` is always sent.
+    let template = plan.path.split('#').next().unwrap_or_default();
+    let (template, query) = match template.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (template, None),
+    };
+    let mut text = String::new();
+    for segment in template.split('/').skip(usize::from(template.starts_with('/'))) {
+        text.push('/');
+        text.push_str(&fill(segment, plan, value_of)?);
+    }
+    if template.is_empty() {
+        text.clear();
+    }
+    let query = query.filter(|query| !query.contains('{')).map(|query| literal(query, b"=&+"));
+    Ok(Path { text, query })
+}
+
+/// One segment of a template with its values.
+fn fill<'a>(
+    segment: &str,
+    plan: &Plan,
+    value_of: &dyn Fn(&Place) -> Option<&'a Value>,
+) -> Result<String, Error> {
+    let mut filled = String::new();
+    let mut rest = segment;
+    let mut has_value = false;
+    while let Some((before, after)) = rest.split_once('{') {
+        let Some((name, after)) = after.split_once('}') else { break };
+        filled.push_str(&literal(before, b""));
+        let place = (plan.parameters.iter())
+            .find(|place| place.location == Location::Path && place.name == name)
+            .ok_or_else(|| {
+                let why = format!("nothing fills `{name}` in the path `{}`", plan.path);
+                Error::new(ErrorKind::InvalidDefinition, why)
+            })?;
+        let value = value_of(place).ok_or_else(|| {
+            refused(format!("`{}` is part of the path and cannot be left out", place.argument()))
+        })?;
+        filled.push_str(&written(place, value)?);
+        has_value = true;
+        rest = after;
+    }
+    filled.push_str(&literal(rest, b""));
+    if has_value && is_dots(&filled) {
+        return Err(refused("a part of the path is `.` or `..`".to_owned()));
+    }
+    Ok(filled)
+}
+
+/// A value as part of a segment.
+fn written(place: &Place, value: &Value) -> Result<String, Error> {
+    let argument = place.argument();
+    for text in style::texts(value) {
+        if text.chars().any(char::is_control) || text.contains('\\') {
+            return Err(refused(format!(
+                "`{argument}` is part of the path and has a control character or a backslash"
+            )));
+        }
+        if is_dots(&text) {
+            return Err(refused(format!(
+                "`{argument}` is part of the path and cannot be `{text}`"
+            )));
+        }
+    }
+    let text = style::path(place, value, |text| encode(text, false));
+    if text.is_empty() {
+        return Err(refused(format!("`{argument}` is part of the path and cannot be empty")));
+    }
+    Ok(text)
+}
+
+/// Whether a text is `.` or `..`, also once or twice encoded.
+fn is_dots(text: &str) -> bool {
+    let once = percent_decode_str(text).decode_utf8_lossy();
+    let twice = percent_decode_str(&once).decode_utf8_lossy();
+    [text, &once, &twice].iter().any(|text| {
+        // `..;x` is `..` to some servers, and a slash inside is one to all.
+        text.split(['/', ';']).any(|part| matches!(part, "." | ".."))
+    })
+}
+
+/// Text of a template: encoded where it has to be, and left alone where it is.
+fn literal(text: &str, keep: &[u8]) -> String {
+    const PLAIN: &[u8] = b"-._~!$'()*,;:@%";
+    let mut written = String::new();
+    for c in text.chars() {
+        let plain = u8::try_from(c).is_ok_and(|b| {
+            b.is_ascii_alphanumeric()
+                || PLAIN.contains(&b)
+                || b"=&+".contains(&b)
+                || keep.contains(&b)
+        });
+        match plain {
+            true => written.push(c),
+            false => written.push_str(&encode(c.encode_utf8(&mut [0; 4]), false)),
+        }
+    }
+    written
+}

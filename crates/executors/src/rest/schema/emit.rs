@@ -1,0 +1,377 @@
+//! Puts together the schema of one tool.
+//!
+//! A model pays for every byte of it, with every call. So what is used once is
+//! written where it is used, what is used again is written once under `$defs`,
+//! descriptions are cut, and a schema that is still too large loses, from the
+//! inside out, the properties that nobody has to set. What is left still takes
+//! every value that the API takes.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+use serde_json::{Map, Value, json};
+
+use super::{NUMBER, Shaper, required_of};
+
+/// Beyond this, a schema that is used once is written under `$defs` as well.
+const MAX_INLINE_NESTING: usize = 28;
+/// The engine takes 64 levels.
+const MAX_NESTING: usize = 52;
+/// A schema of no more bytes is written wherever it is used.
+const SMALL: usize = 100;
+
+/// How large a schema may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    /// Characters of one description.
+    pub(crate) description: usize,
+    /// Bytes of the whole, as JSON.
+    pub(crate) bytes: usize,
+}
+
+/// How much is left of a schema that is too large.
+#[derive(Clone, Copy)]
+struct Cut {
+    description: usize,
+    /// Objects inside each other, beyond which only what is required stays.
+    depth: usize,
+    /// The same for descriptions.
+    described: usize,
+}
+
+impl Shaper<'_> {
+    /// The schema of a tool from a shaped one; whether it had to be cut, and
+    /// what is odd about it.
+    pub(crate) fn emit(&mut self, root: &Value, bounds: Bounds) -> Emitted {
+        let all = usize::MAX;
+        let short = bounds.description.min(100);
+        let cuts = [
+            Cut { description: bounds.description, depth: all, described: all },
+            Cut { description: short, depth: all, described: all },
+            Cut { description: short, depth: 6, described: 4 },
+            Cut { description: short, depth: 4, described: 3 },
+            Cut { description: short, depth: 3, described: 2 },
+            Cut { description: short, depth: 2, described: 2 },
+            Cut { description: short.min(60), depth: 1, described: 1 },
+            Cut { description: 0, depth: 1, described: 0 },
+            Cut { description: 0, depth: 0, described: 0 },
+        ];
+        let mut best = None;
+        for (at, cut) in cuts.into_iter().enumerate() {
+            let Some(schema) = self.emit_cut(root, cut, bounds.bytes.saturating_mul(4)) else {
+                continue;
+            };
+            let fits = size(&schema) <= bounds.bytes;
+            best = Some(Emitted { cut: at > 1, schema });
+            if fits {
+                break;
+            }
+        }
+        best.unwrap_or_else(|| Emitted { schema: json!({"type": "object"}), cut: true })
+    }
+
+    /// What is odd about the parts of a shaped schema.
+    pub(crate) fn notes_of(&mut self, root: &Value) -> Vec<String> {
+        let mut seen = BTreeSet::new();
+        let mut found = numbers_in(root);
+        let mut notes: Vec<String> = Vec::new();
+        while let Some(number) = found.pop() {
+            if seen.insert(number) && seen.len() < 500 {
+                found.extend(numbers_in(&self.target(number)));
+                for note in &self.targets[number].notes {
+                    if !notes.contains(note) {
+                        notes.push(note.clone());
+                    }
+                }
+            }
+        }
+        notes
+    }
+
+    /// None where it is far too large.
+    fn emit_cut(&mut self, root: &Value, cut: Cut, most: usize) -> Option<Value> {
+        let uses = self.count(root, cut, most)?;
+        let mut names = Names::default();
+        let mut write = Write { shaper: self, cut, uses: &uses, names: &mut names, left: most };
+        let mut schema = write.copy(root, 0, 0)?;
+        let mut defs = Map::new();
+        let mut next = 0;
+        while let Some((number, name)) = write.names.order.get(next).cloned() {
+            next += 1;
+            let depth = uses.get(&number).map_or(0, |used| used.depth);
+            let target = write.shaper.target(number);
+            defs.insert(name, write.copy(&target, depth, 2)?);
+        }
+        if let (Value::Object(map), false) = (&mut schema, defs.is_empty()) {
+            map.insert("$defs".to_owned(), Value::Object(defs));
+        }
+        Some(schema)
+    }
+
+    /// How often each target is used, and how deep at first.
+    fn count(&mut self, root: &Value, cut: Cut, most: usize) -> Option<HashMap<usize, Used>> {
+        let mut uses: HashMap<usize, Used> = HashMap::new();
+        let mut queue = VecDeque::new();
+        let mut values = 0;
+        let mut note = |found: Vec<(usize, usize)>, queue: &mut VecDeque<(usize, usize)>| {
+            for (number, depth) in found {
+                let used = uses.entry(number).or_insert_with(|| {
+                    queue.push_back((number, depth));
+                    Used { times: 0, depth }
+                });
+                used.times += 1;
+            }
+        };
+        let mut found = Vec::new();
+        references(root, 0, cut.depth, &mut found, &mut values);
+        note(std::mem::take(&mut found), &mut queue);
+        while let Some((number, depth)) = queue.pop_front() {
+            references(&self.target(number), depth, cut.depth, &mut found, &mut values);
+            note(std::mem::take(&mut found), &mut queue);
+            if values > most {
+                return None;
+            }
+        }
+        Some(uses)
+    }
+}
+
+/// A schema as it is given to a tool.
+pub(crate) struct Emitted {
+    pub(crate) schema: Value,
+    /// Whether parts were left out.
+    pub(crate) cut: bool,
+}
+
+struct Used {
+    times: usize,
+    depth: usize,
+}
+
+/// Names of definitions, in the order in which they were first needed.
+#[derive(Default)]
+struct Names {
+    order: Vec<(usize, String)>,
+    by_number: HashMap<usize, String>,
+}
+
+impl Names {
+    fn of(&mut self, number: usize, wanted: &str) -> String {
+        if let Some(name) = self.by_number.get(&number) {
+            return name.clone();
+        }
+        let wanted = if wanted.is_empty() { "schema" } else { wanted };
+        let mut name = wanted.to_owned();
+        let mut copy = 2;
+        while self.order.iter().any(|(_, known)| *known == name) {
+            name = format!("{wanted}_{copy}");
+            copy += 1;
+        }
+        self.order.push((number, name.clone()));
+        self.by_number.insert(number, name.clone());
+        name
+    }
+}
+
+/// Writes values within a budget.
+struct Write<'s, 'd> {
+    shaper: &'s mut Shaper<'d>,
+    cut: Cut,
+    uses: &'s HashMap<usize, Used>,
+    names: &'s mut Names,
+    left: usize,
+}
+
+impl Write<'_, '_> {
+    /// A copy of a shaped schema. `depth` counts objects inside each other,
+    /// `nesting` levels of JSON.
+    fn copy(&mut self, value: &Value, depth: usize, nesting: usize) -> Option<Value> {
+        let Value::Object(map) = value else { return Some(value.clone()) };
+        if nesting > MAX_NESTING {
+            return Some(json!({}));
+        }
+        self.left = self.left.checked_sub(8 * map.len() + 2)?;
+        if let Some(number) = map.get(NUMBER).and_then(Value::as_u64) {
+            let number = usize::try_from(number).ok()?;
+            return self.reference(number, map, nesting);
+        }
+        let mut out = Map::new();
+        let required = required_of(value);
+        for (key, inner) in map {
+            let copied = match (key.as_str(), inner) {
+                ("description", Value::String(text)) => {
+                    let most = if depth > self.cut.described { 0 } else { self.cut.description };
+                    let text = brief(text, most);
+                    if text.is_empty() {
+                        continue;
+                    }
+                    self.left = self.left.checked_sub(text.len())?;
+                    Value::String(text)
+                }
+                ("properties", Value::Object(properties)) => {
+                    let mut kept = Map::new();
+                    for (name, property) in properties {
+                        if depth > self.cut.depth && !required.contains(name.as_str()) {
+                            continue;
+                        }
+                        kept.insert(name.clone(), self.copy(property, depth + 1, nesting + 2)?);
+                    }
+                    // Without them, what was left out would be refused.
+                    Value::Object(kept)
+                }
+                ("patternProperties" | "dependentSchemas", Value::Object(all)) => {
+                    let mut kept = Map::new();
+                    for (name, schema) in all {
+                        kept.insert(name.clone(), self.copy(schema, depth + 1, nesting + 2)?);
+                    }
+                    Value::Object(kept)
+                }
+                ("anyOf" | "allOf" | "prefixItems", Value::Array(all)) => {
+                    let copies: Option<Vec<Value>> =
+                        all.iter().map(|schema| self.copy(schema, depth, nesting + 2)).collect();
+                    Value::Array(copies?)
+                }
+                (
+                    "items"
+                    | "additionalProperties"
+                    | "not"
+                    | "if"
+                    | "then"
+                    | "else"
+                    | "contains"
+                    | "propertyNames",
+                    inner,
+                ) => self.copy(inner, depth, nesting + 1)?,
+                (_, inner) => {
+                    self.left = self.left.checked_sub(size(inner))?;
+                    inner.clone()
+                }
+            };
+            out.insert(key.clone(), copied);
+        }
+        if depth > self.cut.depth && out.get("additionalProperties") == Some(&Value::Bool(false)) {
+            out.shift_remove("additionalProperties");
+        }
+        Some(Value::Object(out))
+    }
+
+    fn reference(
+        &mut self,
+        number: usize,
+        map: &Map<String, Value>,
+        nesting: usize,
+    ) -> Option<Value> {
+        let used = self.uses.get(&number)?;
+        let target = self.shaper.target(number);
+        let small = self.shaper.targets[number].small;
+        let depth = used.depth;
+        let description = map.get("description").and_then(Value::as_str);
+        let mut written = if small || used.times == 1 && nesting < MAX_INLINE_NESTING {
+            self.copy(&target, depth, nesting)?
+        } else {
+            let wanted = self.shaper.targets[number].name.clone();
+            json!({"$ref": format!("#/$defs/{}", self.names.of(number, &wanted))})
+        };
+        if let (Value::Object(out), Some(text)) = (&mut written, description) {
+            let most = if depth > self.cut.described { 0 } else { self.cut.description };
+            let text = brief(text, most);
+            if !text.is_empty() {
+                out.insert("description".to_owned(), Value::String(text));
+            }
+        }
+        Some(written)
+    }
+}
+
+/// All references in a shaped schema that are reached, with their depth.
+fn references(
+    value: &Value,
+    depth: usize,
+    most: usize,
+    found: &mut Vec<(usize, usize)>,
+    values: &mut usize,
+) {
+    let Value::Object(map) = value else { return };
+    *values += 1;
+    if let Some(number) = map.get(NUMBER).and_then(Value::as_u64) {
+        found.extend(usize::try_from(number).ok().map(|number| (number, depth)));
+        return;
+    }
+    let required = required_of(value);
+    for (key, inner) in map {
+        match (key.as_str(), inner) {
+            ("properties", Value::Object(all)) => {
+                for (name, schema) in all {
+                    if depth <= most || required.contains(name.as_str()) {
+                        references(schema, depth + 1, most, found, values);
+                    }
+                }
+            }
+            ("patternProperties" | "dependentSchemas", Value::Object(all)) => {
+                all.values().for_each(|schema| references(schema, depth + 1, most, found, values));
+            }
+            ("anyOf" | "allOf" | "prefixItems", Value::Array(all)) => {
+                all.iter().for_each(|schema| references(schema, depth, most, found, values));
+            }
+            (
+                "items"
+                | "additionalProperties"
+                | "not"
+                | "if"
+                | "then"
+                | "else"
+                | "contains"
+                | "propertyNames",
+                inner,
+            ) => references(inner, depth, most, found, values),
+            _ => {}
+        }
+    }
+}
+
+/// Whether a schema is written wherever it is used.
+pub(super) fn is_small(shaped: &Value) -> bool {
+    size(shaped) <= SMALL && numbers_in(shaped).is_empty()
+}
+
+fn numbers_in(value: &Value) -> Vec<usize> {
+    let mut found = Vec::new();
+    references(value, 0, usize::MAX, &mut found, &mut 0);
+    found.into_iter().map(|(number, _)| number).collect()
+}
+
+/// The beginning of a text, as one line. It ends with a sentence or a word.
+pub(crate) fn brief(text: &str, most: usize) -> String {
+    let mut line = String::with_capacity(text.len().min(most * 4));
+    for word in text.split_whitespace() {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+        if line.len() > most.saturating_mul(4) {
+            break;
+        }
+    }
+    let Some((end, _)) = line.char_indices().nth(most) else { return line };
+    if most == 0 {
+        return String::new();
+    }
+    let shown = &line[..end];
+    if let Some(sentence) = shown.rfind(". ").filter(|at| *at > end / 2) {
+        return shown[..=sentence].to_owned();
+    }
+    let word = shown.rfind(' ').filter(|at| *at > end / 2).unwrap_or(end);
+    format!("{}…", shown[..word].trim_end())
+}
+
+/// The bytes of a value as JSON, about.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) => 5,
+        Value::Number(_) => 6,
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => 2 + items.iter().map(|item| size(item) + 1).sum::<usize>(),
+        Value::Object(map) => {
+            2 + map.iter().map(|(key, item)| key.len() + 4 + size(item)).sum::<usize>()
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! `allOf`: two schemas that both hold become one.
+//!
+//! Models read one object with all its properties better than a list of partial
+//! ones. What cannot be said in one schema stays an `allOf`.
+
+use serde_json::{Map, Value, json};
+
+use super::NUMBER;
+
+/// A schema that says what both say.
+pub(super) fn both(first: Value, second: Value) -> Value {
+    let (Value::Object(first), Value::Object(second)) = (first, second) else { return json!({}) };
+    if first.is_empty() {
+        return Value::Object(second);
+    }
+    if second.is_empty() {
+        return Value::Object(first);
+    }
+    if first.contains_key(NUMBER) || second.contains_key(NUMBER) {
+        return separate(first, second);
+    }
+    let clash = |key: &str| first.get(key).zip(second.get(key)).is_some_and(|(a, b)| a != b);
+    // Two sets of alternatives, or of conditions, are not one.
+    if [
+        "anyOf",
+        "allOf",
+        "not",
+        "if",
+        "then",
+        "else",
+        "pattern",
+        "patternProperties",
+        "contains",
+        "prefixItems",
+        "propertyNames",
+        "dependentSchemas",
+    ]
+    .into_iter()
+    .any(clash)
+    {
+        return separate(first, second);
+    }
+    let Some(types) = types(first.get("type"), second.get("type")) else {
+        return separate(first, second);
+    };
+    let mut out = first;
+    if let Some(types) = types {
+        out.insert("type".to_owned(), types);
+    }
+    for (key, value) in second {
+        match out.shift_remove(&key) {
+            None => drop(out.insert(key, value)),
+            Some(known) => {
+                let merged = keyword(&key, known, value);
+                out.insert(key, merged);
+            }
+        }
+    }
+    // Each side counts its own properties only; together they would refuse
+    // each other's.
+    if out.get("additionalProperties") == Some(&Value::Bool(false)) && out.contains_key("anyOf") {
+        out.shift_remove("additionalProperties");
+    }
+    Value::Object(out)
+}
+
+fn keyword(key: &str, first: Value, second: Value) -> Value {
+    match (key, first, second) {
+        (_, first, second) if first == second => first,
+        ("properties", Value::Object(mut first), Value::Object(second)) => {
+            for (name, value) in second {
+                let merged = match first.shift_remove(&name) {
+                    Some(known) => both(known, value),
+                    None => value,
+                };
+                first.insert(name, merged);
+            }
+            Value::Object(first)
+        }
+        ("required", Value::Array(mut first), Value::Array(second)) => {
+            for name in second {
+                if !first.contains(&name) {
+                    first.push(name);
+                }
+            }
+            Value::Array(first)
+        }
+        ("enum", Value::Array(first), Value::Array(second)) => {
+            let shared: Vec<Value> =
+                first.iter().filter(|value| second.contains(value)).cloned().collect();
+            // No value at all is a mistake of the document.
+            Value::Array(if shared.is_empty() { second } else { shared })
+        }
+        ("items", first, second) => both(first, second),
+        // The types were merged before.
+        ("type", first, _) => first,
+        ("additionalProperties", Value::Bool(false), other)
+        | ("additionalProperties", other, Value::Bool(false)) => {
+            if other.is_object() {
+                other
+            } else {
+                Value::Bool(false)
+            }
+        }
+        ("minimum" | "exclusiveMinimum" | "minLength" | "minItems" | "minProperties", a, b) => {
+            if a.as_f64() >= b.as_f64() { a } else { b }
+        }
+        ("maximum" | "exclusiveMaximum" | "maxLength" | "maxItems" | "maxProperties", a, b) => {
+            if a.as_f64() <= b.as_f64() { a } else { b }
+        }
+        // The outer words are nearer.
+        (_, first, _) => first,
+    }
+}
+
+/// The types that both allow; nothing where there is none.
+#[expect(clippy::option_option, reason = "no common type is not the same as no type at all")]
+fn types(first: Option<&Value>, second: Option<&Value>) -> Option<Option<Value>> {
+    let (Some(first), Some(second)) = (first, second) else {
+        return Some(first.or(second).cloned());
+    };
+    let list = |types: &Value| match types {
+        Value::Array(types) => types.clone(),
+        one => vec![one.clone()],
+    };
+    let (first, second) = (list(first), list(second));
+    let number = json!("number");
+    let shared: Vec<Value> = first
+        .iter()
+        .filter(|one| second.contains(one) || **one == "integer" && second.contains(&number))
+        .cloned()
+        .collect();
+    match shared.len() {
+        0 => None,
+        1 => Some(Some(shared[0].clone())),
+        _ => Some(Some(Value::Array(shared))),
+    }
+}
+
+fn separate(first: Map<String, Value>, second: Map<String, Value>) -> Value {
+    let mut all = Vec::new();
+    let mut out = Map::new();
+    for mut one in [first, second] {
+        // What is said once for the whole stays in front.
+        if let Some(text) = one.shift_remove("description") {
+            out.entry("description").or_insert(text);
+        }
+        match one.len() {
+            0 => {}
+            1 if one.get("allOf").is_some_and(Value::is_array) => {
+                if let Some(Value::Array(inner)) = one.shift_remove("allOf") {
+                    all.extend(inner);
+                }
+            }
+            _ => all.push(Value::Object(one)),
+        }
+    }
+    match all.len() {
+        1 => {
+            if let Some(Value::Object(one)) = all.pop() {
+                out.extend(one);
+            }
+        }
+        _ => drop(out.insert("allOf".to_owned(), Value::Array(all))),
+    }
+    Value::Object(out)
+}

@@ -1,0 +1,405 @@
+//! Schemas of a document become JSON Schema that a model reads.
+//!
+//! Two steps. *Shaping* translates what one place of the document says, once
+//! for all tools: words of old dialects (`nullable`, a boolean
+//! `exclusiveMinimum`), `allOf` merged, `readOnly` left out of requests, what
+//! only documents need (`example`, `xml`, `x-…`) dropped. A reference stays one,
+//! by number. *Emitting* ([`emit`]) puts together what one tool needs: what is
+//! used once is written where it is used, what is used again or recursive goes
+//! to `$defs`, and what is too large is cut.
+//!
+//! Both are loops over lists of places, not recursion through references: a
+//! document cannot exhaust the stack by referring to itself.
+
+mod emit;
+mod keywords;
+mod merge;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use windlass::definition::check_schema;
+
+pub(crate) use self::emit::{Bounds, brief};
+pub(crate) use self::keywords::file_schema;
+use super::document::{At, Files};
+
+/// How deep schemas are nested inside each other at one place.
+const MAX_DEPTH: usize = 160;
+/// How many `allOf` lead into each other.
+const MAX_MERGES: usize = 24;
+/// The key of a reference by number, until it is emitted.
+const NUMBER: &str = "$number";
+
+/// Who sends what the schema describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// Windlass: read-only properties are left out.
+    Request,
+    /// The same in a form, whose fields may be files.
+    Form,
+    /// The API: write-only properties are left out, and nothing is demanded.
+    Response,
+}
+
+/// Translates the schemas of one document, in one direction.
+pub(crate) struct Shaper<'d> {
+    files: &'d Files,
+    direction: Direction,
+    /// What references lead to, by where it stands.
+    numbers: HashMap<*const Value, usize>,
+    targets: Vec<Target<'d>>,
+    /// Patterns that were tried, and whether they can be used.
+    patterns: HashMap<String, bool>,
+    merging: Vec<*const Value>,
+    depth: usize,
+    notes: Vec<String>,
+}
+
+struct Target<'d> {
+    at: At<'d>,
+    name: String,
+    shaped: Option<Arc<Value>>,
+    /// It is written wherever it is used.
+    small: bool,
+    notes: Vec<String>,
+}
+
+impl<'d> Shaper<'d> {
+    pub(crate) fn new(files: &'d Files, direction: Direction) -> Self {
+        Self {
+            files,
+            direction,
+            numbers: HashMap::new(),
+            targets: Vec::new(),
+            patterns: HashMap::new(),
+            merging: Vec::new(),
+            depth: 0,
+            notes: Vec::new(),
+        }
+    }
+
+    /// What a schema says, with references by number, and what is odd about
+    /// it.
+    pub(crate) fn shape(&mut self, at: At<'d>) -> (Value, Vec<String>) {
+        let shaped = self.any(at);
+        (shaped, std::mem::take(&mut self.notes))
+    }
+
+    /// The same with the target of a reference in its place.
+    pub(crate) fn shape_whole(&mut self, at: At<'d>) -> (Value, Vec<String>) {
+        let shaped = self.whole(at);
+        (shaped, std::mem::take(&mut self.notes))
+    }
+
+    /// Whether a schema means bytes.
+    pub(crate) fn is_file(&self, at: At<'d>) -> bool {
+        let map = self.files.follow(at).and_then(|at| at.value.as_object());
+        map.is_some_and(keywords::is_file)
+    }
+
+    /// Tells what a schema leads to from every other one.
+    pub(crate) fn followed(&self, at: At<'d>) -> *const Value {
+        self.files.follow(at).unwrap_or(at).id()
+    }
+
+    /// Whether a property of a request is none, because only the API sets it.
+    pub(crate) fn left_out(&self, at: At<'d>) -> bool {
+        let word = match self.direction {
+            Direction::Request | Direction::Form => "readOnly",
+            Direction::Response => "writeOnly",
+        };
+        at.flag(word) == Some(true)
+            || self.files.follow(at).is_some_and(|at| at.flag(word) == Some(true))
+    }
+
+    /// What a reference by number leads to.
+    fn target(&mut self, number: usize) -> Arc<Value> {
+        if let Some(shaped) = &self.targets[number].shaped {
+            return Arc::clone(shaped);
+        }
+        let before = std::mem::take(&mut self.notes);
+        let at = self.targets[number].at;
+        self.depth = 0;
+        let shaped = Arc::new(self.any(at));
+        let target = &mut self.targets[number];
+        target.notes = std::mem::replace(&mut self.notes, before);
+        target.small = emit::is_small(&shaped);
+        target.shaped = Some(Arc::clone(&shaped));
+        shaped
+    }
+
+    fn any(&mut self, at: At<'d>) -> Value {
+        if self.depth >= MAX_DEPTH {
+            self.note("a schema is nested too deeply and was cut");
+            return json!({});
+        }
+        self.depth += 1;
+        let shaped = match at.value {
+            Value::Bool(false) => json!({"not": {}}),
+            Value::Object(map) => match map.get("$ref").and_then(Value::as_str) {
+                Some(reference) => self.reference(at, map, reference),
+                None => self.object(at, map),
+            },
+            _ => json!({}),
+        };
+        self.depth -= 1;
+        shaped
+    }
+
+    fn reference(&mut self, at: At<'d>, map: &'d Map<String, Value>, reference: &str) -> Value {
+        let Some(target) = self.files.follow(at) else {
+            self.note(format!("`{}` leads to nothing", shorten(reference)));
+            return describe(json!({}), map);
+        };
+        let number = match self.numbers.get(&target.id()) {
+            Some(number) => *number,
+            None => {
+                let number = self.targets.len();
+                self.numbers.insert(target.id(), number);
+                let name = name_of(reference);
+                self.targets.push(Target {
+                    at: target,
+                    name,
+                    shaped: None,
+                    small: false,
+                    notes: Vec::new(),
+                });
+                number
+            }
+        };
+        let shaped = describe(json!({ NUMBER: number }), map);
+        if keywords::nullable(map) { or_null(shaped) } else { shaped }
+    }
+
+    /// A schema with references to whole schemas followed.
+    fn whole(&mut self, at: At<'d>) -> Value {
+        let Some(target) = self.files.follow(at) else { return self.any(at) };
+        if self.merging.contains(&target.id()) || self.merging.len() >= MAX_MERGES {
+            return self.any(at);
+        }
+        self.merging.push(target.id());
+        let mut shaped = self.any(target);
+        self.merging.pop();
+        // The reference's own words are nearer than those of its target.
+        if let (Some(map), Value::Object(shaped)) = (at.value.as_object(), &mut shaped)
+            && at.id() != target.id()
+            && let Some(text) = map.get("description").filter(|text| text.is_string())
+        {
+            shaped.insert("description".to_owned(), text.clone());
+        }
+        shaped
+    }
+
+    fn object(&mut self, at: At<'d>, map: &'d Map<String, Value>) -> Value {
+        let mut out = self.keywords(at, map);
+        self.alternatives(at, &mut out);
+        let mut shaped = Value::Object(out);
+        for member in at.list("allOf") {
+            let member = self.all_of(member);
+            shaped = merge::both(shaped, member);
+        }
+        if keywords::nullable(map) {
+            shaped = or_null(shaped);
+        }
+        if self.direction == Direction::Response {
+            shaped = relaxed(shaped);
+        }
+        shaped
+    }
+
+    /// A member of `allOf`, as it is merged: not as a reference.
+    fn all_of(&mut self, member: At<'d>) -> Value {
+        let Some(target) = self.files.follow(member) else { return self.any(member) };
+        if self.merging.contains(&target.id()) || self.merging.len() >= MAX_MERGES {
+            // A type that extends itself says nothing more.
+            return json!({});
+        }
+        self.whole(member)
+    }
+
+    /// `oneOf` and `anyOf`. Alternatives of real documents overlap, and it is
+    /// the API that judges: exactly one would refuse good arguments.
+    fn alternatives(&mut self, at: At<'d>, out: &mut Map<String, Value>) {
+        for word in ["oneOf", "anyOf"] {
+            let mut shaped: Vec<Value> = Vec::new();
+            for alternative in at.list(word) {
+                let one = match self.tag_of(at, alternative) {
+                    Some((property, value)) => tagged(self.all_of(alternative), property, &value),
+                    None => self.any(alternative),
+                };
+                if !shaped.contains(&one) {
+                    shaped.push(one);
+                }
+            }
+            let alternatives = match shaped.len() {
+                0 => continue,
+                1 => shaped.swap_remove(0),
+                _ => json!({"anyOf": shaped}),
+            };
+            let known = Value::Object(std::mem::take(out));
+            *out = match merge::both(known, alternatives) {
+                Value::Object(merged) => merged,
+                _ => Map::new(),
+            };
+        }
+    }
+
+    /// The property that tells alternatives apart, and its value for this one.
+    fn tag_of(&self, at: At<'d>, alternative: At<'d>) -> Option<(&'d str, String)> {
+        let discriminator = at.get("discriminator")?;
+        let property = discriminator.text("propertyName")?;
+        let reference = alternative.text("$ref")?;
+        let target = self.files.follow(alternative)?;
+        let mapped = discriminator.map("mapping").find(|(_, to)| {
+            to.value.as_str().is_some_and(|to| {
+                to == reference
+                    || self.files.lookup(at.file, to).is_some_and(|to| to.id() == target.id())
+            })
+        });
+        let value = mapped.map_or_else(|| name_of(reference), |(value, _)| value.to_owned());
+        // A property that the alternative describes itself is left alone.
+        let own = target.get("properties").and_then(|all| all.get(property));
+        let own = own.and_then(|own| self.files.follow(own));
+        let said = own.is_some_and(|own| own.get("enum").is_some() || own.get("const").is_some());
+        (!said).then_some((property, value))
+    }
+
+    /// Whether a pattern can be checked here.
+    fn usable(&mut self, pattern: &str) -> bool {
+        if let Some(known) = self.patterns.get(pattern) {
+            return *known;
+        }
+        let usable = check_schema(&json!({"type": "string", "pattern": pattern})).is_ok();
+        self.patterns.insert(pattern.to_owned(), usable);
+        usable
+    }
+
+    fn note(&mut self, note: impl Into<String>) {
+        let note = note.into();
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+}
+
+/// A value of a type that an alternative is known by.
+fn tagged(alternative: Value, property: &str, value: &str) -> Value {
+    let tag = json!({
+        "type": "object",
+        "properties": {property: {"const": value}},
+        "required": [property],
+    });
+    merge::both(tag, alternative)
+}
+
+/// Adds what a reference says of itself.
+fn describe(mut shaped: Value, map: &Map<String, Value>) -> Value {
+    if let (Value::Object(shaped), Some(Value::String(text))) =
+        (&mut shaped, map.get("description"))
+    {
+        shaped.insert("description".to_owned(), Value::String(text.clone()));
+    }
+    shaped
+}
+
+/// The same, or null.
+fn or_null(shaped: Value) -> Value {
+    let Value::Object(mut map) = shaped else { return shaped };
+    let null = json!("null");
+    match map.get("type").cloned() {
+        Some(Value::String(one)) if one != "null" => {
+            map.insert("type".to_owned(), Value::Array(vec![Value::String(one), null]));
+        }
+        Some(Value::Array(mut many)) if !many.contains(&null) => {
+            many.push(null);
+            map.insert("type".to_owned(), Value::Array(many));
+        }
+        Some(_) => {}
+        None if map.contains_key("anyOf")
+            || map.contains_key("allOf")
+            || map.contains_key(NUMBER) =>
+        {
+            return alternative_null(map);
+        }
+        None => {}
+    }
+    if let Some(Value::Array(values)) = map.get_mut("enum")
+        && !values.contains(&Value::Null)
+    {
+        values.push(Value::Null);
+    }
+    Value::Object(map)
+}
+
+/// The same for a schema that says its type in alternatives or elsewhere.
+fn alternative_null(mut map: Map<String, Value>) -> Value {
+    let description = map.shift_remove("description");
+    let mut any = match map.shift_remove("anyOf") {
+        Some(Value::Array(any)) if map.is_empty() => any,
+        Some(any) => {
+            map.insert("anyOf".to_owned(), any);
+            vec![Value::Object(map)]
+        }
+        None => vec![Value::Object(map)],
+    };
+    let null = json!({"type": "null"});
+    if !any.contains(&null) {
+        any.push(null);
+    }
+    let mut both = json!({"anyOf": any});
+    if let Some(text) = description {
+        both["description"] = text;
+    }
+    both
+}
+
+/// An answer is described, not demanded: services leave fields out, send null
+/// and new words.
+fn relaxed(shaped: Value) -> Value {
+    const DEMANDS: [&str; 20] = [
+        "required",
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "maxItems",
+        "minProperties",
+        "maxProperties",
+        "multipleOf",
+        "pattern",
+        "uniqueItems",
+        "additionalProperties",
+        "default",
+        "not",
+        "dependentRequired",
+        "const",
+        "format",
+    ];
+    let Value::Object(mut map) = shaped else { return shaped };
+    map.retain(|key, value| {
+        !DEMANDS.contains(&key.as_str()) || key == "additionalProperties" && value.is_object()
+    });
+    Value::Object(map)
+}
+
+/// The last part of a reference.
+fn name_of(reference: &str) -> String {
+    let last = reference.rsplit(['/', '#']).find(|part| !part.is_empty()).unwrap_or("schema");
+    let last = last.strip_suffix(".json").or_else(|| last.strip_suffix(".yaml")).unwrap_or(last);
+    last.chars().filter(|c| c.is_ascii_alphanumeric() || "_-.".contains(*c)).take(48).collect()
+}
+
+fn shorten(text: &str) -> String {
+    text.chars().take(80).collect()
+}
+
+/// The names of all properties of a schema that demands them.
+pub(crate) fn required_of(schema: &Value) -> HashSet<&str> {
+    let names = schema.get("required").and_then(Value::as_array);
+    names.into_iter().flatten().filter_map(Value::as_str).collect()
+}

@@ -1,0 +1,134 @@
+//! Documents of real services. They are not part of this repository: the folder
+//! `shared` stands beside the clone.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use windlass_executors::rest::{Import, ImportOptions, Origin, import, preview};
+
+use super::generate::{Amount, arguments};
+use super::judge::Judge;
+
+/// Operations that cannot be told from the document alone, with the reason.
+const EXCUSED: &[(&str, &str)] = &[];
+
+fn documents() -> Vec<PathBuf> {
+    fn walk(dir: &Path, found: &mut Vec<PathBuf>) {
+        let entries = fs::read_dir(dir).unwrap_or_else(|error| {
+            panic!("the documents of real services are missing: {}: {error}", dir.display())
+        });
+        for path in entries.map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                walk(&path, found);
+            } else if path.extension().is_some_and(|e| e == "json" || e == "yaml" || e == "yml") {
+                found.push(path);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora/openapi"),
+        &mut found,
+    );
+    // The large ones first, so that all threads end together.
+    found.sort_by_key(|path| std::cmp::Reverse(fs::metadata(path).map_or(0, |about| about.len())));
+    found
+}
+
+fn read(path: &Path, text: &str) -> Import {
+    let beside = path.parent().unwrap();
+    let read = |name: &str| fs::read_to_string(beside.join(name)).map_err(|e| e.to_string());
+    let options = ImportOptions {
+        base_url: Some("https://judged.example/base".into()),
+        ..ImportOptions::default()
+    };
+    let origin = Origin { url: None, read: &read };
+    import("api", text, &options, origin).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+#[derive(Default)]
+struct Tally {
+    documents: usize,
+    tools: usize,
+    requests: usize,
+    unsupported: Vec<String>,
+    faults: Vec<String>,
+}
+
+impl Tally {
+    fn add(&mut self, path: &Path) {
+        let text = fs::read_to_string(path).unwrap();
+        // Parts of other documents, and notes beside them.
+        if !["openapi", "swagger"].iter().any(|word| {
+            text.contains(&format!("{word}: ")) || text.contains(&format!("\"{word}\":"))
+        }) {
+            return;
+        }
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let import = read(path, &text);
+        let judge = Judge::new(path, &text);
+        self.documents += 1;
+        self.tools += import.tools.len();
+        self.unsupported.extend(
+            import
+                .unsupported
+                .iter()
+                .map(|one| format!("{name}: {}: {}", one.operation, one.reason)),
+        );
+        for tool in &import.tools {
+            for amount in [Amount::Least, Amount::Most] {
+                let label = format!("{name}: {}", tool.operation);
+                let Some(given) = arguments(&tool.spec.input, amount) else {
+                    self.faults.push(format!("{label}: no arguments were found"));
+                    continue;
+                };
+                self.requests += 1;
+                match preview(&tool.spec, &given) {
+                    Ok(request) => {
+                        let faults = judge.faults(&tool.operation, &request);
+                        self.faults
+                            .extend(faults.into_iter().map(|fault| format!("{label}: {fault}")));
+                    }
+                    Err(error) => self.faults.push(format!("{label}: {error}")),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn documents_of_real_services_become_tools_whose_requests_fit() {
+    let documents = documents();
+    let (next, all) = (AtomicUsize::new(0), Mutex::new(Tally::default()));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut own = Tally::default();
+                while let Some(path) = documents.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    own.add(path);
+                }
+                let mut all = all.lock().unwrap();
+                all.documents += own.documents;
+                all.tools += own.tools;
+                all.requests += own.requests;
+                all.unsupported.append(&mut own.unsupported);
+                all.faults.append(&mut own.faults);
+            });
+        }
+    });
+    let mut all = all.into_inner().unwrap();
+    all.faults.retain(|fault| !EXCUSED.iter().any(|(operation, _)| fault.starts_with(operation)));
+    println!(
+        "{} documents, {} tools, {} operations without: {:#?}",
+        all.documents,
+        all.tools,
+        all.unsupported.len(),
+        all.unsupported
+    );
+    println!("{} requests, {} faults: {:#?}", all.requests, all.faults.len(), all.faults);
+    let share = all.tools as f64 / (all.tools + all.unsupported.len()) as f64;
+    assert!(all.documents > 150 && share >= 0.995, "{} documents, {share}", all.documents);
+    assert!(all.faults.is_empty(), "{} faults", all.faults.len());
+}

@@ -1,0 +1,347 @@
+//! What becomes of documents: names, schemas, forms, and what is hostile.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use windlass::{Approval, ToolSpec};
+use windlass_executors::rest::{Import, ImportOptions, Origin, Selector, import, preview};
+
+use super::support::{read, read_with};
+
+const PETS: &str = include_str!("pets.yaml");
+
+fn tool<'i>(import: &'i Import, name: &str) -> &'i ToolSpec {
+    let found = import.tools.iter().find(|tool| tool.spec.name.as_str() == name);
+    &found.unwrap_or_else(|| panic!("no {name} in {:?}", names(import))).spec
+}
+
+fn names(import: &Import) -> Vec<&str> {
+    import.tools.iter().map(|tool| tool.spec.name.as_str()).collect()
+}
+
+#[test]
+fn a_model_reads_a_compact_schema() {
+    let import = read(PETS);
+    let owner = json!({"type": "object", "properties": {"name": {"type": ["string", "null"]}}});
+    assert_eq!(
+        tool(&import, "createPet").input,
+        json!({
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "maxLength": 80},
+                "owner": owner,
+                "parent": {"$ref": "#/$defs/Pet"},
+            },
+            "additionalProperties": false,
+            "required": ["name"],
+            "$defs": {
+                "Pet": {
+                    "type": "object",
+                    "properties": {
+                        "name": {"type": "string", "maxLength": 80},
+                        "owner": owner,
+                        "parent": {"$ref": "#/$defs/Pet"},
+                    },
+                    "required": ["name"],
+                },
+            },
+        })
+    );
+    let list = tool(&import, "listPets");
+    let properties: Vec<&String> = list.input["properties"].as_object().unwrap().keys().collect();
+    assert_eq!(properties, ["limit", "tags", "X-Trace", "session"], "no credential, no host");
+    assert!(list.behaviour.read_only && list.behaviour.concurrency_safe == Some(true));
+    let delete = tool(&import, "deletePet").behaviour;
+    assert!(delete.idempotent && delete.destructive && delete.concurrency_safe == Some(false));
+    assert_eq!(tool(&import, "createPet").behaviour.concurrency_safe, Some(false));
+    assert_eq!(list.output.as_ref().unwrap()["type"], "array");
+}
+
+#[test]
+fn a_name_in_path_query_and_body_does_not_collide() {
+    let import = read(
+        r#"{"swagger": "2.0", "info": {}, "host": "x.example", "basePath": "/a", "paths": {"/things/{id}": {"put": {
+            "parameters": [
+                {"name": "id", "in": "path", "type": "string", "required": true},
+                {"name": "id", "in": "query", "type": "integer"},
+                {"name": "filter[name]", "in": "query", "type": "string"},
+                {"name": "b", "in": "body", "required": true, "schema": {"type": "object", "properties": {"id": {"type": "integer"}, "name": {"type": "string"}}}}
+            ]}}}}"#,
+    );
+    let tool = tool(&import, "put_things_id");
+    let arguments =
+        json!({"id": "a", "query_id": 2, "filter_name": "n", "body_id": 3, "name": "x"});
+    let sent = preview(tool, &arguments).unwrap();
+    assert_eq!(sent.url, "https://x.example/a/things/a?id=2&filter%5Bname%5D=n");
+    assert_eq!(sent.body.unwrap().1, br#"{"id":3,"name":"x"}"#);
+}
+
+#[test]
+fn names_fit_every_model_api_and_stay() {
+    let long = "x".repeat(90);
+    let document = |paths: &str| {
+        format!(
+            r#"{{"openapi": "3.1.0", "info": {{}}, "servers": [{{"url": "https://x.example"}}], "paths": {{{paths}}}}}"#
+        )
+    };
+    let a = format!(
+        r#""/a": {{"get": {{"operationId": "repos/list things!"}}, "post": {{"operationId": "{long}"}}}}"#
+    );
+    let b = r#""/b/{c}": {"get": {}}, "/same": {"get": {"operationId": "same"}, "put": {"operationId": "same"}}"#;
+    let first = read(&document(&format!("{a}, {b}")));
+    let second = read(&document(&format!("{b}, {a}")));
+    for import in [&first, &second] {
+        assert_eq!(import.tools.len(), 5, "{:?}", import.unsupported);
+        for name in names(import) {
+            assert!(
+                name.len() <= 64
+                    && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c)),
+                "{name}"
+            );
+        }
+    }
+    let by_operation = |import: &Import| {
+        let mut all: Vec<_> = import
+            .tools
+            .iter()
+            .map(|tool| (tool.operation.clone(), tool.spec.name.clone()))
+            .collect();
+        all.sort();
+        all
+    };
+    assert_eq!(by_operation(&first), by_operation(&second));
+    assert_eq!(names(&first)[0], "repos_list_things");
+    assert!(names(&first).contains(&"get_b_c"));
+}
+
+#[test]
+fn operations_are_chosen_renamed_and_marked() {
+    let select = |texts: &[&str]| texts.iter().map(|text| Selector::new(*text)).collect::<Vec<_>>();
+    let options = ImportOptions {
+        include: select(&["/pets*", "search"]),
+        exclude: select(&["DELETE /pets/*", "getPhoto"]),
+        rename: [("GET /pets".to_owned(), "pets".to_owned())].into(),
+        ask: select(&["createPet"]),
+        read_only: select(&["search"]),
+        base_url: Some("https://pets.example/v2/".into()),
+        ..ImportOptions::default()
+    };
+    let import = read_with(PETS, &options);
+    assert_eq!(
+        names(&import),
+        ["pets", "createPet", "getPet", "removePet", "uploadPhoto", "search"]
+    );
+    assert_eq!(import.left_out, 2);
+    assert_eq!(tool(&import, "createPet").approval, Some(Approval::Ask));
+    assert!(tool(&import, "search").behaviour.read_only);
+    let sent = preview(tool(&import, "pets"), &json!({"limit": 20, "tags": ["a"]})).unwrap();
+    assert_eq!(sent.url, "https://pets.example/v2/pets?tags=a", "what the API assumes is not sent");
+}
+
+#[test]
+fn the_credential_form_comes_from_the_schemes() {
+    let import = read(include_str!("security.yaml"));
+    let fields: Vec<&str> =
+        import.provider.credentials.iter().map(|field| field.name.as_str()).collect();
+    assert_eq!(
+        fields,
+        [
+            "client_client_id",
+            "client_client_secret",
+            "client",
+            "cookie_key",
+            "header_key",
+            "login_username",
+            "login_password",
+            "query_key",
+            "token"
+        ]
+    );
+}
+
+#[test]
+fn one_bad_operation_does_not_lose_the_others() {
+    let import = read(
+        r##"{"openapi": "3.0.0", "info": {}, "servers": [{"url": "https://x.example"}], "paths": {
+            "/gone": {"$ref": "#/components/pathItems/none"},
+            "/list": {"get": [1, 2]},
+            "/self": {"post": {"operationId": "self", "requestBody": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Self"}}}}}},
+            "/lost": {"post": {"operationId": "lost", "parameters": [{"$ref": "#/nope"}, {"in": "query"}, 7], "requestBody": {"$ref": "file:///etc/passwd"}}},
+            "/fine": {"get": {"operationId": "fine", "parameters": [{"name": "a", "in": "query", "schema": {"$ref": "https://evil.example/schema.json"}}]}}
+        }, "components": {"schemas": {"Self": {"anyOf": [{"$ref": "#/components/schemas/Self"}, {"allOf": [{"$ref": "#/components/schemas/Self"}]}]}}}}"##,
+    );
+    assert!(
+        names(&import).contains(&"fine") && names(&import).contains(&"lost"),
+        "{:?}",
+        names(&import)
+    );
+    let reasons: Vec<String> =
+        import.unsupported.iter().map(|one| format!("{}: {}", one.operation, one.reason)).collect();
+    assert!(reasons.iter().any(|reason| reason.starts_with("* /gone")), "{reasons:?}");
+    assert!(reasons.iter().any(|reason| reason.starts_with("GET /list")), "{reasons:?}");
+    let fine = import.tools.iter().find(|tool| tool.spec.name.as_str() == "fine").unwrap();
+    assert!(fine.notes.iter().any(|note| note.contains("evil.example")), "{:?}", fine.notes);
+}
+
+#[test]
+fn files_beside_the_document_are_read_and_no_others() {
+    let document = r#"
+openapi: 3.0.0
+info: {title: x}
+servers: [{url: "https://x.example/{v}", variables: {v: {default: v2}}}]
+paths:
+  /a:
+    post:
+      operationId: a
+      requestBody: {required: true, content: {application/json: {schema: {$ref: "schemas/pet.yaml#/Pet"}}}}
+  /b: {$ref: "paths/b.json"}
+  /c: {$ref: "../outside.json"}
+"#;
+    let asked = std::cell::RefCell::new(Vec::new());
+    let read = |name: &str| {
+        asked.borrow_mut().push(name.to_owned());
+        match name {
+            "schemas/pet.yaml" => Ok("Pet: {type: object, properties: {tag: {$ref: 'tag.yaml'}, friend: {$ref: '#/Pet'}}}".to_owned()),
+            "schemas/tag.yaml" => Ok("{type: string, enum: [a, b]}".to_owned()),
+            "paths/b.json" => Ok(r#"{"get": {"operationId": "b"}}"#.to_owned()),
+            other => Err(format!("no {other}")),
+        }
+    };
+    let origin = Origin { url: None, read: &read };
+    let import = import("x", document, &ImportOptions::default(), origin).unwrap();
+    assert_eq!(names(&import), ["a", "b"]);
+    assert_eq!(
+        tool(&import, "a").input["properties"]["tag"],
+        json!({"type": "string", "enum": ["a", "b"]})
+    );
+    assert_eq!(
+        preview(tool(&import, "b"), &json!({})).unwrap().url,
+        "https://x.example/v2/a".replace("/a", "/b")
+    );
+    assert!(asked.borrow().iter().all(|name| !name.contains("..")), "{asked:?}");
+}
+
+#[test]
+fn bombs_are_bounded() {
+    let start = Instant::now();
+    let mut bomb = "openapi: 3.0.0\nx0: &x0 [a, a, a, a, a, a, a, a, a]\n".to_owned();
+    for level in 1..12 {
+        let inner = vec![format!("*x{}", level - 1); 9].join(", ");
+        bomb.push_str(&format!("x{level}: &x{level} [{inner}]\n"));
+    }
+    let deep =
+        format!("{{\"openapi\": \"3.0.0\", \"x\": {}{}}}", "[".repeat(5_000), "]".repeat(5_000));
+    for hostile in [
+        bomb.as_str(),
+        &deep,
+        "",
+        "[]",
+        "swagger: 1.2",
+        "openapi: 9.9",
+        "a: b",
+        "{\"openapi\": 3",
+        "\0",
+        "openapi: 3.0.0\n\t\tx",
+    ] {
+        assert!(
+            import("x", hostile, &ImportOptions::default(), Origin::default()).is_err(),
+            "{}",
+            &hostile[..hostile.len().min(40)]
+        );
+    }
+    // Schemas that lead into each other, and fan out.
+    let mut schemas = serde_json::Map::new();
+    for level in 0..2_000 {
+        let next = json!({"$ref": format!("#/components/schemas/S{}", level + 1)});
+        schemas.insert(format!("S{level}"), json!({"type": "object", "properties": {"a": next, "b": next}, "allOf": [{"$ref": format!("#/components/schemas/S{}", level + 1)}]}));
+    }
+    schemas.insert("S2000".into(), json!({"type": "string", "pattern": "(\\w{100}){100}{100}"}));
+    let document = json!({
+        "openapi": "3.0.0", "info": {}, "servers": [{"url": "https://x.example"}], "components": {"schemas": schemas},
+        "paths": {"/a": {"post": {"operationId": "a", "requestBody": {"required": true, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/S0"}}}}}}},
+    });
+    let import = read(&document.to_string());
+    assert_eq!(import.tools.len() + import.unsupported.len(), 1);
+    let size = import.tools.first().map_or(0, |tool| tool.spec.input.to_string().len());
+    assert!(size < 200_000, "{size}");
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+}
+
+#[test]
+fn hostile_servers_and_names_go_nowhere() {
+    for url in [
+        "file:///etc/passwd",
+        "ftp://x.example",
+        "javascript:alert(1)",
+        "https://user:pass@x.example",
+    ] {
+        let document = json!({"openapi": "3.0.0", "info": {}, "servers": [{"url": url}], "paths": {"/a": {"get": {"operationId": "a"}}}});
+        let import = read(&document.to_string());
+        for tool in &import.tools {
+            assert!(preview(&tool.spec, &json!({})).is_err(), "{url}");
+        }
+    }
+    let document = json!({"openapi": "3.0.0", "info": {}, "servers": [{"url": "https://x.example/base"}], "paths": {
+        "/../../admin": {"get": {"operationId": "up"}},
+        "//evil.example/a": {"get": {"operationId": "other"}},
+        "/a\r\nHost: evil": {"get": {"operationId": "split"}},
+        "@evil.example/": {"get": {"operationId": "user"}},
+        "/%2e%2e/%2e%2e/x": {"get": {"operationId": "encoded"}},
+        "/q?fixed=1": {"get": {"operationId": "fixed"}},
+    }});
+    let import = read(&document.to_string());
+    for tool in &import.tools {
+        if let Ok(sent) = preview(&tool.spec, &json!({})) {
+            assert!(sent.url.starts_with("https://x.example/base/"), "{}", sent.url);
+            assert!(!sent.url.contains(['\r', '\n']) && !sent.url.contains(".."), "{}", sent.url);
+        }
+    }
+    assert_eq!(
+        preview(tool(&import, "fixed"), &json!({})).unwrap().url,
+        "https://x.example/base/q?fixed=1"
+    );
+}
+
+#[test]
+fn styles_are_written_as_the_specification_shows() {
+    // The table of OpenAPI 3.1, "Style Examples".
+    let (array, object) =
+        (json!(["blue", "black", "brown"]), json!({"R": 100, "G": 200, "B": 150}));
+    for (place, style, explode, value, wanted) in [
+        ("path", "matrix", false, &array, "/;color=blue,black,brown"),
+        ("path", "matrix", true, &array, "/;color=blue;color=black;color=brown"),
+        ("path", "matrix", false, &object, "/;color=R,100,G,200,B,150"),
+        ("path", "matrix", true, &object, "/;R=100;G=200;B=150"),
+        ("path", "label", false, &array, "/.blue,black,brown"),
+        ("path", "label", true, &array, "/.blue.black.brown"),
+        ("path", "label", true, &object, "/.R=100.G=200.B=150"),
+        ("path", "simple", false, &array, "/blue,black,brown"),
+        ("path", "simple", false, &object, "/R,100,G,200,B,150"),
+        ("path", "simple", true, &object, "/R=100,G=200,B=150"),
+        ("query", "form", false, &array, "/?color=blue,black,brown"),
+        ("query", "form", true, &array, "/?color=blue&color=black&color=brown"),
+        ("query", "form", false, &object, "/?color=R,100,G,200,B,150"),
+        ("query", "form", true, &object, "/?R=100&G=200&B=150"),
+        ("query", "spaceDelimited", false, &array, "/?color=blue%20black%20brown"),
+        ("query", "pipeDelimited", false, &array, "/?color=blue%7Cblack%7Cbrown"),
+        (
+            "query",
+            "deepObject",
+            true,
+            &object,
+            "/?color%5BR%5D=100&color%5BG%5D=200&color%5BB%5D=150",
+        ),
+    ] {
+        let path = if place == "path" { "/{color}" } else { "/" };
+        let schema = if value.is_array() {
+            json!({"type": "array", "items": {"type": "string"}})
+        } else {
+            json!({"type": "object"})
+        };
+        let document: Value = json!({"openapi": "3.1.0", "info": {}, "servers": [{"url": "https://x.example"}], "paths": {path: {"get": {"operationId": "a", "parameters": [
+            {"name": "color", "in": place, "required": true, "style": style, "explode": explode, "schema": schema}]}}}});
+        let import = read(&document.to_string());
+        let sent = preview(tool(&import, "a"), &json!({"color": value})).unwrap();
+        assert_eq!(sent.url, format!("https://x.example{wanted}"), "{place} {style} {explode}");
+    }
+}

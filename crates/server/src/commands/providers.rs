@@ -1,0 +1,345 @@
+//! `windlass providers`: APIs as tools.
+
+mod show;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use windlass::TenantId;
+use windlass_executors::rest::{Import, ImportOptions, Selector};
+use windlass_store::{Documents, Expect, Put};
+
+use crate::cli;
+use crate::exit::{Exit, Failure};
+use crate::imports::{self, Kept, SPACE, Source};
+use crate::output::Screen;
+use crate::settings::Settings;
+use crate::wiring;
+
+/// How often a change is tried where others change the same provider.
+const ATTEMPTS: usize = 8;
+
+/// Import APIs as tools, list them, and keep them up to date
+#[derive(Debug, Args)]
+#[command(after_help = after_help())]
+pub(crate) struct ProvidersArgs {
+    #[command(subcommand)]
+    action: ProvidersAction,
+    /// Whose providers
+    #[arg(long, global = true, value_name = "ID", default_value = "default")]
+    tenant: String,
+}
+
+#[derive(Debug, Subcommand)]
+enum ProvidersAction {
+    /// Make every operation of an OpenAPI or Swagger document a tool
+    Add {
+        /// What to call the provider
+        name: String,
+        /// The document: a file, an address, or - for stdin
+        document: String,
+        /// Show what would come of it, and keep nothing
+        #[arg(long)]
+        dry_run: bool,
+        #[command(flatten)]
+        options: OptionArgs,
+    },
+    /// List the providers
+    List,
+    /// Show a provider: its tools, its credentials, what waits to be accepted
+    Show {
+        /// Its name
+        name: String,
+    },
+    /// Import again, and show what was added, removed and changed
+    Update {
+        /// Its name
+        name: String,
+        /// The document, where it does not come from an address
+        document: Option<String>,
+        /// Show what would change, and change nothing
+        #[arg(long)]
+        dry_run: bool,
+        /// Let changed tools run without asking
+        #[arg(long)]
+        accept: bool,
+    },
+    /// Accept changes of tools, so that they run without asking
+    Accept {
+        /// The provider
+        name: String,
+        /// The tools; none means all that changed
+        tools: Vec<String>,
+    },
+    /// Remove a provider with its tools
+    Remove {
+        /// Its name
+        name: String,
+    },
+}
+
+/// What to make of a document.
+#[derive(Debug, Args)]
+struct OptionArgs {
+    /// Where the API is, in place of what the document says
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+    /// Only these: tag:NAME, GET, '/path/*', 'GET /path/*' or an operationId
+    #[arg(long, value_name = "WHICH")]
+    include: Vec<String>,
+    /// Not these
+    #[arg(long, value_name = "WHICH")]
+    exclude: Vec<String>,
+    /// Only operations with this tag
+    #[arg(long, value_name = "TAG")]
+    include_tag: Vec<String>,
+    /// No operations with this tag
+    #[arg(long, value_name = "TAG")]
+    exclude_tag: Vec<String>,
+    /// Call a tool something else: OPERATION=NAME
+    #[arg(long, value_name = "OPERATION=NAME", value_parser = parse_rename)]
+    rename: Vec<(String, String)>,
+    /// What every name begins with
+    #[arg(long, value_name = "TEXT")]
+    prefix: Option<String>,
+    /// These change nothing, whatever their method
+    #[arg(long, value_name = "WHICH")]
+    read_only: Vec<String>,
+    /// These may be repeated
+    #[arg(long, value_name = "WHICH")]
+    idempotent: Vec<String>,
+    /// These may destroy something
+    #[arg(long, value_name = "WHICH")]
+    destructive: Vec<String>,
+    /// Ask a person before these run
+    #[arg(long, value_name = "WHICH")]
+    ask: Vec<String>,
+    /// The longest description, in characters
+    #[arg(long, value_name = "N")]
+    max_description: Option<usize>,
+    /// The largest schema of a tool, in bytes
+    #[arg(long, value_name = "N")]
+    max_schema_bytes: Option<usize>,
+}
+
+fn parse_rename(text: &str) -> Result<(String, String), String> {
+    let (operation, name) = text.rsplit_once('=').ok_or("write OPERATION=NAME")?;
+    Ok((operation.trim().to_owned(), name.trim().to_owned()))
+}
+
+impl OptionArgs {
+    fn read(&self) -> ImportOptions {
+        let all = |texts: &[String]| texts.iter().map(Selector::new).collect::<Vec<_>>();
+        let tags = |tags: &[String]| {
+            tags.iter().map(|tag| Selector::new(format!("tag:{tag}"))).collect::<Vec<_>>()
+        };
+        let both = |texts: &[String], by_tag: &[String]| [all(texts), tags(by_tag)].concat();
+        ImportOptions {
+            base_url: self.base_url.clone(),
+            include: both(&self.include, &self.include_tag),
+            exclude: both(&self.exclude, &self.exclude_tag),
+            rename: self.rename.iter().cloned().collect(),
+            prefix: self.prefix.clone(),
+            read_only: all(&self.read_only),
+            idempotent: all(&self.idempotent),
+            destructive: all(&self.destructive),
+            ask: all(&self.ask),
+            max_description: self.max_description,
+            max_schema_bytes: self.max_schema_bytes,
+        }
+    }
+}
+
+fn after_help() -> String {
+    cli::examples(&[
+        (
+            "What would come of a document",
+            "windlass providers add petstore ./petstore.yaml --dry-run",
+        ),
+        ("Every operation becomes a tool", "windlass providers add petstore ./petstore.yaml"),
+        (
+            "Only what reads, from an address",
+            "windlass providers add github https://example.com/openapi.json --include 'GET /repos/*'",
+        ),
+        (
+            "Ask a person before anything is deleted",
+            "windlass providers add crm crm.json --ask DELETE",
+        ),
+        ("Its credential", "windlass credentials set petstore"),
+        ("The API has changed", "windlass providers update petstore ./petstore.yaml"),
+        ("The changes are fine", "windlass providers accept petstore"),
+    ])
+}
+
+/// Runs the command.
+pub(crate) fn run(
+    args: ProvidersArgs,
+    settings: &Settings,
+    screen: Screen,
+) -> Result<Exit, Failure> {
+    wiring::block_on(async {
+        let keeps = matches!(args.action, ProvidersAction::Add { dry_run: false, .. });
+        let documents = match keeps {
+            true => wiring::documents(&settings.database).await?,
+            false => wiring::kept_documents(&settings.database).await?,
+        };
+        let desk = Desk { documents, tenant: TenantId::new(args.tenant), settings, screen };
+        match args.action {
+            ProvidersAction::Add { name, document, dry_run, options } => {
+                desk.add(&name, &document, dry_run, options.read()).await?;
+            }
+            ProvidersAction::List => desk.list().await?,
+            ProvidersAction::Show { name } => show::one(&desk.kept(&name).await?.1, screen)?,
+            ProvidersAction::Update { name, document, dry_run, accept } => {
+                desk.update(&name, document.as_deref(), dry_run, accept).await?;
+            }
+            ProvidersAction::Accept { name, tools } => desk.accept(&name, &tools).await?,
+            ProvidersAction::Remove { name } => desk.remove(&name).await?,
+        }
+        Ok(Exit::Success)
+    })
+}
+
+/// Where one command is done.
+struct Desk<'a> {
+    documents: Arc<dyn Documents>,
+    tenant: TenantId,
+    settings: &'a Settings,
+    screen: Screen,
+}
+
+impl Desk<'_> {
+    async fn add(
+        &self,
+        name: &str,
+        document: &str,
+        dry_run: bool,
+        options: ImportOptions,
+    ) -> Result<(), Failure> {
+        let source = self.source(document).await?;
+        let import = source.import(name, &options).map_err(Failure::named)?;
+        if dry_run {
+            return show::import(&import, "would be", self.screen);
+        }
+        let known = self.documents.get(SPACE, &self.tenant, name).await?;
+        if known.is_some() {
+            return Err(taken(name));
+        }
+        let kept = Kept::new(Import::clone(&import), &source, options);
+        let put = Put::new(SPACE, self.tenant.clone(), name, kept.body()?);
+        if self.documents.put(put, Expect::Absent).await?.is_none() {
+            return Err(taken(name));
+        }
+        show::import(&import, "are", self.screen)
+    }
+
+    async fn list(&self) -> Result<(), Failure> {
+        let mut all = Vec::new();
+        for document in self.documents.list(SPACE, &self.tenant, None, 1_000).await? {
+            all.extend(Kept::read(&document).transpose()?);
+        }
+        show::list(&all, &wiring::providers(self.settings), self.screen)
+    }
+
+    async fn update(
+        &self,
+        name: &str,
+        document: Option<&str>,
+        dry_run: bool,
+        accept: bool,
+    ) -> Result<(), Failure> {
+        for _ in 0..ATTEMPTS {
+            let (version, old) = self.kept(name).await?;
+            let from =
+                document.map(str::to_owned).or_else(|| old.url.clone()).ok_or_else(|| {
+                    Failure::usage(format!("`{name}` did not come from an address"))
+                        .hint(format!("windlass providers update {name} FILE"))
+                })?;
+            let source = self.source(&from).await?;
+            let import = source.import(name, &old.options).map_err(Failure::named)?;
+            let (mut new, diff) = old.updated(Kept::new(import, &source, old.options.clone()));
+            if accept {
+                new.accept(&[]);
+            }
+            if dry_run {
+                return show::diff(&diff, &new.flagged(), self.screen);
+            }
+            if self.replace(name, version, &new).await? {
+                return show::diff(&diff, &new.flagged(), self.screen);
+            }
+        }
+        Err(busy(name))
+    }
+
+    async fn accept(&self, name: &str, tools: &[String]) -> Result<(), Failure> {
+        for _ in 0..ATTEMPTS {
+            let (version, mut kept) = self.kept(name).await?;
+            let accepted = kept.accept(tools);
+            if let Some(unknown) = tools.iter().find(|tool| !accepted.contains(tool)) {
+                let why = format!("the tool `{unknown}` of `{name}` does not wait to be accepted");
+                return Err(Failure::new(Exit::NotFound, why)
+                    .hint(format!("`windlass providers show {name}` names those that do")));
+            }
+            if self.replace(name, version, &kept).await? {
+                return show::accepted(&accepted, self.screen);
+            }
+        }
+        Err(busy(name))
+    }
+
+    async fn remove(&self, name: &str) -> Result<(), Failure> {
+        if !self.documents.delete(SPACE, &self.tenant, name, Expect::Anything).await? {
+            return Err(missing(name));
+        }
+        show::removed(name, self.screen)
+    }
+
+    async fn replace(&self, name: &str, version: u64, kept: &Kept) -> Result<bool, Failure> {
+        let put = Put::new(SPACE, self.tenant.clone(), name, kept.body()?);
+        Ok(self.documents.put(put, Expect::Version(version)).await?.is_some())
+    }
+
+    async fn kept(&self, name: &str) -> Result<(u64, Kept), Failure> {
+        let document = self.documents.get(SPACE, &self.tenant, name).await?;
+        let document = document.ok_or_else(|| missing(name))?;
+        match Kept::read(&document) {
+            Some(kept) => Ok((document.version, kept?)),
+            None => Err(Failure::new(
+                Exit::Failed,
+                format!("`{name}` was not imported: it is a definition"),
+            )),
+        }
+    }
+
+    /// The document that a person named.
+    async fn source(&self, document: &str) -> Result<Source, Failure> {
+        if document.starts_with("http://") || document.starts_with("https://") {
+            let outbound = wiring::outbound(self.settings);
+            return imports::fetch(&outbound, document).await.map_err(Failure::named);
+        }
+        if document == "-" {
+            return Ok(Source::pasted(std::io::read_to_string(std::io::stdin())?));
+        }
+        let path = Path::new(document);
+        let text = imports::read_file(path).map_err(Failure::named)?;
+        Ok(Source { text, url: None, folder: path.parent().map(Path::to_owned) })
+    }
+}
+
+fn taken(name: &str) -> Failure {
+    Failure::new(Exit::Failed, format!("the provider `{name}` is there already"))
+        .hint(format!("`windlass providers update {name}` imports it again"))
+}
+
+fn missing(name: &str) -> Failure {
+    Failure::new(Exit::NotFound, format!("there is no imported provider `{name}`"))
+        .hint("`windlass providers list` shows all")
+}
+
+fn busy(name: &str) -> Failure {
+    Failure::new(
+        Exit::Storage,
+        format!("the provider `{name}` is being changed by others; try again"),
+    )
+}

@@ -1,0 +1,353 @@
+//! API documents become providers: sent, uploaded, or fetched through the guard.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::Response;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use windlass::TenantId;
+use windlass_executors::rest::{Import, ImportOptions, Limits};
+use windlass_store::{Expect, Put};
+
+use super::app::App;
+use super::extract::{self, Body, Name, Who};
+use super::operation::Operation;
+use super::own_tools::refused;
+use super::problem::Problem;
+use super::{providers, view};
+use crate::identity::Action;
+use crate::imports::{self, Diff, Kept, SPACE, Source};
+
+pub(crate) fn rows() -> Vec<Operation> {
+    vec![
+        Operation::put("/v1/providers/{name}/document", "update_provider", update)
+            .may(Action::WriteTools, "Import a provider again, and see what changes")
+            .details(
+                "Without `document` and `url`, from where it came. What was added and removed is \
+                 done; a tool that changed asks a person before each call, until it is accepted. \
+                 With `dry_run`, nothing is done.",
+            )
+            .body::<UpdateBody>()
+            .example(|| json!({"document": "openapi: 3.0.3\ninfo: {title: Pets}\npaths: {}", "dry_run": true}))
+            .answer::<UpdatedDoc>(200, "What was added, removed and changed"),
+        Operation::post("/v1/providers/{name}/accept", "accept_changes", accept)
+            .may(Action::WriteTools, "Accept changes of tools, so that they run without asking")
+            .body::<AcceptBody>()
+            .example(|| json!({"tools": ["list_pets"]}))
+            .answer::<AcceptedDoc>(200, "The tools that were accepted"),
+    ]
+}
+
+/// A provider: a definition, or an API document with a name.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ProviderBody {
+    /// YAML or JSON, in the form that definition files have; or the same as an
+    /// object.
+    definition: Option<Value>,
+    /// With a document: what to call the provider.
+    name: Option<String>,
+    /// An OpenAPI or Swagger document, as text or as an object.
+    document: Option<Value>,
+    /// Where the document is.
+    url: Option<String>,
+    /// What to make of it: `base_url`, `include`, `exclude`, `rename`, `prefix`,
+    /// `read_only`, `idempotent`, `destructive`, `ask`, `max_description`,
+    /// `max_schema_bytes`.
+    #[serde(default)]
+    options: Map<String, Value>,
+    /// Only show what would come of the document.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// What a body says.
+pub(crate) enum Said {
+    Definition(String),
+    Document(Wanted),
+}
+
+/// A document to be imported.
+pub(crate) struct Wanted {
+    name: String,
+    from: From,
+    options: ImportOptions,
+    dry_run: bool,
+}
+
+enum From {
+    Text(String),
+    Url(String),
+}
+
+impl ProviderBody {
+    pub(crate) fn text(self) -> Result<Said, Problem> {
+        let text = |value: Value| match value {
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        let from = match (self.definition, self.document, self.url) {
+            (Some(definition), None, None) => return Ok(Said::Definition(text(definition))),
+            (None, Some(document), None) => From::Text(text(document)),
+            (None, None, Some(url)) => From::Url(url),
+            _ => {
+                let why = "one of `definition`, `document` and `url`";
+                return Err(Problem::bad("what is the provider?").at("/definition", why));
+            }
+        };
+        let name = self.name.ok_or_else(|| {
+            Problem::bad("a document needs a name").at("/name", "what to call the provider")
+        })?;
+        let options = options(self.options)?;
+        Ok(Said::Document(Wanted { name, from, options, dry_run: self.dry_run }))
+    }
+}
+
+fn options(options: Map<String, Value>) -> Result<ImportOptions, Problem> {
+    ImportOptions::deserialize(Value::Object(options))
+        .map_err(|error| Problem::bad("an option is wrong").at("/options", error.to_string()))
+}
+
+/// A body that may be as large as a document, as JSON or as the document itself
+/// with `?name=` in the address.
+pub(crate) struct Sent(pub(crate) ProviderBody);
+
+/// What an upload says in its address.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UploadQuery {
+    name: Option<String>,
+    base_url: Option<String>,
+    #[serde(default)]
+    dry_run: bool,
+}
+
+impl FromRequest<Arc<App>> for Sent {
+    type Rejection = Problem;
+
+    async fn from_request(mut request: Request, app: &Arc<App>) -> Result<Self, Problem> {
+        let most = app.settings.max_body_bytes.max(Limits::default().file_bytes);
+        DefaultBodyLimit::max(most).apply(&mut request);
+        let media = request.headers().get(header::CONTENT_TYPE);
+        let media = media.and_then(|media| media.to_str().ok()).unwrap_or_default();
+        let upload = ["yaml", "octet-stream", "text/plain", "vnd.oai.openapi"];
+        if !upload.iter().any(|kind| media.contains(kind)) {
+            let Body(body) = Body::from_request(request, app).await?;
+            return Ok(Self(body));
+        }
+        let query = request.uri().query().unwrap_or_default().to_owned();
+        let query: UploadQuery = serde_urlencoded::from_str(&query)
+            .map_err(|error| Problem::bad("a parameter is wrong").at("query", error.to_string()))?;
+        let bytes = Bytes::from_request(request, app).await.map_err(extract::unreadable)?;
+        let text = String::from_utf8(bytes.into())
+            .map_err(|_| Problem::bad("the document is not UTF-8 text"))?;
+        let base_url = query.base_url.map(|url| ("base_url".to_owned(), json!(url)));
+        Ok(Self(ProviderBody {
+            definition: None,
+            name: query.name,
+            document: Some(Value::String(text)),
+            url: None,
+            options: base_url.into_iter().collect(),
+            dry_run: query.dry_run,
+        }))
+    }
+}
+
+/// What came of a document.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ImportedProvider")]
+pub(crate) struct ImportedDoc {
+    provider: String,
+    /// The tools, each with the operation it is made from and its warnings.
+    tools: Vec<Map<String, Value>>,
+    /// Operations that cannot be tools, each with the reason.
+    unsupported: Vec<Map<String, Value>>,
+    /// How many operations were not wanted.
+    left_out: usize,
+    /// What is odd about the document as a whole.
+    warnings: Vec<String>,
+    /// The fields of the credential form.
+    credentials_schema: Vec<Map<String, Value>>,
+}
+
+/// Another import of a provider.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct UpdateBody {
+    /// The document, as text or as an object.
+    document: Option<Value>,
+    /// Where the document is.
+    url: Option<String>,
+    /// What to make of it; unset: the same as before.
+    options: Option<Map<String, Value>>,
+    /// Only show what would change.
+    dry_run: bool,
+    /// Let changed tools run without asking.
+    accept: bool,
+}
+
+/// What another import changed.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "UpdatedProvider")]
+struct UpdatedDoc {
+    /// Names of tools.
+    added: Vec<String>,
+    /// Names of tools.
+    removed: Vec<String>,
+    /// Tools with the parts that changed.
+    changed: Vec<Map<String, Value>>,
+    /// How many tools are as they were.
+    unchanged: usize,
+    /// Tools that ask before they run.
+    flagged: Vec<String>,
+    /// Operations that cannot be tools, each with the reason.
+    unsupported: Vec<Map<String, Value>>,
+}
+
+/// Which changes are fine.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct AcceptBody {
+    /// Names of tools; none means all that changed.
+    tools: Vec<String>,
+}
+
+/// What was accepted.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "AcceptedChanges")]
+struct AcceptedDoc {
+    accepted: Vec<String>,
+    /// Tools that still ask before they run.
+    flagged: Vec<String>,
+}
+
+/// Imports a document as a provider of a tenant.
+pub(crate) async fn create(
+    app: &App,
+    tenant: &TenantId,
+    wanted: Wanted,
+) -> Result<Response, Problem> {
+    let Wanted { name, from, options, dry_run } = wanted;
+    let source = source(app, from).await?;
+    let (source, import) = read(source, &name, &options).await?;
+    if dry_run {
+        return Ok(view::ok(&imports::report(&import)));
+    }
+    let kept = Kept::new(import, &source, options);
+    let put = Put::new(SPACE, tenant.clone(), name.clone(), kept.body()?);
+    if app.documents.put(put, Expect::Absent).await?.is_none() {
+        return Err(Problem::conflict(format!("the provider `{name}` is there already"))
+            .hint("import it again with PUT /v1/providers/{name}/document"));
+    }
+    if let Err(problem) = load(app, tenant, &name, kept) {
+        app.documents.delete(SPACE, tenant, &name, Expect::Anything).await?;
+        app.engine.unload_for(tenant, &providers::source(&name));
+        return Err(problem);
+    }
+    let provider = app.provider(tenant, &name)?;
+    Ok(view::with_status(StatusCode::CREATED, &providers::show(app, tenant, &provider)))
+}
+
+/// Makes the tools of an import those of a tenant.
+pub(crate) fn load(app: &App, tenant: &TenantId, name: &str, kept: Kept) -> Result<(), Problem> {
+    let report = app.engine.load_parsed(Some(tenant), &providers::source(name), kept.parsed());
+    if report.errors.is_empty() { Ok(()) } else { Err(refused(&report.errors)) }
+}
+
+async fn update(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Name(name): Name,
+    Body(body): Body<UpdateBody>,
+) -> Result<Response, Problem> {
+    let (version, old) = kept(&app, &who.tenant, &name).await?;
+    let from = match (body.document, body.url.or_else(|| old.url.clone())) {
+        (Some(Value::String(text)), _) => From::Text(text),
+        (Some(document), _) => From::Text(document.to_string()),
+        (None, Some(url)) => From::Url(url),
+        (None, None) => {
+            let why = "it did not come from an address: send the document";
+            return Err(Problem::bad("there is no document").at("/document", why));
+        }
+    };
+    let options = body.options.map_or_else(|| Ok(old.options.clone()), options)?;
+    let (source, import) = read(source(&app, from).await?, &name, &options).await?;
+    let unsupported = import.unsupported.clone();
+    let (mut new, diff) = old.updated(Kept::new(import, &source, options));
+    if body.accept {
+        new.accept(&[]);
+    }
+    let flagged = new.flagged();
+    if !body.dry_run {
+        replace(&app, &who.tenant, &name, version, new).await?;
+    }
+    let Diff { added, removed, changed, unchanged } = diff;
+    Ok(view::ok(&json!({
+        "added": added, "removed": removed, "changed": changed, "unchanged": unchanged,
+        "flagged": flagged, "unsupported": unsupported,
+    })))
+}
+
+async fn accept(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Name(name): Name,
+    Body(body): Body<AcceptBody>,
+) -> Result<Response, Problem> {
+    let (version, mut kept) = kept(&app, &who.tenant, &name).await?;
+    let accepted = kept.accept(&body.tools);
+    let flagged = kept.flagged();
+    if !accepted.is_empty() {
+        replace(&app, &who.tenant, &name, version, kept).await?;
+    }
+    Ok(view::ok(&json!({"accepted": accepted, "flagged": flagged})))
+}
+
+async fn replace(
+    app: &App,
+    tenant: &TenantId,
+    name: &str,
+    version: u64,
+    kept: Kept,
+) -> Result<(), Problem> {
+    let put = Put::new(SPACE, tenant.clone(), name, kept.body()?);
+    if app.documents.put(put, Expect::Version(version)).await?.is_none() {
+        return Err(Problem::conflict(format!("the provider `{name}` was changed meanwhile"))
+            .hint("look at it, and try again"));
+    }
+    load(app, tenant, name, kept)
+}
+
+async fn kept(app: &App, tenant: &TenantId, name: &str) -> Result<(u64, Kept), Problem> {
+    let document = app.documents.get(SPACE, tenant, name).await?;
+    let document = document.ok_or_else(|| Problem::not_found("provider"))?;
+    match Kept::read(&document) {
+        Some(kept) => Ok((document.version, kept?)),
+        None => Err(Problem::conflict(format!("`{name}` is a definition, not an import"))),
+    }
+}
+
+async fn source(app: &App, from: From) -> Result<Source, Problem> {
+    match from {
+        From::Text(text) => Ok(Source::pasted(text)),
+        From::Url(url) => Ok(imports::fetch(&app.outbound, &url).await?),
+    }
+}
+
+/// Reads a document, away from the threads that answer requests.
+async fn read(
+    source: Source,
+    name: &str,
+    options: &ImportOptions,
+) -> Result<(Source, Import), Problem> {
+    let (name, options) = (name.to_owned(), options.clone());
+    let read = windlass::native::run_blocking(move || {
+        let import = source.import(&name, &options)?;
+        Ok((source, import))
+    });
+    Ok(read.await?)
+}

@@ -1,0 +1,217 @@
+//! Providers that were made from API documents.
+//!
+//! What is kept is what came of a document, not the document: tools stay the
+//! same until somebody imports again. Then what was added and removed is done,
+//! and a tool that changed waits: each of its calls asks a person, until
+//! somebody has looked at the change and accepted it.
+
+mod diff;
+mod fetch;
+
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use windlass::definition::{Definition, ImportRequest, Parsed, ProviderSpec};
+use windlass::{Approval, Error, ErrorKind, ToolSpec};
+use windlass_executors::rest::{Import, ImportOptions, Origin, import};
+use windlass_store::Document;
+
+pub(crate) use diff::Diff;
+pub(crate) use fetch::{fetch, read_file};
+
+/// Where providers are kept.
+pub(crate) const SPACE: &str = "providers";
+/// The key of an import in what is kept of a provider.
+const KEY: &str = "import";
+
+/// A document, and where it came from.
+pub(crate) struct Source {
+    pub(crate) text: String,
+    pub(crate) url: Option<String>,
+    /// The folder that it stands in, where it is a file.
+    pub(crate) folder: Option<PathBuf>,
+}
+
+impl Source {
+    /// A document that somebody sent as it is.
+    pub(crate) fn pasted(text: String) -> Self {
+        Self { text, url: None, folder: None }
+    }
+
+    /// Reads the document. It may take a while: not for async threads.
+    pub(crate) fn import(&self, name: &str, options: &ImportOptions) -> Result<Import, Error> {
+        check_name(name)?;
+        let beside = |file: &str| match &self.folder {
+            Some(folder) => read_file(&folder.join(file)).map_err(|error| error.to_string()),
+            None => Err("there are no files beside it".to_owned()),
+        };
+        let origin = Origin { url: self.url.as_deref(), read: &beside };
+        import(name, &self.text, options, origin)
+    }
+}
+
+fn check_name(name: &str) -> Result<(), Error> {
+    let fits = |c: char| c.is_alphanumeric() || "_-.".contains(c);
+    if name.is_empty() || name.chars().count() > 64 || !name.chars().all(fits) {
+        let why = "the name of a provider has 1 to 64 letters, digits and _ - .";
+        return Err(Error::new(ErrorKind::InvalidArguments, why));
+    }
+    Ok(())
+}
+
+/// A provider as it is kept.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    /// Where the document was, if it had an address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) url: Option<String>,
+    #[serde(default)]
+    pub(crate) options: ImportOptions,
+    pub(crate) imported_at: Timestamp,
+    pub(crate) provider: ProviderSpec,
+    pub(crate) tools: Vec<KeptTool>,
+}
+
+/// A tool as it is kept.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct KeptTool {
+    /// What it was made from: `GET /pets`.
+    pub(crate) operation: String,
+    pub(crate) spec: ToolSpec,
+    /// It changed, and nobody has accepted that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) flagged: bool,
+}
+
+impl Kept {
+    pub(crate) fn new(import: Import, source: &Source, options: ImportOptions) -> Self {
+        let tools = import.tools.into_iter();
+        let tools = tools
+            .map(|tool| KeptTool { operation: tool.operation, spec: tool.spec, flagged: false })
+            .collect();
+        Self {
+            url: source.url.clone(),
+            options,
+            imported_at: Timestamp::now(),
+            provider: import.provider,
+            tools,
+        }
+    }
+
+    /// What is kept of a provider, where it was imported.
+    pub(crate) fn read(document: &Document) -> Option<Result<Self, Error>> {
+        let body = document.body.get(KEY)?;
+        Some(Self::deserialize(body).map_err(|error| {
+            let why = format!("the provider `{}` is damaged: {error}", document.id);
+            Error::new(ErrorKind::Internal, why)
+        }))
+    }
+
+    pub(crate) fn body(&self) -> Result<Value, Error> {
+        let written = serde_json::to_value(self)
+            .map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
+        Ok(json!({ KEY: written }))
+    }
+
+    /// What an engine loads. A tool that changed asks a person first.
+    pub(crate) fn parsed(self) -> Parsed {
+        let tools = self.tools.into_iter().map(|tool| {
+            let mut spec = tool.spec;
+            if tool.flagged && spec.approval != Some(Approval::Deny) {
+                spec.approval = Some(Approval::Ask);
+            }
+            Definition::from(spec)
+        });
+        Parsed { tools: tools.collect(), providers: vec![self.provider], imports: Vec::new() }
+    }
+
+    /// The same after another import, and what that changes. Changed tools are
+    /// flagged; what was flagged before stays so.
+    pub(crate) fn updated(&self, mut new: Self) -> (Self, Diff) {
+        let diff = Diff::between(self, &new);
+        for tool in &mut new.tools {
+            let before = self.tools.iter().find(|old| old.operation == tool.operation);
+            let changed = diff.changed.iter().any(|one| one.operation == tool.operation);
+            tool.flagged = changed || before.is_some_and(|old| old.flagged);
+        }
+        (new, diff)
+    }
+
+    /// Accepts changes: of these tools, or of all where none is named. Returns
+    /// the names of those that were flagged.
+    pub(crate) fn accept(&mut self, names: &[String]) -> Vec<String> {
+        let wanted = |tool: &KeptTool| {
+            tool.flagged
+                && (names.is_empty() || names.iter().any(|name| tool.spec.name.as_str() == name))
+        };
+        let mut accepted = Vec::new();
+        for tool in self.tools.iter_mut() {
+            if wanted(tool) {
+                tool.flagged = false;
+                accepted.push(tool.spec.name.to_string());
+            }
+        }
+        accepted
+    }
+
+    pub(crate) fn flagged(&self) -> Vec<String> {
+        let flagged = self.tools.iter().filter(|tool| tool.flagged);
+        flagged.map(|tool| tool.spec.name.to_string()).collect()
+    }
+}
+
+/// Reads the document that a provider's definition names.
+pub(crate) fn of_definition(request: &ImportRequest, folder: &Path) -> Result<Parsed, Error> {
+    let refused = |why: String| Error::new(ErrorKind::InvalidDefinition, why);
+    let options = ImportOptions::deserialize(Value::Object(request.options.clone()))
+        .map_err(|error| refused(format!("`options`: {error}")))?;
+    if request.document.contains("://") {
+        return Err(refused(
+            "a definition names a file; `windlass providers add` takes addresses".to_owned(),
+        ));
+    }
+    let path = folder.join(&request.document);
+    let source =
+        Source { text: read_file(&path)?, url: None, folder: path.parent().map(Path::to_owned) };
+    let name = &request.provider.name;
+    let import = source.import(name, &options)?;
+    for one in &import.unsupported {
+        tracing::warn!(provider = name, operation = one.operation, reason = one.reason, "no tool");
+    }
+    let written = request.provider.clone();
+    let provider = ProviderSpec {
+        credentials: import.provider.credentials,
+        label: written.label.or(import.provider.label),
+        description: written.description.or(import.provider.description),
+        ..written
+    };
+    let tools = import.tools.into_iter().map(|tool| Definition::from(tool.spec)).collect();
+    Ok(Parsed { tools, providers: vec![provider], imports: Vec::new() })
+}
+
+/// What came of a document, for people and programs.
+pub(crate) fn report(import: &Import) -> Value {
+    let tools: Vec<Value> = import
+        .tools
+        .iter()
+        .map(|tool| {
+            json!({
+                "name": tool.spec.name,
+                "operation": tool.operation,
+                "description": tool.spec.description.get(windlass::Lang::En),
+                "read_only": tool.spec.behaviour.read_only,
+                "warnings": tool.notes,
+            })
+        })
+        .collect();
+    json!({
+        "provider": import.provider.name,
+        "tools": tools,
+        "unsupported": import.unsupported,
+        "left_out": import.left_out,
+        "warnings": import.notes,
+        "credentials_schema": import.provider.credentials,
+    })
+}

@@ -1,0 +1,44 @@
+//! Documents from files and addresses.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+use windlass::{Error, ErrorKind};
+use windlass_executors::outbound::{Outbound, Request};
+use windlass_executors::rest::Limits;
+
+use super::Source;
+
+/// Gets a document through the guard.
+pub(crate) async fn fetch(outbound: &Outbound, url: &str) -> Result<Source, Error> {
+    let most = Limits::default().file_bytes as u64;
+    let request = Request::parse(axum::http::Method::GET, url)?
+        .header("accept", "application/json, application/yaml, text/yaml, */*;q=0.5")?
+        .max_bytes(most);
+    let answer = outbound.send(request).await?.checked().await?;
+    let from = answer.url().to_string();
+    let text = String::from_utf8(answer.bytes().await?.to_vec())
+        .map_err(|_| Error::new(ErrorKind::InvalidDefinition, "the document is not UTF-8 text"))?;
+    // Where a redirect led is where relative addresses begin.
+    Ok(Source { text, url: Some(from), folder: None })
+}
+
+/// Reads a file of a document, if it is not too large.
+pub(crate) fn read_file(path: &Path) -> Result<String, Error> {
+    let most = Limits::default().file_bytes;
+    let shown = path.display();
+    let refused = |why: String| Error::new(ErrorKind::InvalidDefinition, format!("{shown}: {why}"));
+    let about = fs::metadata(path).map_err(|error| refused(error.to_string()))?;
+    if !about.is_file() {
+        return Err(refused("not a regular file".to_owned()));
+    }
+    let mut text = String::new();
+    let file = fs::File::open(path).map_err(|error| refused(error.to_string()))?;
+    let read = file.take(most as u64 + 1).read_to_string(&mut text);
+    read.map_err(|error| refused(error.to_string()))?;
+    if text.len() > most {
+        return Err(refused(format!("larger than {most} bytes")));
+    }
+    Ok(text)
+}

@@ -1,0 +1,198 @@
+//! `windlass doctor`: what it finds, and that it changes nothing.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::project::{Project, Ran};
+
+fn examine(project: &Project, variables: &[(&str, &str)]) -> (Option<i32>, Value) {
+    let output = project.command(&["doctor", "--json"]).envs(variables.iter().copied()).output();
+    let ran = Ran::from(output.unwrap());
+    let found = serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
+    (ran.code, found)
+}
+
+/// What was found about something, in words.
+fn about<'a>(found: &'a Value, name: &str) -> Vec<(&'a str, &'a str)> {
+    let all = found["findings"].as_array().unwrap().iter().filter(|one| one["about"] == name);
+    all.map(|one| (one["state"].as_str().unwrap(), one["message"].as_str().unwrap())).collect()
+}
+
+/// A port that nobody has.
+fn free() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+#[test]
+fn a_new_project_is_healthy_and_stays_as_it_is() {
+    let project = Project::new();
+    let (code, found) = examine(&project, &[("WINDLASS_LISTEN", &free())]);
+    assert_eq!((code, &found["healthy"]), (Some(0), &true.into()), "{found:#}");
+    assert!(!project.path(".windlass").exists(), "nothing was made");
+    project.ok(&["call", "hello"]);
+    let (code, found) = examine(&project, &[("WINDLASS_LISTEN", &free())]);
+    assert_eq!(code, Some(0), "{found:#}");
+    assert!(about(&found, "database")[0].1.contains("is whole and writable"), "{found:#}");
+    assert!(!project.path(".windlass/windlass.key").exists(), "no key was made");
+}
+
+#[test]
+fn what_is_broken_is_named_with_the_way_to_mend_it() {
+    let project = Project::empty();
+    project.write("windlass.yaml", "max_concurent: 3\n");
+    let (code, found) = examine(&project, &[]);
+    assert_eq!(code, Some(1));
+    assert!(about(&found, "settings")[0].1.contains("did you mean `max_concurrent`"), "{found:#}");
+    project.write("windlass.yaml", "tools_directory: t\ndatabase: w.db\n");
+    project.write("t/bad.yaml", "name: x\ndescription: [\n");
+    project.write(
+        "t/idle.yaml",
+        "name: idle\ndescription: Does it.\nentry: {type: builtin, handler: nope}\n",
+    );
+    project.write("w.db", &"no database at all".repeat(100));
+    let busy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = busy.local_addr().unwrap().to_string();
+    // Something that answers, and is no windlass.
+    std::thread::spawn(move || {
+        for stream in busy.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(b"HTTP/1.0 200 OK\r\n\r\nhello");
+        }
+    });
+    let (code, found) =
+        examine(&project, &[("WINDLASS_LISTEN", &address), ("WINDLASS_LITSEN", "x")]);
+    assert_eq!(code, Some(1));
+    let tools = about(&found, "tools");
+    assert!(
+        tools.iter().any(|(state, why)| *state == "broken" && why.contains("bad.yaml")),
+        "{tools:?}"
+    );
+    assert!(
+        tools.iter().any(|(state, why)| *state == "warning" && why.contains("idle")),
+        "{tools:?}"
+    );
+    assert!(
+        about(&found, "database")
+            .iter()
+            .any(|(state, why)| *state == "broken" && why.contains("not a SQLite"))
+    );
+    assert!(about(&found, "listen")[0].1.contains("another program listens"), "{found:#}");
+    assert!(about(&found, "settings").iter().any(|(_, why)| why.contains("WINDLASS_LISTEN?")));
+    let hints = found["findings"].as_array().unwrap();
+    assert!(
+        hints
+            .iter()
+            .filter(|one| one["state"] == "broken" && one["about"] != "database")
+            .all(|one| one["hint"].is_string())
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_wrong_master_key_is_told() {
+    use std::os::unix::fs::PermissionsExt;
+    let project = Project::empty();
+    project.write("windlass.yaml", "");
+    project.write(
+        "tools/skies/skies.yaml",
+        "identity: {name: skies, author: ada, label: Skies}\n\
+         credentials_for_provider:\n  token: {type: secret-input, required: true}\n",
+    );
+    let set = project.pipe("hunter2", &["credentials", "set", "skies", "--stdin"]);
+    assert_eq!(set.code, Some(0), "{set:?}");
+    let listen = free();
+    let look = |variables: &[(&str, &str)]| {
+        let all = [&[("WINDLASS_LISTEN", listen.as_str())], variables].concat();
+        let (code, found) = examine(&project, &all);
+        let (state, why) = about(&found, "vault")[0];
+        (code, state.to_owned(), why.to_owned())
+    };
+    let (code, state, why) = look(&[]);
+    assert_eq!((code, state.as_str()), (Some(0), "ok"), "{why}");
+    assert!(why.contains("opens the credentials of 1 tenant"), "{why}");
+    let other = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+    let (code, state, why) = look(&[("WINDLASS_MASTER_KEY", other)]);
+    assert_eq!((code, state.as_str()), (Some(1), "broken"), "{why}");
+    assert!(why.contains("sealed by the master key") && !why.contains(other), "{why}");
+    let key = project.path(".windlass/windlass.key");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    let (code, _, why) = look(&[]);
+    assert!(code == Some(1) && why.contains("chmod 600"), "{why}");
+    fs::remove_file(&key).unwrap();
+    let (code, state, why) = look(&[]);
+    assert_eq!((code, state.as_str()), (Some(1), "broken"), "{why}");
+    assert!(!key.exists(), "none was made up");
+}
+
+#[test]
+fn damage_in_the_database_is_found() {
+    let project = Project::new();
+    for _ in 0..30 {
+        project.ok(&["call", "echo", &format!("message={}", "x".repeat(2000))]);
+    }
+    let path = project.path(".windlass/windlass.db");
+    let _ = fs::remove_file(project.path(".windlass/windlass.db-wal"));
+    let mut bytes = fs::read(&path).unwrap();
+    // The first page says what it is; the others hold the tables.
+    let end = bytes.len().min(8192 * 12);
+    bytes[8192..end].fill(0xAB);
+    fs::write(&path, bytes).unwrap();
+    let (code, found) = examine(&project, &[("WINDLASS_LISTEN", &free())]);
+    assert_eq!(code, Some(1), "{found:#}");
+    let database = about(&found, "database");
+    assert!(database.iter().any(|(state, _)| *state == "broken"), "{database:?}");
+}
+
+#[test]
+fn certificates_are_looked_at() {
+    let project = Project::new();
+    let make = |name: &str, days: &str| {
+        let made = Command::new("openssl")
+            .args([
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:P-256",
+                "-nodes",
+            ])
+            .args(["-keyout", &format!("{name}.key"), "-out", &format!("{name}.pem")])
+            .args(["-subj", "/CN=localhost", "-days", days])
+            .current_dir(project.path(""))
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{made:?}");
+    };
+    make("good", "365");
+    make("soon", "3");
+    for (certificate, key, state, part) in [
+        ("good.pem", "good.key", "ok", "is valid until"),
+        ("soon.pem", "soon.key", "warning", "is valid until"),
+        ("good.pem", "soon.key", "broken", "good.pem"),
+        ("gone.pem", "good.key", "broken", "gone.pem"),
+    ] {
+        project.write(
+            "windlass.yaml",
+            &format!(
+                "server:\n  listen: {}\n  tls_certificate: {certificate}\n  tls_key: {key}\n",
+                free()
+            ),
+        );
+        let (_, found) = examine(&project, &[]);
+        let (found_state, why) = about(&found, "tls")[0];
+        assert_eq!(found_state, state, "{certificate} {key}: {why}");
+        assert!(why.contains(part), "{why}");
+    }
+    project.write("windlass.yaml", "server: {listen: \"0.0.0.0:0\"}\n");
+    let (code, found) = examine(&project, &[]);
+    assert_eq!(code, Some(0), "warnings alone are no failure");
+    assert_eq!(about(&found, "tls")[0].0, "warning");
+    assert_eq!(about(&found, "hosts")[0].0, "warning");
+    project.run(&["doctor", "--strict", "--quiet"]).fails(1, &[]);
+}

@@ -1,0 +1,137 @@
+//! `windlass providers`, and API documents in folders of definitions.
+
+use serde_json::json;
+
+use crate::project::Project;
+
+const PETS: &str = "
+openapi: 3.0.3
+info: {title: Pets, version: '1'}
+servers: [{url: 'http://127.0.0.1:9/v1'}]
+security: [{key: []}]
+paths:
+  /pets:
+    get: {operationId: list_pets, tags: [pets], summary: List all pets, responses: {}}
+    post:
+      operationId: create_pet
+      tags: [pets]
+      requestBody:
+        required: true
+        content: {application/json: {schema: {type: object, required: [name], properties: {name: {type: string}}}}}
+      responses: {}
+  /owners: {get: {operationId: list_owners, tags: [owners], responses: {}}}
+  /broken: {get: [1]}
+components: {securitySchemes: {key: {type: apiKey, in: header, name: X-Key}}}
+";
+
+fn changed() -> String {
+    PETS.replace("{name: {type: string}}", "{name: {type: string}, tag: {type: string}}").replace(
+        "/owners: {get: {operationId: list_owners, tags: [owners], responses: {}}}",
+        "/toys: {get: {operationId: list_toys, responses: {}}}",
+    )
+}
+
+#[test]
+fn a_document_becomes_tools_that_can_be_seen_and_called() {
+    let project = Project::empty();
+    project.write("pets.yaml", PETS);
+    let dry = project.run(&["providers", "add", "pets", "pets.yaml", "--dry-run", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&dry.out).unwrap();
+    assert_eq!(report["tools"][1]["operation"], "POST /pets", "{report}");
+    assert_eq!(report["unsupported"][0]["operation"], "GET /broken");
+    assert_eq!(report["credentials_schema"][0]["name"], "key");
+    assert_eq!(
+        project
+            .json(&["providers", "list"])
+            .as_array()
+            .map_or(0, |all| all.iter().filter(|one| one["imported"] == true).count()),
+        0
+    );
+
+    let added = project.run(&["providers", "add", "pets", "pets.yaml", "--exclude-tag", "owners"]);
+    assert_eq!(added.code, Some(0), "{added:?}");
+    assert!(added.out.contains("list_pets") && !added.out.contains("list_owners"), "{added:?}");
+    project
+        .run(&["providers", "add", "pets", "pets.yaml"])
+        .fails(1, &["there already", "providers update"]);
+    let tools = project.json(&["tools", "--kind", "rest"]);
+    assert_eq!(tools.as_array().unwrap().len(), 2);
+    assert_eq!(project.json(&["tools", "create_pet"])["model_schema"]["required"], json!(["name"]));
+
+    // Nothing goes out without a credential, and nothing to this machine.
+    project.run(&["call", "list_pets"]).fails(1, &["`pets` needs a credential: `key`"]);
+    let stored = project.pipe("s3cret-key-1", &["credentials", "set", "pets", "--stdin"]);
+    assert_eq!(stored.code, Some(0), "{stored:?}");
+    let refused = project.run(&["call", "list_pets"]);
+    assert_ne!(refused.code, Some(0));
+    assert!(refused.err.contains("127.0.0.1"), "{refused:?}");
+    assert!(!format!("{refused:?}").contains("s3cret-key-1"));
+}
+
+#[test]
+fn another_import_shows_what_changed_and_changed_tools_ask() {
+    let project = Project::empty();
+    project.write("pets.yaml", PETS).write("new.yaml", &changed());
+    assert_eq!(project.run(&["providers", "add", "pets", "pets.yaml"]).code, Some(0));
+    let same = project.json(&["providers", "update", "pets", "pets.yaml"]);
+    assert_eq!(same["diff"]["unchanged"], 3);
+    let wanted = json!({
+        "added": ["list_toys"], "removed": ["list_owners"], "unchanged": 1,
+        "changed": [{"name": "create_pet", "operation": "POST /pets", "parts": ["input", "request"]}],
+    });
+    for (flags, tools) in [(&["--dry-run"][..], 3), (&[][..], 3)] {
+        let diff = project.json(&[&["providers", "update", "pets", "new.yaml"], flags].concat());
+        assert_eq!(diff["diff"], wanted);
+        assert_eq!(diff["flagged"], json!(["create_pet"]));
+        assert_eq!(project.json(&["tools", "--kind", "rest"]).as_array().unwrap().len(), tools);
+    }
+    assert_eq!(project.json(&["tools", "create_pet"])["approval"], "ask");
+    assert_eq!(project.json(&["tools", "list_toys"])["name"], "list_toys");
+    project.run(&["tools", "list_owners"]).fails(4, &["no tool `list_owners`"]);
+    project.run(&["providers", "accept", "pets", "list_pets"]).fails(4, &["does not wait"]);
+    assert_eq!(project.json(&["providers", "accept", "pets"])["accepted"], json!(["create_pet"]));
+    assert_eq!(project.json(&["tools", "create_pet"])["approval"], json!(null));
+    project.ok(&["providers", "remove", "pets"]);
+    assert_eq!(project.json(&["tools", "--kind", "rest"]), json!([]));
+    project.run(&["providers", "show", "pets"]).fails(4, &["no imported provider"]);
+}
+
+#[test]
+fn a_definition_names_a_document_beside_it() {
+    let project = Project::empty();
+    project.write("tools/pets/openapi.yaml", PETS).write(
+        "tools/pets/pets.yaml",
+        "identity: {name: pets, label: Our pets}\nopenapi: ./openapi.yaml\noptions: {include: ['tag:pets'], prefix: pet_}\n",
+    );
+    let tools = project.json(&["tools", "--kind", "rest"]);
+    let names: Vec<&str> =
+        tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["pet_create_pet", "pet_list_pets"]);
+    project.write("tools/pets/pets.yaml", "identity: {name: pets}\nopenapi: ./missing.yaml\n");
+    let ran = project.run(&["tools", "--kind", "rest", "--json"]);
+    assert!(ran.err.contains("pets.yaml:2:") && ran.err.contains("missing.yaml"), "{ran:?}");
+    project.write(
+        "tools/pets/pets.yaml",
+        "identity: {name: pets}\nopenapi: ./openapi.yaml\noptions: {colour: red}\n",
+    );
+    let ran = project.run(&["tools", "--kind", "rest", "--json"]);
+    assert!(ran.err.contains("colour"), "{ran:?}");
+}
+
+#[test]
+fn what_is_no_document_is_refused_with_a_reason() {
+    let project = Project::empty();
+    project.write("a.yaml", "a: b").write("b.yaml", "openapi: 3.0.0\npaths: [");
+    for (file, why) in [
+        ("a.yaml", "neither `openapi` nor `swagger`"),
+        ("b.yaml", "not valid YAML"),
+        ("c.yaml", "c.yaml"),
+    ] {
+        let ran = project.run(&["providers", "add", "x", file]);
+        assert_ne!(ran.code, Some(0));
+        assert!(ran.err.contains(why), "{ran:?}");
+    }
+    let ran = project.run(&["providers", "add", "x", "http://169.254.169.254/openapi.json"]);
+    assert_ne!(ran.code, Some(0));
+    assert!(ran.err.contains("169.254.169.254"), "{ran:?}");
+}
