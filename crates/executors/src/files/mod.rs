@@ -3,12 +3,13 @@
 //! The folder is opened once, and everything is opened relative to it by
 //! `cap-std`: `..`, absolute paths and symbolic links cannot lead out of it,
 //! also where somebody changes the folder meanwhile. Without a folder the
-//! tools are refused.
+//! tools are refused, and so they are for all tenants but the default one.
 
 mod list;
 mod read;
 mod write;
 
+use std::future::ready;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use serde_json::Value;
 use windlass::native::run_blocking;
-use windlass::{BoxFuture, Call, Error, ErrorKind, Executor, Output};
+use windlass::{BoxFuture, Call, Error, ErrorKind, Executor, Output, TenantId};
 
 use crate::builtin::Toolbox;
 
@@ -72,6 +73,11 @@ struct FileTool {
 
 impl Executor for FileTool {
     fn execute<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
+        // One folder cannot keep tenants apart.
+        if call.caller().tenant != TenantId::default() {
+            let why = "the granted folder is the default tenant's alone";
+            return Box::pin(ready(Err(Error::new(ErrorKind::Denied, why))));
+        }
         let (settings, run, arguments) =
             (self.settings.clone(), self.run, call.arguments().clone());
         Box::pin(run_blocking(move || run(&open(&settings)?, &arguments)))

@@ -132,6 +132,11 @@ impl SqlQuery {
     fn database(&self, call: &Call) -> Result<Database, Error> {
         let refused = |why: String| Error::new(ErrorKind::CredentialInvalid, why);
         if let Some(name) = &self.settings.database {
+            // Whoever defines a tool for a tenant is not the operator.
+            if call.tool().owner().is_some() {
+                let why = "a tenant's own tool cannot use the operator's databases";
+                return Err(Error::new(ErrorKind::Denied, why));
+            }
             let Some(address) = self.shared.databases.get(name) else {
                 return Err(refused(format!(
                     "there is no database `{name}`; the operator sets it in `outbound.databases`"

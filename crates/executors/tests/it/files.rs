@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use windlass::Lang;
+use windlass::{CallRequest, Caller, Context, Lang, TenantId};
 
 use crate::support::{Desk, kind, value};
 
@@ -150,6 +150,15 @@ async fn links_inside_of_the_folder_work_and_odd_things_do_not() {
             "{tool} {arguments}"
         );
     }
+}
+
+#[tokio::test]
+async fn tenants_do_not_share_a_folder() {
+    let (_root, desk) = place(1_000);
+    let caller = Caller { tenant: TenantId::new("other"), ..Caller::default() };
+    let request = CallRequest::new("read_file", json!({"path": "a.txt"}));
+    let result = desk.engine.call(request.context(Context::new(caller))).await;
+    assert_eq!(kind(&result), "denied");
 }
 
 #[tokio::test]

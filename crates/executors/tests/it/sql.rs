@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use windlass::{CallRequest, Lang};
+use windlass::{CallRequest, Caller, Context, Lang, TenantId};
 use windlass_executors::files::FileSettings;
 use windlass_executors::outbound::OutboundPolicy;
 
@@ -19,6 +19,7 @@ description: Asks the shop's database.
 parameters: [{name: query, type: string, required: true}, {name: max_rows, type: integer}]
 entry: {type: builtin, handler: sql_query, database: shop}
 behaviour: {read_only: true}
+max_output_bytes: 10000000
 ---
 name: shop_change
 description: Changes the shop's database.
@@ -47,6 +48,7 @@ impl Shop {
             .execute_batch(
                 "CREATE TABLE items (id INTEGER PRIMARY KEY, name TEXT, price REAL, photo BLOB);
                  INSERT INTO items VALUES (1, 'tea', 2.5, NULL), (2, '茶', 3, x'0102');
+                 CREATE INDEX by_name ON items (name);
                  CREATE TABLE numbers (n INTEGER);
                  WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 3000)
                  INSERT INTO numbers SELECT n FROM c;",
@@ -101,9 +103,10 @@ async fn a_question_is_answered_with_columns_and_rows() {
     ] {
         assert!(shop.ask(query).await.is_success(), "{query}");
     }
-    let wrong = shop.ask("SELECT nothing FROM items").await;
+    let wrong = shop.ask("SELECT colour FROM items").await;
     assert_eq!(kind(&wrong), "upstream_rejected");
-    assert!(wrong.to_text(Lang::En).contains("no such column"), "a model can correct itself");
+    let said = wrong.to_text(Lang::En);
+    assert!(said.contains("no such column"), "a model can correct itself: {said}");
 }
 
 #[tokio::test]
@@ -206,6 +209,14 @@ async fn which_database_is_asked_is_not_the_models_choice() {
         kind(&shop.desk.call("sql_query", json!({"query": "SELECT 1"})).await),
         "credential_invalid"
     );
+    // Nor that of a tenant who defines a tool.
+    let tenant = TenantId::new("a");
+    let own = TOOLS.replace("shop_query", "own_query");
+    let own = own.split("---").next().unwrap();
+    assert!(shop.desk.engine.load_text_for(&tenant, "own.yaml", own).errors.is_empty());
+    let context = Context::new(Caller { tenant, ..Caller::default() });
+    let request = CallRequest::new("own_query", json!({"query": "SELECT 1"})).context(context);
+    assert_eq!(kind(&shop.desk.engine.call(request).await), "denied");
     // A credential names no files, and no servers inside.
     let path = format!("sqlite:{}", shop.path().display());
     for (url, expected) in [

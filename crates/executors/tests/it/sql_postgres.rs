@@ -21,6 +21,7 @@ description: Asks the operator's database.
 parameters: [{name: query, type: string, required: true}]
 entry: {type: builtin, handler: sql_query, database: main}
 behaviour: {read_only: true}
+max_output_bytes: 10000000
 ";
 
 fn server() -> String {
@@ -83,7 +84,8 @@ async fn values_keep_their_types() {
     let capped = value(&capped);
     assert_eq!((&capped["row_count"], &capped["truncated"]), (&json!(250), &json!(true)));
     assert_eq!(capped["rows"][249], json!([250]));
-    let wide = value(&ask(&desk, "SELECT repeat('x', 1000000) FROM generate_series(1, 100)").await);
+    let wide = json!({"query": "SELECT repeat('x', 1000000) FROM generate_series(1, 100)"});
+    let wide = value(&desk.call("ask_main", wide).await);
     assert_eq!((&wide["row_count"], &wide["truncated"]), (&json!(4), &json!(true)));
     for query in [
         "VALUES (1), (2)",

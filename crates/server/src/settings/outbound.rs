@@ -80,7 +80,12 @@ impl Value for BTreeMap<String, Secret> {
         let pairs = given.texts()?.into_iter().map(|pair| {
             let wrong = || format!("{} is written NAME=ADDRESS", given.label());
             let (name, address) = pair.split_once('=').ok_or_else(wrong)?;
-            Ok((name.trim().to_owned(), Secret::new(address.trim())))
+            // A path in the settings is relative to them.
+            let address = match address.trim().strip_prefix("sqlite:") {
+                Some(path) => format!("sqlite:{}", given.base.join(path).display()),
+                None => address.trim().to_owned(),
+            };
+            Ok((name.trim().to_owned(), Secret::new(address)))
         });
         pairs.collect()
     }

@@ -16,4 +16,5 @@ mod postgres;
 mod process;
 mod project;
 mod providers;
+mod reaching_out;
 mod settings;
