@@ -30,7 +30,6 @@ pub(crate) struct CallBody {
     pub(crate) timeout: Option<Span>,
     /// From -10 to 10; higher comes first where the strategy is `priority`.
     #[serde(default, deserialize_with = "integer")]
-    #[schemars(range(min = -1_000_000, max = 1_000_000))]
     pub(crate) priority: Option<i32>,
     /// A call with the same key and arguments does not run again.
     #[serde(default)]

@@ -80,7 +80,7 @@ fn is_json(media: &str) -> bool {
         || essence.get(essence.len().saturating_sub(5)..).is_some_and(|end| end == "+json")
 }
 
-pub(crate) fn unreadable(rejection: &BytesRejection) -> Problem {
+fn unreadable(rejection: &BytesRejection) -> Problem {
     match rejection.status() {
         StatusCode::PAYLOAD_TOO_LARGE => Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,

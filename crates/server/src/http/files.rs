@@ -72,7 +72,7 @@ pub(crate) fn rows() -> Vec<Operation> {
             .header("Range", "", part)
             .answer_as(200, "The file", "application/octet-stream", None)
             .answer_as(206, "A part of it", "application/octet-stream", None)
-            .answer_as(416, "There is no such part", "application/octet-stream", None),
+            .problem(416, "There is no such part"),
         Operation::post("/v1/files/{file_id}/link", "link_file", link)
             .may(Action::ReadCalls, "Make a link to a file that needs no key and expires")
             .body::<LinkBody>()
@@ -83,7 +83,7 @@ pub(crate) fn rows() -> Vec<Operation> {
             .query::<LinkQuery>()
             .answer_as(200, "The file", "application/octet-stream", None)
             .answer_as(206, "A part of it", "application/octet-stream", None)
-            .answer_as(416, "There is no such part", "application/octet-stream", None)
+            .problem(416, "There is no such part")
             .problems(),
     ]
 }
@@ -164,9 +164,10 @@ async fn send(
     let part = records.read_output(tenant, id, offset, limit.min(MAX_PART)).await?;
     let part = part.ok_or_else(|| Problem::not_found("file"))?;
     if range.is_some() && (offset >= part.total_bytes || limit == 0) {
-        let all = format!("bytes */{}", part.total_bytes);
-        let range = [(header::CONTENT_RANGE, all)];
-        return Ok((StatusCode::RANGE_NOT_SATISFIABLE, range).into_response());
+        let why = format!("the file has {} bytes", part.total_bytes);
+        let problem = Problem::new(StatusCode::RANGE_NOT_SATISFIABLE, "no_such_part", why);
+        let range = [(header::CONTENT_RANGE, format!("bytes */{}", part.total_bytes))];
+        return Ok((range, problem).into_response());
     }
     let about = app.documents.get(SPACE, tenant, &name.0).await?.map(|found| found.body);
     let media = about.as_ref().and_then(|about| about["media_type"].as_str());

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::Response;
@@ -142,7 +141,7 @@ impl FromRequest<Arc<App>> for Sent {
         let query = request.uri().query().unwrap_or_default().to_owned();
         let query: UploadQuery = serde_urlencoded::from_str(&query)
             .map_err(|error| Problem::bad("a parameter is wrong").at("query", error.to_string()))?;
-        let bytes = Bytes::from_request(request, app).await.map_err(extract::unreadable)?;
+        let bytes = extract::whole(request, app).await?;
         let text = String::from_utf8(bytes.into())
             .map_err(|_| Problem::bad("the document is not UTF-8 text"))?;
         let base_url = query.base_url.map(|url| ("base_url".to_owned(), json!(url)));

@@ -13,6 +13,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::app::App;
 use super::auth;
+use super::problem;
 use crate::identity::Action;
 
 /// One row.
@@ -188,6 +189,11 @@ impl Operation {
 
     pub(crate) fn answer<T: JsonSchema>(self, status: u16, about: &'static str) -> Self {
         self.answer_as(status, about, JSON, Some(describe::<T>))
+    }
+
+    /// A problem of its own.
+    pub(crate) fn problem(self, status: u16, about: &'static str) -> Self {
+        self.answer_as(status, about, problem::MEDIA, Some(describe::<problem::Told>))
     }
 
     /// A stream of such events.
