@@ -4,6 +4,8 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::needless_pass_by_value,
+    clippy::zombie_processes,
     reason = "a failure here should stop the run"
 )]
 

@@ -1,6 +1,11 @@
 //! The program as people and scripts run it, in folders of its own.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "the helpers are part of the tests")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    reason = "the helpers are part of the tests"
+)]
 
 mod batching;
 mod calling;
