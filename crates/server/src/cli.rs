@@ -32,6 +32,7 @@ pub(crate) struct Cli {
 
 /// The commands.
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "a run has one of it")]
 pub(crate) enum Command {
     Serve(serve::ServeArgs),
     Mcp(mcp::McpArgs),

@@ -33,6 +33,7 @@ pub(crate) struct ProvidersArgs {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "a run has one of it")]
 enum ProvidersAction {
     /// Make every operation of an OpenAPI or Swagger document a tool, or add an MCP server
     Add {

@@ -65,6 +65,7 @@ pub(crate) struct ProviderBody {
 }
 
 /// What a body says.
+#[expect(clippy::large_enum_variant, reason = "a request has one of it")]
 pub(crate) enum Said {
     Definition(String),
     Document(Wanted),

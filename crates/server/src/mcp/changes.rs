@@ -32,7 +32,7 @@ pub(super) async fn tell_session(
     peer: Peer<RoleServer>,
     session: Arc<Session>,
 ) {
-    let mut watch = Watch::new(&shared, view, tenant);
+    let mut watch = Watch::new(&shared, &view, tenant);
     while !peer.is_transport_closed() {
         let told = tokio::select! {
             change = watch.next() => change,
@@ -72,7 +72,7 @@ pub(super) async fn tell_listener(
     tenant: TenantId,
     sink: &SubscriptionSink,
 ) {
-    let mut watch = Watch::new(shared, view, tenant);
+    let mut watch = Watch::new(shared, &view, tenant);
     loop {
         // What was not asked for, the sink leaves out.
         let sent = match watch.next().await {
@@ -117,8 +117,8 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(shared: &Shared, view: View, tenant: TenantId) -> Self {
-        let news = match (&view, &shared.servers) {
+    fn new(shared: &Shared, view: &View, tenant: TenantId) -> Self {
+        let news = match (view, &shared.servers) {
             (View::Provider(name), Some(servers)) => {
                 servers.get_for(&tenant, name).map(|server| server.news())
             }

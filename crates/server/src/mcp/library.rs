@@ -91,7 +91,7 @@ pub(super) fn fill(
 ) -> Result<GetPromptResult, ErrorData> {
     let messages: Vec<Value> =
         prompt.messages.iter().map(|message| filled(message, prompt, arguments)).collect();
-    to_prompt(said(prompt.description.as_ref(), lang), messages.into())
+    to_prompt(said(prompt.description.as_ref(), lang), &messages.into())
 }
 
 fn filled(value: &Value, prompt: &PromptSpec, arguments: &BTreeMap<String, String>) -> Value {
@@ -131,7 +131,7 @@ fn put_in(text: &str, open: &str, close: &str, value: impl Fn(&str) -> Option<St
     filled
 }
 
-fn to_prompt(description: Option<&str>, messages: Value) -> Result<GetPromptResult, ErrorData> {
+fn to_prompt(description: Option<&str>, messages: &Value) -> Result<GetPromptResult, ErrorData> {
     let mut result = json!({"messages": messages, "resultType": "complete"});
     if let Some(description) = description {
         result["description"] = description.into();
@@ -154,10 +154,10 @@ pub(super) fn made_by_tool(
     };
     let about = said(prompt.description.as_ref(), lang);
     match output.value().and_then(|value| value.get("messages")) {
-        Some(messages) => to_prompt(about, messages.clone()),
+        Some(messages) => to_prompt(about, messages),
         None => {
             let text = json!({"type": "text", "text": output.to_text()});
-            to_prompt(about, json!([{"role": "user", "content": text}]))
+            to_prompt(about, &json!([{"role": "user", "content": text}]))
         }
     }
 }
@@ -220,7 +220,7 @@ pub(super) async fn read(
             put_bytes(&mut contents, bytes);
         }
     }
-    to_resource(contents)
+    to_resource(&contents)
 }
 
 fn read_file(path: &str) -> Result<Vec<u8>, String> {
@@ -239,7 +239,7 @@ pub(super) fn put_bytes(contents: &mut Value, bytes: Vec<u8>) {
     }
 }
 
-pub(super) fn to_resource(contents: Value) -> Result<ReadResourceResult, ErrorData> {
+pub(super) fn to_resource(contents: &Value) -> Result<ReadResourceResult, ErrorData> {
     let result = json!({"contents": [contents], "resultType": "complete"});
     serde_json::from_value(result)
         .map_err(|error| ErrorData::internal_error(error.to_string(), None))

@@ -274,7 +274,7 @@ impl Service {
         let part = part.ok_or_else(|| unknown(uri))?;
         let mut contents = json!({"uri": uri});
         library::put_bytes(&mut contents, part.bytes);
-        library::to_resource(contents).map(Reply::Resource)
+        library::to_resource(&contents).map(Reply::Resource)
     }
 
     pub(super) fn prompts(&self, client: &Client) -> Vec<Value> {

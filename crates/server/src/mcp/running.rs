@@ -198,7 +198,7 @@ impl<'c> Relay<'c> {
                 ServerNotification::ProgressNotification(told)
             }
             Progress::Log(message) => {
-                let Some(told) = self.log(message) else { return };
+                let Some(told) = self.log(&message) else { return };
                 told
             }
         };
@@ -206,7 +206,7 @@ impl<'c> Relay<'c> {
         let _ = self.peer.send_notification(told).await;
     }
 
-    fn log(&self, message: Map<String, Value>) -> Option<ServerNotification> {
+    fn log(&self, message: &Map<String, Value>) -> Option<ServerNotification> {
         let level = message.get("level")?;
         if rank(level) < self.level? {
             return None;

@@ -118,9 +118,9 @@ impl Judge {
                 parameter.value.get("required") == Some(&json!(true)) && !is_ignored(place, name);
             match raw {
                 None if needed
-                    && !(place == "path" && !template.contains(&format!("{{{name}}}"))) =>
+                    && (place != "path" || template.contains(&format!("{{{name}}}"))) =>
                 {
-                    faults.push(format!("the parameter {name} in {place} is missing"))
+                    faults.push(format!("the parameter {name} in {place} is missing"));
                 }
                 None => {}
                 Some(raw) => faults.extend(
@@ -403,10 +403,10 @@ impl Judge {
             match (&request.body, body) {
                 (Some((kind, _)), Some(_)) if !kind.contains("json") => {}
                 (Some((_, bytes)), Some(body)) => {
-                    faults.extend(self.check_json(body.get("schema"), bytes))
+                    faults.extend(self.check_json(body.get("schema"), bytes));
                 }
                 (None, Some(body)) if body.value.get("required") == Some(&json!(true)) => {
-                    faults.push("the body is missing".into())
+                    faults.push("the body is missing".into());
                 }
                 (Some((kind, bytes)), None) if !form.is_empty() => {
                     let sent = fields(kind, bytes);
@@ -629,23 +629,23 @@ impl Judge {
                     }
                 }
                 "exclusiveMinimum" | "exclusiveMaximum" if value.is_number() => {
-                    drop(out.insert(key.clone(), value.clone()))
+                    drop(out.insert(key.clone(), value.clone()));
                 }
                 "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties"
                 | "maxProperties"
                     if value.is_u64() =>
                 {
-                    drop(out.insert(key.clone(), value.clone()))
+                    drop(out.insert(key.clone(), value.clone()));
                 }
                 "const" | "uniqueItems" if key == "const" || value.is_boolean() => {
-                    drop(out.insert(key.clone(), value.clone()))
+                    drop(out.insert(key.clone(), value.clone()));
                 }
                 "pattern"
                     if value.as_str().is_some_and(|pattern| {
                         jsonschema::options().build(&json!({"pattern": pattern})).is_ok()
                     }) =>
                 {
-                    drop(out.insert(key.clone(), value.clone()))
+                    drop(out.insert(key.clone(), value.clone()));
                 }
                 "type" => {
                     const KNOWN: [&str; 7] =

@@ -48,6 +48,6 @@ pub(crate) async fn call_with(
 ) -> CallResult {
     let context = secrets
         .iter()
-        .fold(Context::default(), |context, (name, value)| context.secret(*name, *value));
+        .fold(Context::default(), |context, (name, value)| context.secret(name, *value));
     engine.call(CallRequest::new(tool, arguments).context(context)).await
 }
