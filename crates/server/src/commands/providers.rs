@@ -81,7 +81,8 @@ enum ProvidersAction {
         /// The provider
         name: String,
         /// The tools; none means all that changed
-        tools: Vec<String>,
+        #[arg(value_name = "TOOL")]
+        names: Vec<String>,
     },
     /// Remove a provider with its tools
     Remove {
@@ -220,7 +221,7 @@ pub(crate) fn run(
             ProvidersAction::Update { name, document, dry_run, accept } => {
                 desk.update(&name, document.as_deref(), dry_run, accept).await?;
             }
-            ProvidersAction::Accept { name, tools } => desk.accept(&name, &tools).await?,
+            ProvidersAction::Accept { name, names } => desk.accept(&name, &names).await?,
             ProvidersAction::Remove { name } => desk.remove(&name).await?,
         }
         Ok(Exit::Success)

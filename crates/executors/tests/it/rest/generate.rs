@@ -41,7 +41,13 @@ impl Generator<'_> {
             return Some(value.clone());
         }
         if let Some(values) = schema.get("enum").and_then(Value::as_array) {
-            return values.first().cloned();
+            let kind = schema.get("type").and_then(Value::as_str);
+            let fits = |value: &&Value| match kind {
+                Some("number" | "integer") => value.is_number(),
+                Some("string") => value.is_string(),
+                _ => true,
+            };
+            return values.iter().find(fits).or(values.first()).cloned();
         }
         if let Some(all) = schema.get("allOf").and_then(Value::as_array) {
             let mut merged = Map::new();
