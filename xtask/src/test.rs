@@ -3,11 +3,9 @@
 use std::time::Instant;
 
 use crate::docs;
-use crate::mcp::Programs;
 use crate::postgres::Postgres;
 use crate::run::{cargo, must, root, watched};
 use crate::schemathesis;
-use crate::upstreams;
 
 /// Checks and tests everything, and ends with one line of counts.
 pub(crate) fn run() -> anyhow::Result<()> {
@@ -23,16 +21,13 @@ pub(crate) fn run() -> anyhow::Result<()> {
     )?;
     step("tests");
     let mut counts = Counts::default();
-    let programs = Programs::installed()?;
     let postgres = Postgres::start()?;
     let mut command =
         cargo(&["test", "--workspace", "--exclude", "windlass-bench", "--no-fail-fast"]);
-    let tested = watched(programs.tell(postgres.tell(&mut command)), |line| counts.read(line))?;
+    let tested = watched(postgres.tell(&mut command), |line| counts.read(line))?;
     drop(postgres);
     step("schemathesis");
     schemathesis::run(schemathesis::SHORT)?;
-    step("upstreams");
-    upstreams::run()?;
     step("examples");
     for example in examples()? {
         must(&mut cargo(&["run", "--quiet", "--package", "windlass-examples", "--bin", &example]))?;
