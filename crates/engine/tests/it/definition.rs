@@ -108,7 +108,7 @@ fn faults_say_where_and_what_to_write() {
         ),
         (
             "openapi: 3.0.0",
-            "1:1: this is an OpenAPI document, not a tool definition; import it as a REST provider",
+            "1:1: this is an OpenAPI document, not a tool definition; import it with `windlass providers add NAME FILE`, or call it openapi.yaml and name it in a provider: {identity: {name: NAME}, openapi: ./openapi.yaml}",
         ),
         ("# nothing", "1:1: the file defines nothing; write a tool: name, description …"),
         ("name: [", "1:7: not valid YAML or JSON: unclosed bracket '['"),

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::project::{Project, Ran};
 
@@ -132,10 +132,14 @@ fn a_wrong_master_key_is_told() {
 #[test]
 fn damage_in_the_database_is_found() {
     let project = Project::new();
-    for _ in 0..30 {
-        project.ok(&["call", "echo", &format!("message={}", "x".repeat(2000))]);
-    }
     let path = project.path(".windlass/windlass.db");
+    let message = "x".repeat(15_000);
+    let calls = vec![json!({"tool": "echo", "arguments": {"message": message}}); 50];
+    project.write("calls.json", &json!(calls).to_string());
+    // The log beside the file is only written to the file from a certain size on.
+    while fs::metadata(&path).map_or(0, |file| file.len()) < 8192 * 12 {
+        project.ok(&["batch", "calls.json"]);
+    }
     let _ = fs::remove_file(project.path(".windlass/windlass.db-wal"));
     let mut bytes = fs::read(&path).unwrap();
     // The first page says what it is; the others hold the tables.
