@@ -138,7 +138,7 @@ fn damage_in_the_database_is_found() {
     project.write("calls.json", &json!(calls).to_string());
     // The log beside the file is only written to the file from a certain size on.
     while fs::metadata(&path).map_or(0, |file| file.len()) < 8192 * 12 {
-        project.ok(&["batch", "calls.json"]);
+        project.ok(&["batch", "calls.json", "--json"]);
     }
     let _ = fs::remove_file(project.path(".windlass/windlass.db-wal"));
     let mut bytes = fs::read(&path).unwrap();
