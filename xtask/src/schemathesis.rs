@@ -27,13 +27,14 @@ pub(crate) fn with(arguments: &[String]) -> anyhow::Result<()> {
         [flag, cases] if flag == "--cases" => cases.parse().context("--cases takes a number")?,
         _ => anyhow::bail!("cargo xtask schemathesis [--cases N]"),
     };
+    must(&mut cargo(&["build", "--quiet", "--package", "windlass-server"]))?;
     run(cases)
 }
 
-/// Sends at least so many requests; fails where an answer is wrong.
+/// Sends at least so many requests to the program that was built last; fails
+/// where an answer is wrong.
 pub(crate) fn run(cases: u32) -> anyhow::Result<()> {
     let program = installed()?;
-    must(&mut cargo(&["build", "--quiet", "--package", "windlass-server"]))?;
     let folder = tempfile::tempdir()?;
     let server = Server::start(folder.path())?;
     // What the document itself asks for takes some 2,000; the rest is made up.

@@ -5,6 +5,7 @@ use std::time::Instant;
 use crate::docs;
 use crate::postgres::Postgres;
 use crate::run::{cargo, must, root, watched};
+use crate::schemathesis;
 
 /// Checks and tests everything, and ends with one line of counts.
 pub(crate) fn run() -> anyhow::Result<()> {
@@ -25,6 +26,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
         cargo(&["test", "--workspace", "--exclude", "windlass-bench", "--no-fail-fast"]);
     let tested = watched(postgres.tell(&mut command), |line| counts.read(line))?;
     drop(postgres);
+    step("requests made up from our OpenAPI document");
+    schemathesis::run(schemathesis::SHORT)?;
     step("examples");
     for example in examples()? {
         must(&mut cargo(&["run", "--quiet", "--package", "windlass-examples", "--bin", &example]))?;
