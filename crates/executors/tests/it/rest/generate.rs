@@ -1,24 +1,33 @@
 //! Arguments that fit a tool's schema: as few as possible, or as many.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use jsonschema::Validator;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use serde_json::{Map, Value, json};
 
 /// How much is said.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Amount {
+enum Amount {
     Least,
     Most,
 }
 
-/// Arguments for a schema.
-pub(crate) fn arguments(schema: &Value, amount: Amount) -> Option<Value> {
-    let validator =
-        jsonschema::options().offline().should_validate_formats(true).build(schema).ok()?;
+/// Arguments for a schema, few and many; none where they are not found.
+pub(crate) fn arguments(schema: &Value) -> [Option<Value>; 2] {
+    let Some(validator) = validator(schema) else { return [None, None] };
     // Which of several alternatives is taken is tried out.
-    (0..8)
-        .filter_map(|choice| Generator { root: schema, amount, choice }.value(schema, 0))
-        .find(|given| validator.is_valid(given))
+    [Amount::Least, Amount::Most].map(|amount| {
+        (0..8)
+            .filter_map(|choice| Generator { root: schema, amount, choice }.value(schema, 0))
+            .find(|given| validator.is_valid(given))
+    })
+}
+
+fn validator(schema: &Value) -> Option<Validator> {
+    jsonschema::options().offline().should_validate_formats(true).build(schema).ok()
 }
 
 struct Generator<'s> {
@@ -203,10 +212,20 @@ fn text(schema: &Value) -> String {
         Some("hostname") => "example.com",
         _ => "any",
     };
-    if let Some(pattern) = schema.get("pattern").and_then(Value::as_str)
-        && let Some(found) = matching(pattern, schema, formatted)
-    {
-        return found;
+    if let Some(pattern) = schema.get("pattern").and_then(Value::as_str) {
+        thread_local! {
+            // Documents say the same of many texts.
+            static FOUND: RefCell<HashMap<String, Option<String>>> = RefCell::default();
+        }
+        let mut said = schema.clone();
+        said.as_object_mut().map(|said| said.shift_remove("description"));
+        let found = FOUND.with_borrow_mut(|found| {
+            let found = found.entry(said.to_string());
+            found.or_insert_with(|| matching(pattern, &said, formatted)).clone()
+        });
+        if let Some(found) = found {
+            return found;
+        }
     }
     let mut text = formatted.to_owned();
     while text.chars().count() < number("minLength").unwrap_or(0) {
@@ -220,10 +239,11 @@ fn text(schema: &Value) -> String {
 
 /// A text that fits a pattern, and everything else that is said of it.
 fn matching(pattern: &str, schema: &Value, formatted: &str) -> Option<String> {
+    let validator = validator(schema)?;
     let fits = |text: &String| {
         let plain =
             !text.is_empty() && text.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b'\\');
-        plain && windlass::definition::accepts(schema, &json!(text))
+        plain && validator.is_valid(&json!(text))
     };
     let known = [
         formatted,
