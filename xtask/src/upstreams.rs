@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::run::{cargo, must, root};
 
-/// The versions that are known to run.
+/// The versions that are known to run; Kinto brings the server of both.
 const PACKAGES: [&str; 2] = ["httpbin[mainapp]==0.10.4", "kinto==26.5.0"];
 /// How long a service may take to start.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -36,7 +36,7 @@ pub(crate) fn run() -> anyhow::Result<u64> {
     let port = free_port()?;
     let bind = format!("127.0.0.1:{port}");
     let _httpbin = Service::start(
-        Command::new(folder.join("bin/gunicorn")).args(["-b", &bind, "httpbin:app"]),
+        Command::new(folder.join("bin/waitress-serve")).args(["--listen", &bind, "httpbin:app"]),
         port,
     )?;
     add(

@@ -32,6 +32,10 @@ const MAX_MERGES: usize = 24;
 /// How many schemas are merged at one place, all in all: two that lead into two
 /// others each are a million after twenty levels.
 const MAX_MERGED: usize = 5_000;
+/// How many alternatives a value may have.
+const MAX_ALTERNATIVES: usize = 1_000;
+/// How much is noted of one place.
+const MAX_NOTES: usize = 20;
 /// The key of a reference by number, until it is emitted.
 const NUMBER: &str = "$number";
 
@@ -236,6 +240,10 @@ impl<'d> Shaper<'d> {
     fn alternatives(&mut self, at: At<'d>, out: &mut Map<String, Value>) {
         for word in ["oneOf", "anyOf"] {
             let mut shaped: Vec<Value> = Vec::new();
+            if at.list(word).nth(MAX_ALTERNATIVES).is_some() {
+                self.note(format!("more than {MAX_ALTERNATIVES} alternatives are not checked"));
+                continue;
+            }
             for alternative in at.list(word) {
                 let one = match self.tag_of(at, alternative) {
                     Some((property, value)) => tagged(self.all_of(alternative), property, &value),
@@ -290,7 +298,7 @@ impl<'d> Shaper<'d> {
 
     fn note(&mut self, note: impl Into<String>) {
         let note = note.into();
-        if !self.notes.contains(&note) {
+        if self.notes.len() < MAX_NOTES && !self.notes.contains(&note) {
             self.notes.push(note);
         }
     }

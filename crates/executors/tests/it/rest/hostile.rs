@@ -113,6 +113,12 @@ fn long_lists_are_bounded() {
         json!({"type": "object", "properties": {"pick": {"type": "string", "enum": many}}});
     let import = soon(&with_body(&choice, &json!({})));
     assert!(import.tools[0].spec.input.to_string().len() < 30_000);
+    let alternatives: Vec<Value> =
+        (0..20_000).map(|n| json!({"required": [format!("a{n}")]})).collect();
+    soon(&with_body(&json!({"type": "object", "oneOf": alternatives}), &json!({})));
+    let names: Vec<String> = (0..50_000).map(|n| format!("a{n}")).collect();
+    let twice = json!({"allOf": [{"required": names}, {"required": names}]});
+    soon(&with_body(&twice, &json!({})));
     // Names that are the same once they are cleaned.
     let same: serde_json::Map<String, Value> = (0..50_000)
         .map(|n| (format!("a{}", "!".repeat(n % 97) + &"?".repeat(n / 97)), json!({})))

@@ -159,6 +159,7 @@ fn place_of(name: &str) -> PathBuf {
 /// A Prism that serves a document, until it is dropped.
 struct Prism {
     child: Child,
+    document: String,
     address: String,
     lines: Receiver<String>,
 }
@@ -172,7 +173,6 @@ impl Prism {
             .args(["mock", "--errors", "--multiprocess", "false", "--port", &port.to_string()])
             .arg(document)
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
             .spawn()
             .unwrap();
         let log = BufReader::new(child.stdout.take().unwrap());
@@ -180,10 +180,11 @@ impl Prism {
         std::thread::spawn(move || {
             log.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
-        let prism = Self { child, address: format!("127.0.0.1:{port}"), lines };
+        let (document, address) = (document.display().to_string(), format!("127.0.0.1:{port}"));
+        let prism = Self { child, document, address, lines };
         let start = Instant::now();
         while !prism.line().is_some_and(|line| line.contains("Prism is listening")) {
-            assert!(start.elapsed() < PATIENCE, "Prism cannot read {}", document.display());
+            assert!(start.elapsed() < PATIENCE, "Prism cannot read {}", prism.document);
         }
         prism
     }
@@ -218,7 +219,7 @@ impl Prism {
                 return Ok(());
             }
             if let Some((_, why)) = line.split_once("Request terminated with error: ") {
-                return Err(why.to_owned());
+                return Err(faults.map_or_else(|| why.to_owned(), |faults| faults.join("; ")));
             }
             match (&mut faults, line.split_once("✖  error")) {
                 (None, _) if line.contains("Request did not pass") => faults = Some(Vec::new()),
@@ -234,7 +235,7 @@ impl Prism {
         match self.lines.recv_timeout(Duration::from_secs(5)) {
             Ok(line) => Some(line),
             Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => panic!("Prism has ended"),
+            Err(RecvTimeoutError::Disconnected) => panic!("the Prism of {} ended", self.document),
         }
     }
 }
