@@ -11,8 +11,7 @@ use windlass_executors::rest::{Import, ImportOptions, Origin, import, preview};
 use super::generate::arguments;
 use super::judge::Judge;
 
-/// Operations whose own document contradicts itself, with how; and those for
-/// which the generator finds no arguments, which are not judged.
+/// Operations whose own document contradicts itself, with how.
 const EXCUSED: &[(&str, &str)] = &[
     (
         "schema-types.json: PUT /anything/quirks/polymorphism",
@@ -38,13 +37,6 @@ const EXCUSED: &[(&str, &str)] = &[
         "it demands a property that it does not allow",
     ),
     ("jira-cloud.yaml: POST /rest/api/3/screenscheme", "the same"),
-    ("openai.yaml: POST /images/edits: no arguments", "not judged"),
-    ("jira-cloud.yaml: POST /rest/api/3/issue/properties: no arguments", "not judged"),
-    ("digitalocean-bundled.yaml: POST /v2/databases: no arguments", "not judged"),
-    (
-        "digitalocean-bundled.yaml: PUT /v2/databases/{database_cluster_uuid}/firewall: no arguments",
-        "not judged",
-    ),
 ];
 
 fn documents() -> Vec<PathBuf> {

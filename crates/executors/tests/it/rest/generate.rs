@@ -89,6 +89,7 @@ impl Generator<'_> {
                             };
                             own.insert(name, value);
                         }
+                        apart(schema, alternative, &mut own);
                         return Some(Value::Object(own));
                     }
                     (_, Some(value)) => return Some(value),
@@ -128,6 +129,8 @@ impl Generator<'_> {
 
     fn object(&self, schema: &Value, depth: usize) -> Option<Map<String, Value>> {
         let mut object = Map::new();
+        let most = schema.get("maxProperties").and_then(Value::as_u64);
+        let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
         let required: Vec<&str> = schema
             .get("required")
             .and_then(Value::as_array)
@@ -142,6 +145,7 @@ impl Generator<'_> {
             // A form cannot say that an object is empty.
             let first = depth > 0 && depth < 8 && object.is_empty() && required.is_empty();
             let wanted = self.amount == Amount::Most && depth < 3 || first;
+            let wanted = wanted && object.len() < most;
             if !needed && !wanted {
                 continue;
             }
@@ -194,6 +198,20 @@ impl Generator<'_> {
             ));
         }
         Some(Value::Array(vec![one; usize::try_from(count).ok()?]))
+    }
+}
+
+/// Takes away what may not be said together (`not: {required: […]}`), but not
+/// what an alternative wants.
+fn apart(schema: &Value, alternative: &Value, object: &mut Map<String, Value>) {
+    let names = |value: Option<&Value>| -> Vec<String> {
+        let names = value.and_then(Value::as_array).into_iter().flatten();
+        names.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let (not, kept) = (names(schema.pointer("/not/required")), names(alternative.get("required")));
+    if !not.is_empty() && not.iter().all(|name| object.contains_key(name)) {
+        let goes = not.iter().find(|name| !kept.contains(name));
+        goes.map(|name| object.shift_remove(name));
     }
 }
 
@@ -266,6 +284,7 @@ fn matching(pattern: &str, schema: &Value, formatted: &str) -> Option<String> {
         "urn:a:b",
         "A",
         "true",
+        "018f3c1e-7a80-7000-8000-000000000000",
     ];
     if let Some(text) = known.iter().map(|text| (*text).to_owned()).find(fits) {
         return Some(text);

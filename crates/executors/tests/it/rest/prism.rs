@@ -4,7 +4,8 @@
 //!
 //! What it says is read from its log: its answers are those of the document, also
 //! for requests that it refuses. It is a one-sided judge, and some of what it
-//! refuses is right: that is listed by name.
+//! refuses is right: that is listed by name. Documents with lists in headers are
+//! not asked about: it ends when such a header is left out.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -38,8 +39,8 @@ const DOCUMENTS: [&str; 18] = [
     "real/visualcrossing-weather.yaml",
     "real/open-meteo-forecast.yml",
     "real/xkcd.yaml",
-    "examples/readme-oas-examples/3.1/json/parameters-style.json",
-    "examples/readme-oas-examples/3.0/json/security.json",
+    "examples/readme-oas-examples/3.1/json/train-travel.json",
+    "examples/readme-oas-examples/3.0/json/form-data.json",
     "own/pets.yaml",
     "own/security.yaml",
 ];

@@ -89,20 +89,25 @@ fn serve(
         let asked = format!("{head}{}", String::from_utf8_lossy(&body));
         seen.lock().unwrap().push(asked.clone());
         let (status, answer) = if asked.contains("grant_type=authorization_code") {
-            let token = json!({"access_token": "first-token", "refresh_token": "again-1", "expires_in": 1});
+            let token =
+                json!({"access_token": "first-token", "refresh_token": "again-1", "expires_in": 1});
             (200, token)
         } else if asked.contains("grant_type=refresh_token") {
             // Long enough for everybody else to find that the token has ended.
             thread::sleep(Duration::from_millis(300));
             match refresh {
-                Refresh::Given => (200, json!({"access_token": "second-token", "refresh_token": "again-2", "expires_in": 3600})),
+                Refresh::Given => (
+                    200,
+                    json!({"access_token": "second-token", "refresh_token": "again-2", "expires_in": 3600}),
+                ),
                 Refresh::Refused => (400, json!({"error": "invalid_grant"})),
             }
         } else {
             (200, json!({"echo": asked}))
         };
         let text = answer.to_string();
-        let head = format!("HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length");
+        let head =
+            format!("HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length");
         write!(stream.get_mut(), "{head}: {}\r\n\r\n{text}", text.len()).ok()?;
     }
 }
@@ -141,7 +146,9 @@ fn a_person_agrees_and_one_refresh_serves_all_calls() {
     service.offer(&client);
     let told = me(&client);
     let text = told["feedback"].as_str().unwrap();
-    assert!(text.starts_with("Authorization required: `svc` is opened at https://x.example/agree?"));
+    assert!(
+        text.starts_with("Authorization required: `svc` is opened at https://x.example/agree?")
+    );
     assert!(!text.contains("授权"), "one language: {text}");
     let challenge = text.split("code_challenge=").nth(1).unwrap().split('&').next().unwrap();
     assert!(challenge.len() == 43 && text.contains("code_challenge_method=S256"));
