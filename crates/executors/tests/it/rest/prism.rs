@@ -47,7 +47,31 @@ const DOCUMENTS: [&str; 18] = [
 
 /// What Prism refuses though it fits: the document, a part of what Prism says,
 /// and why it is wrong.
-const FALSE_ALARMS: &[(&str, &str, &str)] = &[];
+const FALSE_ALARMS: [(&str, &str, &str); 9] = [
+    ("real/twilio-api.yaml", "must be array", ONE_OF_A_LIST),
+    ("own/pets.yaml", "ids must be array", ONE_OF_A_LIST),
+    ("real/telegram-bot.yaml", "must be array", JSON_PART),
+    ("real/telegram-bot.yaml", "must be object", JSON_PART),
+    ("real/telegram-bot.yaml", "must match a schema in anyOf", JSON_PART),
+    ("own/pets.yaml", "meta must be object", JSON_PART),
+    (
+        "own/pets.yaml",
+        "must have required property 'id'",
+        "what is `readOnly` is still demanded inside of another object",
+    ),
+    (
+        "real/httpbin-0.10.4-2.0.json",
+        "No supported content types",
+        "fields of a form are a form, also where the document has no `consumes`",
+    ),
+    (
+        "real/docker-engine.yaml",
+        "parameter content-type must be equal to one of the allowed values: application/x-tar",
+        "`consumes` of the same operation has application/octet-stream alone",
+    ),
+];
+const ONE_OF_A_LIST: &str = "a list with one item in a form is one field";
+const JSON_PART: &str = "parts of a form that are JSON are not read";
 
 /// How long Prism may take to start, and to say what it thinks.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -87,7 +111,7 @@ fn prism_takes_every_request() {
     );
     assert!(faults.is_empty(), "{} faults", faults.len());
     assert!(all.tools > 900 && all.requests > 1_800, "{} requests", all.requests);
-    for alarm in FALSE_ALARMS {
+    for alarm in &FALSE_ALARMS {
         let seen = alarms.iter().any(|fault| is_alarm(fault, alarm));
         assert!(seen, "Prism has learned: {alarm:?} is no alarm any more");
     }
@@ -102,7 +126,7 @@ fn prism_refuses_what_does_not_fit() {
         let mut stream = TcpStream::connect(&prism.address).unwrap();
         write!(stream, "GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
         let said = prism.verdict().unwrap_err();
-        assert!(said.contains(wanted), "{target}: {said}");
+        assert!(said.iter().any(|said| said.contains(wanted)), "{target}: {said:?}");
     }
 }
 
@@ -136,9 +160,8 @@ fn judged(name: &str) -> Tally {
     for (operation, tool, given) in calls {
         let request = CallRequest::new(tool, given.clone()).context(context.clone());
         tally.requests += 1;
-        if let Err(said) = prism.ask(&runtime, &engine, request) {
-            tally.faults.push(format!("{name}: {operation}: {said}: {given}"));
-        }
+        let said = prism.ask(&runtime, &engine, request).err().into_iter().flatten();
+        tally.faults.extend(said.map(|said| format!("{name}: {operation}: {said}, with {given}")));
     }
     tally
 }
@@ -196,19 +219,19 @@ impl Prism {
         runtime: &tokio::runtime::Runtime,
         engine: &Engine,
         request: CallRequest,
-    ) -> Result<(), String> {
+    ) -> Result<(), Vec<String>> {
         // What came after the last verdict.
         while self.lines.try_recv().is_ok() {}
         let result = runtime.block_on(engine.call(request));
-        self.verdict().map_err(|said| match (said.as_str(), result.error()) {
-            ("", Some(error)) => format!("nothing was sent: {error}"),
+        self.verdict().map_err(|said| match (said.as_slice(), result.error()) {
+            ([], error) => vec![format!("nothing was sent: {error:?}")],
             _ => said,
         })
     }
 
     /// What Prism has against the next request; nothing at all where there was
     /// none.
-    fn verdict(&self) -> Result<(), String> {
+    fn verdict(&self) -> Result<(), Vec<String>> {
         let mut faults: Option<Vec<String>> = None;
         let mut begun = false;
         while let Some(line) = self.line() {
@@ -220,16 +243,16 @@ impl Prism {
                 return Ok(());
             }
             if let Some((_, why)) = line.split_once("Request terminated with error: ") {
-                return Err(faults.map_or_else(|| why.to_owned(), |faults| faults.join("; ")));
+                return Err(faults.unwrap_or_else(|| vec![why.to_owned()]));
             }
             match (&mut faults, line.split_once("✖  error")) {
                 (None, _) if line.contains("Request did not pass") => faults = Some(Vec::new()),
                 (Some(faults), Some((_, why))) => faults.push(why.trim().to_owned()),
-                (Some(faults), None) => return Err(faults.join("; ")),
+                (Some(faults), None) => return Err(std::mem::take(faults)),
                 (None, _) => {}
             }
         }
-        Err(String::new())
+        Err(Vec::new())
     }
 
     fn line(&self) -> Option<String> {

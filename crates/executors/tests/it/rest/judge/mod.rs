@@ -7,6 +7,7 @@
 //! they are about documents that contradict themselves: `oneOf` means `anyOf`,
 //! enums have the type of their schema, and what `readOnly` names is no part of
 //! a request.
+
 mod body;
 mod coerce;
 mod document;
