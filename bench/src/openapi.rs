@@ -21,7 +21,7 @@ pub(crate) const IMPORT: &str = "--import=";
 /// The largest document of the corpus: GitHub's.
 const DOCUMENT: &str = "../shared/corpora/openapi/real/github-3.0.json";
 /// The peer, and what it is installed as.
-const PEER: &str = "fastmcp==2.13.0";
+const PEER: &str = "fastmcp==4.0.11";
 const SECONDS: f64 = 1.0;
 const MEGABYTES: f64 = 300.0;
 const CALLS: u32 = 400;
@@ -29,15 +29,14 @@ const CALLS: u32 = 400;
 /// The peer does the same: reads the document, makes tools, lists them.
 const SCRIPT: &str = r#"
 import asyncio, json, resource, sys, time
-document = json.load(open(sys.argv[1]))
-start = time.perf_counter()
-import httpx
+import httpx2
 from fastmcp import FastMCP
 start = time.perf_counter()
-server = FastMCP.from_openapi(openapi_spec=document, client=httpx.AsyncClient(base_url="https://x.example"))
+document = json.load(open(sys.argv[1]))
+client = httpx2.AsyncClient(base_url="https://x.example")
+server = FastMCP.from_openapi(openapi_spec=document, client=client)
 async def main():
-    tools = await server.get_tools()
-    return [tool.to_mcp_tool().model_dump_json() for tool in tools.values()]
+    return [tool.to_mcp_tool().model_dump_json() for tool in await server.list_tools()]
 tools = asyncio.run(main())
 seconds = time.perf_counter() - start
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -114,7 +113,7 @@ fn told(command: &mut Command) -> anyhow::Result<Value> {
 fn peer() -> anyhow::Result<PathBuf> {
     let folder = Path::new("target/fastmcp");
     let python = folder.join("bin/python");
-    let is_there = Command::new(&python).args(["-c", "import fastmcp"]).output();
+    let is_there = Command::new(&python).args(["-c", "import fastmcp, httpx2"]).output();
     if is_there.is_ok_and(|output| output.status.success()) {
         return Ok(python);
     }

@@ -24,7 +24,8 @@ cargo xtask conformance [server|client|through|real…]
 cargo xtask docs [--check]        write docs/reference, or check that it is up to date
 cargo xtask schemathesis [--cases N]
                                   made-up requests against our own OpenAPI document (10,000)
-cargo xtask upstreams             import and call real services on loopback: httpbin, Kinto
+cargo xtask upstreams             import and call real services on loopback: httpbin, Kinto;
+                                  have requests for others judged by Prism
 cargo xtask with-postgres CMD…    run a command with a PostgreSQL server for tests
 ";
 
@@ -41,7 +42,7 @@ fn main() -> anyhow::Result<()> {
         "conformance" => conformance::run(rest),
         "docs" => docs::run(rest.iter().any(|argument| argument == "--check")),
         "schemathesis" => schemathesis::with(rest),
-        "upstreams" => upstreams::run(),
+        "upstreams" => upstreams::run().map(drop),
         "with-postgres" => postgres::with(rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

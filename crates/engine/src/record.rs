@@ -34,6 +34,7 @@ use crate::content::Output;
 use crate::context::Caller;
 use crate::error::{Error, ErrorKind};
 use crate::name::CallId;
+use crate::text::Text;
 use crate::trace::TraceContext;
 
 /// What calls of names that no tool has are counted as.
@@ -164,7 +165,8 @@ pub struct RecordedError {
     pub kind: ErrorKind,
     /// The operator's text.
     pub message: String,
-    /// The tool's own text for the model, where it gave one.
+    /// The tool's own text for the model, where it gave one; in English, where
+    /// it gave several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback: Option<String>,
 }
@@ -174,7 +176,7 @@ impl From<&Error> for RecordedError {
         Self {
             kind: error.kind(),
             message: error.message().to_owned(),
-            feedback: error.own_feedback().map(str::to_owned),
+            feedback: error.own_feedback().map(Text::to_string),
         }
     }
 }

@@ -42,6 +42,12 @@ pub enum Text {
 }
 
 impl Text {
+    /// A text in both languages that Windlass itself speaks.
+    pub fn both(english: impl Into<String>, chinese: impl Into<String>) -> Self {
+        let english = ("en_US".to_owned(), english.into());
+        Self::Many(BTreeMap::from([english, ("zh_Hans".to_owned(), chinese.into())]))
+    }
+
     /// The text in a language; failing that in English; failing that any.
     pub fn get(&self, lang: Lang) -> &str {
         match self {
@@ -56,6 +62,15 @@ impl Text {
                     .map_or("", String::as_str)
             }
         }
+    }
+
+    /// The texts of all languages, to be changed.
+    pub(crate) fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        let (one, many) = match self {
+            Self::One(text) => (Some(text), None),
+            Self::Many(texts) => (None, Some(texts.values_mut())),
+        };
+        one.into_iter().chain(many.into_iter().flatten())
     }
 
     /// Whether there is nothing to read in any language.

@@ -54,6 +54,7 @@ impl Exit {
             | ErrorKind::ExecutorNotFound
             | ErrorKind::Denied
             | ErrorKind::ApprovalRequired
+            | ErrorKind::AuthorizationRequired
             | ErrorKind::QueueFull
             | ErrorKind::RateLimited
             | ErrorKind::BatchLimit

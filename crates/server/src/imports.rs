@@ -19,6 +19,7 @@ use windlass_executors::rest::{Import, ImportOptions, Origin, import};
 use windlass_store::Document;
 
 pub(crate) use diff::Diff;
+use fetch::read_beside;
 pub(crate) use fetch::{fetch, read_file};
 
 /// Where providers are kept.
@@ -44,7 +45,7 @@ impl Source {
     pub(crate) fn import(&self, name: &str, options: &ImportOptions) -> Result<Import, Error> {
         check_name(name)?;
         let beside = |file: &str| match &self.folder {
-            Some(folder) => read_file(&folder.join(file)).map_err(|error| error.to_string()),
+            Some(folder) => read_beside(folder, file).map_err(|error| error.to_string()),
             None => Err("there are no files beside it".to_owned()),
         };
         let origin = Origin { url: self.url.as_deref(), read: &beside };

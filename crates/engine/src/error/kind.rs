@@ -109,6 +109,10 @@ kinds! {
         401, None, false,
         "A credential that the tool needs is missing or was refused.",
         "Authentication failed: the tool's credentials are missing or invalid. Go on without it.", "认证失败: 工具凭证缺失或无效。请使用其他方式获取信息。";
+    AuthorizationRequired = "authorization_required", "execution_error", "AuthenticationError", "CREDENTIAL_VALIDATION_ERROR",
+        401, None, false,
+        "A person has to agree first that the tool acts in their name; the message has the address.",
+        "Authorization required: {detail}. Ask the user to open this address and to agree, then call the tool again.", "需要授权: {detail}。请让用户打开此地址并同意,然后再次调用该工具。";
     QueueFull = "queue_full", "execution_error", "RateLimitError", "TOOL_INVOKE_ERROR",
         429, None, true,
         "All slots are taken and the queue is full, or the strategy is `reject`.",

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use kind::{ErrorKind, KindInfo};
 
-use crate::text::Lang;
+use crate::text::{Lang, Text};
 
 /// How many violations one error reports.
 pub(crate) const MAX_VIOLATIONS: usize = 32;
@@ -32,7 +32,7 @@ pub struct Error(Arc<Inner>);
 struct Inner {
     kind: ErrorKind,
     message: String,
-    feedback: Option<String>,
+    feedback: Option<Text>,
     violations: Vec<Violation>,
     retry_after: Option<Duration>,
     source: Option<Arc<dyn StdError + Send + Sync>>,
@@ -74,9 +74,9 @@ impl Error {
     }
 
     /// The same error with a text of its own for the model, instead of the
-    /// kind's default.
+    /// kind's default: one for all languages, or one for each.
     #[must_use]
-    pub fn with_feedback(mut self, feedback: impl Into<String>) -> Self {
+    pub fn with_feedback(mut self, feedback: impl Into<Text>) -> Self {
         self.inner().feedback = Some(feedback.into());
         self
     }
@@ -108,14 +108,14 @@ impl Error {
     /// The text for models, in a language.
     pub fn feedback(&self, lang: Lang) -> String {
         match &self.0.feedback {
-            Some(text) => text.clone(),
+            Some(text) => text.get(lang).to_owned(),
             None => self.0.kind.feedback(lang, &self.0.message),
         }
     }
 
     /// The text for models that came with the error, in place of the kind's.
-    pub(crate) fn own_feedback(&self) -> Option<&str> {
-        self.0.feedback.as_deref()
+    pub(crate) fn own_feedback(&self) -> Option<&Text> {
+        self.0.feedback.as_ref()
     }
 
     /// What is wrong with the arguments, for [`ErrorKind::InvalidArguments`].
@@ -137,11 +137,10 @@ impl Error {
     /// The same error with texts of a bounded size: a tool may have put its
     /// whole input into them.
     pub(crate) fn bounded(mut self) -> Self {
-        let feedback = self.0.feedback.as_ref().map_or(0, String::len);
-        if self.0.message.len().max(feedback) > MAX_TEXT {
+        if self.0.message.len() > MAX_TEXT || self.0.feedback.is_some() {
             let inner = self.inner();
-            cut(&mut inner.message, MAX_TEXT);
-            inner.feedback.iter_mut().for_each(|text| cut(text, MAX_TEXT));
+            let feedback = inner.feedback.iter_mut().flat_map(Text::texts_mut);
+            feedback.chain([&mut inner.message]).for_each(|text| cut(text, MAX_TEXT));
         }
         self
     }
@@ -154,7 +153,7 @@ impl Error {
     ) -> Result<(), E> {
         let inner = self.inner();
         change(&mut inner.message)?;
-        inner.feedback.as_mut().map_or(Ok(()), &mut change)?;
+        inner.feedback.iter_mut().flat_map(Text::texts_mut).try_for_each(&mut change)?;
         for violation in &mut inner.violations {
             for text in [&mut violation.path, &mut violation.expected, &mut violation.got] {
                 change(text)?;

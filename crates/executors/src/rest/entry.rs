@@ -20,7 +20,7 @@ use windlass::{Error, ErrorKind, ToolSpec};
 
 use super::media;
 use super::plan::{BodyPlan, Credential, Field, Location, OAuth2Flow, Place, Plan};
-use super::request::is_reserved_header;
+use super::request::{is_reserved_header, takes_key};
 
 /// An entry as it is written.
 #[derive(Deserialize)]
@@ -141,6 +141,14 @@ pub(super) fn read(spec: &ToolSpec) -> Result<Shape, Error> {
         .find(|place| place.location == Location::Header && is_reserved_header(&place.name))
     {
         return Err(refused(format!("the header `{}` is not for arguments to set", bad.name)));
+    }
+    if let Some(bad) = plan.security.iter().flatten().find_map(|credential| match credential {
+        Credential::ApiKey { location: Location::Header, name, .. } if !takes_key(name) => {
+            Some(name)
+        }
+        _ => None,
+    }) {
+        return Err(refused(format!("the header `{}` is not for a key", bad.escape_debug())));
     }
     Ok(Shape::Planned(plan))
 }

@@ -5,7 +5,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::{Map, Value, json};
 use url::Url;
-use windlass::{Body, Content, Data, Error, ErrorKind, Output};
+use windlass::{Body, Content, Data, Error, ErrorKind, Output, Text};
 
 use super::media::{self, Form};
 use crate::outbound::{Answer, of_status};
@@ -197,26 +197,26 @@ fn failure(url: &Url, status: StatusCode, headers: &HeaderMap, bytes: &[u8]) -> 
         return error;
     }
     // The default texts of these kinds have no room for what the API says.
-    match error.kind() {
-        ErrorKind::UpstreamRejected => {
-            let text = format!("The service refused the request ({status}): {said}");
-            error.with_feedback(text)
-        }
-        ErrorKind::UpstreamFailed => {
-            let text = format!("The service failed ({status}): {said}");
-            error.with_feedback(text)
-        }
-        ErrorKind::RateLimited => {
-            let text =
-                format!("The rate limit was reached: {said}. Wait a moment, then try again.");
-            error.with_feedback(text)
-        }
-        ErrorKind::CredentialInvalid => {
-            let text = format!("The service does not allow this ({status}): {said}");
-            error.with_feedback(text)
-        }
-        _ => error,
-    }
+    let feedback = match error.kind() {
+        ErrorKind::UpstreamRejected => Text::both(
+            format!("The service refused the request ({status}): {said}"),
+            format!("服务拒绝了该请求 ({status}): {said}"),
+        ),
+        ErrorKind::UpstreamFailed => Text::both(
+            format!("The service failed ({status}): {said}"),
+            format!("服务出错 ({status}): {said}"),
+        ),
+        ErrorKind::RateLimited => Text::both(
+            format!("The rate limit was reached: {said}. Wait a moment, then try again."),
+            format!("已达到调用频率上限: {said}。请稍后重试。"),
+        ),
+        ErrorKind::CredentialInvalid => Text::both(
+            format!("The service does not allow this ({status}): {said}"),
+            format!("服务不允许此操作 ({status}): {said}"),
+        ),
+        _ => return error,
+    };
+    error.with_feedback(feedback)
 }
 
 /// What an API says about a failure: RFC 9457's problem, or what others write

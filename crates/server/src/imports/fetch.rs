@@ -24,21 +24,36 @@ pub(crate) async fn fetch(outbound: &Outbound, url: &str) -> Result<Source, Erro
     Ok(Source { text, url: Some(from), folder: None })
 }
 
+/// Reads a file that a document of this folder refers to. A link that leads out
+/// of the folder leads to nothing.
+pub(crate) fn read_beside(folder: &Path, name: &str) -> Result<String, Error> {
+    let whole =
+        |path: &Path| fs::canonicalize(path).map_err(|error| refused(path, &error.to_string()));
+    // What stands in the current folder has a parent without a name.
+    let path = whole(&folder.join(name))?;
+    if !path.starts_with(whole(&Path::new(".").join(folder))?) {
+        return Err(refused(&path, "not in the folder of the document"));
+    }
+    read_file(&path)
+}
+
 /// Reads a file of a document, if it is not too large.
 pub(crate) fn read_file(path: &Path) -> Result<String, Error> {
     let most = Limits::default().file_bytes;
-    let shown = path.display();
-    let refused = |why: String| Error::new(ErrorKind::InvalidDefinition, format!("{shown}: {why}"));
-    let about = fs::metadata(path).map_err(|error| refused(error.to_string()))?;
+    let about = fs::metadata(path).map_err(|error| refused(path, &error.to_string()))?;
     if !about.is_file() {
-        return Err(refused("not a regular file".to_owned()));
+        return Err(refused(path, "not a regular file"));
     }
     let mut text = String::new();
-    let file = fs::File::open(path).map_err(|error| refused(error.to_string()))?;
+    let file = fs::File::open(path).map_err(|error| refused(path, &error.to_string()))?;
     let read = file.take(most as u64 + 1).read_to_string(&mut text);
-    read.map_err(|error| refused(error.to_string()))?;
+    read.map_err(|error| refused(path, &error.to_string()))?;
     if text.len() > most {
-        return Err(refused(format!("larger than {most} bytes")));
+        return Err(refused(path, &format!("larger than {most} bytes")));
     }
     Ok(text)
+}
+
+fn refused(path: &Path, why: &str) -> Error {
+    Error::new(ErrorKind::InvalidDefinition, format!("{}: {why}", path.display()))
 }

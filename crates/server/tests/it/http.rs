@@ -7,6 +7,7 @@ mod approvals;
 mod batches;
 mod calls;
 mod canary;
+mod consent;
 mod credentials;
 mod described;
 mod events;

@@ -135,3 +135,30 @@ fn what_is_no_document_is_refused_with_a_reason() {
     assert_ne!(ran.code, Some(0));
     assert!(ran.err.contains("169.254.169.254"), "{ran:?}");
 }
+
+#[cfg(unix)]
+#[test]
+fn links_do_not_lead_out_of_the_folder_of_a_document() {
+    let project = Project::empty();
+    let schema = "{type: object, properties: {told: {type: string, description: the inside}}}";
+    project
+        .write("secret.yaml", &schema.replace("inside", "outside"))
+        .write("api/own.yaml", schema);
+    let document = |file: &str| {
+        let body = format!("{{content: {{application/json: {{schema: {{$ref: {file}}}}}}}}}");
+        format!(
+            "openapi: 3.0.0\nservers: [{{url: 'https://x.example'}}]\n\
+             paths: {{/a: {{post: {{operationId: a, requestBody: {body}}}}}}}\n"
+        )
+    };
+    std::os::unix::fs::symlink(project.path("secret.yaml"), project.path("api/link.yaml")).unwrap();
+    std::os::unix::fs::symlink(project.path("api/own.yaml"), project.path("api/near.yaml"))
+        .unwrap();
+    for (file, leads) in [("link.yaml", false), ("near.yaml", true)] {
+        project.write("api/a.yaml", &document(file));
+        let ran = project.run(&["providers", "add", "x", "api/a.yaml", "--dry-run", "--json"]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert!(!ran.out.contains("the outside"), "{ran:?}");
+        assert_eq!(ran.out.contains("leads to nothing"), !leads, "{ran:?}");
+    }
+}

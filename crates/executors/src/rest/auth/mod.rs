@@ -199,7 +199,10 @@ async fn missing(plan: &Plan, call: &Call, ask: Option<&AskConsent>) -> Error {
     });
     if let (Some(consent), Some(ask)) = (consent, ask) {
         return match ask(call, consent).await {
-            Ok(url) => authorization_required(provider, &url),
+            Ok(url) => {
+                let message = format!("`{provider}` is opened at {url}");
+                Error::new(ErrorKind::AuthorizationRequired, message)
+            }
             Err(error) => error,
         };
     }
@@ -209,15 +212,6 @@ async fn missing(plan: &Plan, call: &Call, ask: Option<&AskConsent>) -> Error {
         ways.join(", or ")
     );
     Error::new(ErrorKind::CredentialInvalid, message)
-}
-
-fn authorization_required(provider: &str, url: &str) -> Error {
-    let message = format!("authorization required: a person has to agree at {url}");
-    let feedback = format!(
-        "Authorization required: ask the user to open {url} and to allow access to `{provider}`, \
-         then call the tool again. / 需要授权:请让用户打开 {url} 并允许访问 `{provider}`,然后重试。"
-    );
-    Error::new(ErrorKind::CredentialInvalid, message).with_feedback(feedback)
 }
 
 fn names(way: &[Credential]) -> String {

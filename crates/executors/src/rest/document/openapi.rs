@@ -7,10 +7,14 @@ use super::reference::{At, Files};
 use super::{Limits, parameter, security, server};
 use crate::rest::media;
 use crate::rest::plan::Style;
+use crate::rest::schema::brief;
 
 /// The methods of a path, in the order in which they are listed.
 pub(super) const METHODS: [&str; 9] =
     ["get", "put", "post", "delete", "options", "head", "patch", "trace", "query"];
+
+/// A longer path is none.
+const MAX_PATH: usize = 2_000;
 
 pub(super) fn read<'d>(files: &'d Files, limits: &Limits) -> Api<'d> {
     let root = files.root();
@@ -39,9 +43,18 @@ pub(super) fn each_operation<'d>(
     read: impl Fn(At<'d>, &str, &'d str, At<'d>) -> Result<Operation<'d>, String>,
 ) {
     for (path, item) in files.root().map("paths") {
+        let whole = |why: &str| Fault {
+            method: "*".to_owned(),
+            path: brief(path, MAX_PATH),
+            why: why.to_owned(),
+        };
+        if path.len() > MAX_PATH {
+            api.operations.push(Err(whole("the path is too long")));
+            continue;
+        }
         let Some(item) = files.follow(item) else {
-            let why = "what is there cannot be found: the reference leads to nothing".to_owned();
-            api.operations.push(Err(Fault { method: "*".to_owned(), path: path.to_owned(), why }));
+            let why = "what is there cannot be found: the reference leads to nothing";
+            api.operations.push(Err(whole(why)));
             continue;
         };
         for method in METHODS {

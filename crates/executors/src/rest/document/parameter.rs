@@ -5,6 +5,9 @@ use super::reference::{At, Files};
 use crate::rest::media;
 use crate::rest::plan::{Location, Style};
 
+/// How many parameters an operation may have.
+pub(super) const MAX_PARAMETERS: usize = 500;
+
 /// The parameters of an operation. Those of the operation come in place of the
 /// path's of the same name and place; what the template of the path names and
 /// nobody describes is a text.
@@ -17,6 +20,10 @@ pub(super) fn collect<'d>(
 ) -> Vec<Param<'d>> {
     let mut all: Vec<Param<'d>> = Vec::new();
     for at in levels.into_iter().flat_map(|level| level.list("parameters")) {
+        if all.len() >= MAX_PARAMETERS {
+            notes.push(format!("there are more than {MAX_PARAMETERS} parameters"));
+            break;
+        }
         let Some(at) = files.follow(at) else {
             notes.push("a parameter cannot be found: its reference leads to nothing".to_owned());
             continue;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::api::{Flow, Scheme, SchemeKind};
 use super::reference::{At, Files};
 use crate::rest::plan::Location;
+use crate::rest::request::takes_key;
 
 /// The schemes of a document.
 pub(super) fn schemes<'d>(
@@ -51,6 +52,9 @@ fn kind(at: At<'_>) -> SchemeKind {
             let name = at.text("name").unwrap_or_default().trim().to_owned();
             if name.is_empty() {
                 return unsupported("an API key without a name".to_owned());
+            }
+            if place == Location::Header && !takes_key(&name) {
+                return unsupported(format!("an API key in the header `{}`", name.escape_debug()));
             }
             SchemeKind::ApiKey { place, name }
         }

@@ -4,19 +4,37 @@ use serde_json::Value;
 
 use super::reference::At;
 
+/// A longer address is none.
+const MAX_ADDRESS: usize = 2_000;
+
 /// The addresses under `servers`, with variables filled by their defaults.
 pub(super) fn read(at: At<'_>) -> Vec<String> {
     at.list("servers").filter_map(address).collect()
 }
 
 fn address(server: At<'_>) -> Option<String> {
-    let mut url = server.text("url")?.trim().to_owned();
-    for (name, variable) in server.map("variables") {
-        let first = variable.list("enum").next().and_then(|value| text(value.value));
-        let value = variable.value.get("default").and_then(text).or(first).unwrap_or_default();
-        url = url.replace(&format!("{{{name}}}"), &value);
+    let mut rest = server.text("url")?.trim();
+    let mut url = String::new();
+    // In one go: a variable in the value of a variable is none.
+    while let Some((before, (name, behind))) =
+        rest.split_once('{').and_then(|(before, after)| Some((before, after.split_once('}')?)))
+    {
+        url.push_str(before);
+        match server.get("variables").and_then(|all| all.get(name)) {
+            Some(variable) => {
+                let first = variable.list("enum").next().and_then(|value| text(value.value));
+                let default = variable.value.get("default").and_then(text);
+                url.push_str(&default.or(first).unwrap_or_default());
+            }
+            None => url.extend(["{", name, "}"]),
+        }
+        rest = behind;
+        if url.len() > MAX_ADDRESS {
+            return None;
+        }
     }
-    Some(url)
+    url.push_str(rest);
+    (url.len() <= MAX_ADDRESS).then_some(url)
 }
 
 /// Defaults are texts, but `default: 8443` is often written.

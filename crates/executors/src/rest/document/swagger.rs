@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::api::{Answer, Api, Body, BodyField, Encoding, Media, Operation};
 use super::openapi::{about, each_operation, success};
+use super::parameter::MAX_PARAMETERS;
 use super::reference::{At, Files};
 use super::{Limits, parameter, security, server};
 use crate::rest::media;
@@ -79,7 +80,7 @@ fn body<'d>(files: &'d Files, root: At<'d>, item: At<'d>, at: At<'d>) -> Option<
     let mut files_in_it = false;
     for one in all.iter().filter(|one| one.text("in") == Some("formData")) {
         let Some(name) = one.text("name") else { continue };
-        if fields.iter().any(|field| field.name == name) {
+        if fields.len() >= MAX_PARAMETERS || fields.iter().any(|field| field.name == name) {
             continue;
         }
         files_in_it |= one.text("type") == Some("file");

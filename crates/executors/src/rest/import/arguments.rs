@@ -13,11 +13,14 @@ use super::Importer;
 use crate::rest::document::{Body, Encoding, Operation, Param};
 use crate::rest::media::{self, Form};
 use crate::rest::plan::{BodyPlan, Credential, Field, FieldEncoding, Place};
-use crate::rest::request::is_reserved_header;
-use crate::rest::schema::{file_schema, required_of};
+use crate::rest::request::{is_header_name, is_reserved_header};
+use crate::rest::schema::{brief, file_schema, required_of};
 
 /// The longest name of an argument.
 const MAX_NAME: usize = 64;
+
+/// A body with more fields stays one argument.
+const MAX_FLAT: usize = 500;
 
 /// What the model fills in, and where it goes.
 #[derive(Default)]
@@ -105,6 +108,11 @@ impl<'d> Importer<'_, 'd> {
             }
             return;
         }
+        if parameter.place == Location::Header && !is_header_name(&parameter.name) {
+            let name = brief(&parameter.name.escape_debug().to_string(), 80);
+            all.notes.push(format!("`{name}` is not the name of a header"));
+            return;
+        }
         let (mut shaped, notes) = match parameter.schema {
             // Outside of a body there are no files, only texts.
             Some(schema) if self.requests.is_file(schema) => {
@@ -142,7 +150,13 @@ impl<'d> Importer<'_, 'd> {
             encoding: body.media.encoding.iter().map(written).collect(),
         };
         let shaped = match form {
-            Form::Text => json!({"type": "string"}),
+            Form::Text => {
+                let kind = &body.media.media_type;
+                if body.media.schema.is_some() && kind != "text/plain" {
+                    all.notes.push(format!("the body is {kind}: the caller writes it as text"));
+                }
+                json!({"type": "string"})
+            }
             Form::Bytes => file_schema("The content"),
             _ if !body.media.fields.is_empty() => self.fields(operation, body, all),
             _ => {
@@ -198,7 +212,7 @@ fn is_flat(shaped: &Value, required: bool) -> bool {
     });
     let properties = map.get("properties").and_then(Value::as_object);
     only && map.get("type") == Some(&json!("object"))
-        && properties.is_some_and(|properties| !properties.is_empty())
+        && properties.is_some_and(|properties| (1..=MAX_FLAT).contains(&properties.len()))
         && (required || required_of(shaped).is_empty())
 }
 

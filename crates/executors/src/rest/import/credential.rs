@@ -37,25 +37,35 @@ impl Forms {
     }
 
     /// The ways in which an operation is let in. What cannot be done is noted,
-    /// and left to the other ways.
+    /// and left to the other ways; where there are none, the operation cannot be
+    /// called.
     pub(super) fn ways(
         &mut self,
         operation: &Operation<'_>,
         notes: &mut Vec<String>,
-    ) -> Vec<Vec<Credential>> {
+    ) -> Result<Vec<Vec<Credential>>, String> {
         let mut ways = Vec::new();
+        let mut impossible = None;
         for way in &operation.security {
-            let all: Result<Vec<Credential>, String> =
+            let all: Result<Vec<Credential>, Missing> =
                 way.iter().map(|(name, scopes)| self.credential(name, scopes)).collect();
             match all {
                 Ok(all) => ways.push(all),
-                Err(why) => notes.push(why),
+                // The API may well answer all the same.
+                Err(Missing::Undescribed(why)) => notes.push(why),
+                Err(Missing::Unsupported(why)) => {
+                    notes.push(why.clone());
+                    impossible = Some(why);
+                }
             }
+        }
+        if let (Some(why), true) = (impossible, ways.is_empty()) {
+            return Err(why);
         }
         if operation.security.is_empty() || ways.iter().any(Vec::is_empty) {
             self.optional = true;
         }
-        ways
+        Ok(ways)
     }
 
     /// A header such as `Authorization` that an operation takes as a parameter:
@@ -66,11 +76,10 @@ impl Forms {
         Credential::ApiKey { field, location: Location::Header, name: name.to_owned() }
     }
 
-    fn credential(&mut self, name: &str, scopes: &[String]) -> Result<Credential, String> {
-        let (field, scheme) = self
-            .schemes
-            .get(name)
-            .ok_or_else(|| format!("the security scheme `{name}` is not described"))?;
+    fn credential(&mut self, name: &str, scopes: &[String]) -> Result<Credential, Missing> {
+        let (field, scheme) = self.schemes.get(name).ok_or_else(|| {
+            Missing::Undescribed(format!("the security scheme `{name}` is not described"))
+        })?;
         let field = field.clone();
         let credential = match &scheme.kind {
             SchemeKind::ApiKey { place, name } => {
@@ -93,7 +102,7 @@ impl Forms {
                 field,
             },
             SchemeKind::Unsupported(what) => {
-                return Err(format!("{what} (`{name}`) is not supported"));
+                return Err(Missing::Unsupported(format!("{what} (`{name}`) is not supported")));
             }
         };
         self.used.insert(name.to_owned());
@@ -117,6 +126,13 @@ impl Forms {
     }
 }
 
+/// Why a scheme is no way in.
+enum Missing {
+    /// The document does not say what it is.
+    Undescribed(String),
+    Unsupported(String),
+}
+
 /// A name of a field in both languages.
 struct Label<'a> {
     en: &'a str,
@@ -134,10 +150,7 @@ impl Label<'_> {
         let help = crate::rest::schema::brief(help, 300);
         CredentialField {
             name,
-            label: Some(Text::Many(BTreeMap::from([
-                ("en_US".to_owned(), self.en.to_owned()),
-                ("zh_Hans".to_owned(), self.zh.to_owned()),
-            ]))),
+            label: Some(Text::both(self.en, self.zh)),
             kind,
             required,
             help: (!help.is_empty()).then(|| help.into()),

@@ -27,7 +27,7 @@ impl<'d> Importer<'_, 'd> {
         let mut notes = operation.notes.clone();
         let base_url = self.base_url(operation, &mut notes)?;
         let mut arguments = self.arguments(operation);
-        let mut security = self.forms.ways(operation, &mut notes);
+        let mut security = self.forms.ways(operation, &mut notes)?;
         if security.is_empty() && !arguments.credentials.is_empty() {
             security = vec![std::mem::take(&mut arguments.credentials)];
         }

@@ -8,6 +8,7 @@ mod body;
 mod path;
 mod style;
 
+use http::HeaderName;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use url::Url;
@@ -64,6 +65,18 @@ const RESERVED_HEADERS: [&str; 19] = [
 
 pub(crate) fn is_reserved_header(name: &str) -> bool {
     RESERVED_HEADERS.iter().any(|own| name.eq_ignore_ascii_case(own))
+}
+
+/// Whether a name is one of a header that can be sent.
+pub(crate) fn is_header_name(name: &str) -> bool {
+    HeaderName::from_bytes(name.as_bytes()).is_ok()
+}
+
+/// Whether a header may hold a key: not one that decides where a request goes
+/// or where it ends.
+pub(crate) fn takes_key(name: &str) -> bool {
+    let known = ["authorization", "cookie"].iter().any(|own| name.eq_ignore_ascii_case(own));
+    is_header_name(name) && (known || !is_reserved_header(name))
 }
 
 /// A request without credentials.

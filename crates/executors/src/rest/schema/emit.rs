@@ -346,7 +346,11 @@ pub(crate) fn brief(text: &str, most: usize) -> String {
         if !line.is_empty() {
             line.push(' ');
         }
-        line.push_str(word);
+        if word.contains(is_unseen) {
+            line.extend(word.chars().filter(|c| !is_unseen(*c)));
+        } else {
+            line.push_str(word);
+        }
         if line.len() > most.saturating_mul(4) {
             break;
         }
@@ -361,6 +365,13 @@ pub(crate) fn brief(text: &str, most: usize) -> String {
     }
     let word = shown.rfind(' ').filter(|at| *at > end / 2).unwrap_or(end);
     format!("{}…", shown[..word].trim_end())
+}
+
+/// Whether a model reads what nobody sees: signs that steer a terminal, turn the
+/// direction of a text, or spell words without showing them.
+fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// The bytes of a value as JSON, about.

@@ -1,5 +1,7 @@
 //! What single keywords of a schema become.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Number, Value, json};
 
 use super::{Direction, Shaper};
@@ -101,13 +103,15 @@ impl<'d> Shaper<'d> {
     fn values(&mut self, map: &Map<String, Value>, out: &mut Map<String, Value>) {
         if let Some(Value::Array(values)) = map.get("enum").filter(|_| !map.contains_key("const")) {
             let mut kept: Vec<Value> = Vec::new();
-            for value in values.iter().map(|value| as_type(value, out.get("type"))) {
+            let few = values.iter().take(MAX_ENUM).map(|value| as_type(value, out.get("type")));
+            for value in few {
                 if !kept.contains(&value) {
                     kept.push(value);
                 }
             }
-            if kept.len() > MAX_ENUM {
-                self.note(format!("a choice of {} values is described, not checked", kept.len()));
+            if values.len() > MAX_ENUM {
+                let count = values.len();
+                self.note(format!("a choice of {count} values is described, not checked"));
             } else if !kept.is_empty() {
                 out.insert("enum".to_owned(), Value::Array(kept));
             }
@@ -184,12 +188,10 @@ impl<'d> Shaper<'d> {
             out.insert("properties".to_owned(), Value::Object(properties));
         }
         if let Some(Value::Array(names)) = map.get("required") {
-            let mut kept: Vec<&str> = Vec::new();
-            for name in names.iter().filter_map(Value::as_str) {
-                if !gone.contains(&name) && !kept.contains(&name) && !impossible(map, name) {
-                    kept.push(name);
-                }
-            }
+            let mut known: HashSet<&str> = gone.into_iter().collect();
+            let names = names.iter().filter_map(Value::as_str);
+            let kept: Vec<&str> =
+                names.filter(|name| known.insert(name) && !impossible(map, name)).collect();
             if !kept.is_empty() {
                 out.insert("required".to_owned(), json!(kept));
             }

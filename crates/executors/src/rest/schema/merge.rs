@@ -3,6 +3,8 @@
 //! Models read one object with all its properties better than a list of partial
 //! ones. What cannot be said in one schema stays an `allOf`.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 use super::NUMBER;
@@ -78,11 +80,10 @@ fn keyword(key: &str, first: Value, second: Value) -> Value {
             Value::Object(first)
         }
         ("required", Value::Array(mut first), Value::Array(second)) => {
-            for name in second {
-                if !first.contains(&name) {
-                    first.push(name);
-                }
-            }
+            let known: HashSet<String> =
+                first.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+            let is_new = |name: &Value| name.as_str().is_some_and(|name| !known.contains(name));
+            first.extend(second.into_iter().filter(is_new));
             Value::Array(first)
         }
         ("enum", Value::Array(first), Value::Array(second)) => {

@@ -29,6 +29,13 @@ use super::document::{At, Files};
 const MAX_DEPTH: usize = 160;
 /// How many `allOf` lead into each other.
 const MAX_MERGES: usize = 24;
+/// How many schemas are merged at one place, all in all: two that lead into two
+/// others each are a million after twenty levels.
+const MAX_MERGED: usize = 5_000;
+/// How many alternatives a value may have.
+const MAX_ALTERNATIVES: usize = 1_000;
+/// How much is noted of one place.
+const MAX_NOTES: usize = 20;
 /// The key of a reference by number, until it is emitted.
 const NUMBER: &str = "$number";
 
@@ -53,6 +60,7 @@ pub(crate) struct Shaper<'d> {
     /// Patterns that were tried, and whether they can be used.
     patterns: HashMap<String, bool>,
     merging: Vec<*const Value>,
+    merged: usize,
     depth: usize,
     notes: Vec<String>,
 }
@@ -75,6 +83,7 @@ impl<'d> Shaper<'d> {
             targets: Vec::new(),
             patterns: HashMap::new(),
             merging: Vec::new(),
+            merged: 0,
             depth: 0,
             notes: Vec::new(),
         }
@@ -83,12 +92,14 @@ impl<'d> Shaper<'d> {
     /// What a schema says, with references by number, and what is odd about
     /// it.
     pub(crate) fn shape(&mut self, at: At<'d>) -> (Value, Vec<String>) {
+        self.merged = 0;
         let shaped = self.any(at);
         (shaped, std::mem::take(&mut self.notes))
     }
 
     /// The same with the target of a reference in its place.
     pub(crate) fn shape_whole(&mut self, at: At<'d>) -> (Value, Vec<String>) {
+        self.merged = 0;
         let shaped = self.whole(at);
         (shaped, std::mem::take(&mut self.notes))
     }
@@ -121,7 +132,7 @@ impl<'d> Shaper<'d> {
         }
         let before = std::mem::take(&mut self.notes);
         let at = self.targets[number].at;
-        self.depth = 0;
+        (self.depth, self.merged) = (0, 0);
         let shaped = Arc::new(self.any(at));
         let target = &mut self.targets[number];
         target.notes = std::mem::replace(&mut self.notes, before);
@@ -179,6 +190,11 @@ impl<'d> Shaper<'d> {
         if self.merging.contains(&target.id()) || self.merging.len() >= MAX_MERGES {
             return self.any(at);
         }
+        self.merged += 1;
+        if self.merged > MAX_MERGED {
+            self.note("a schema is made of too many others and was cut");
+            return json!({});
+        }
         self.merging.push(target.id());
         let mut shaped = self.any(target);
         self.merging.pop();
@@ -224,6 +240,10 @@ impl<'d> Shaper<'d> {
     fn alternatives(&mut self, at: At<'d>, out: &mut Map<String, Value>) {
         for word in ["oneOf", "anyOf"] {
             let mut shaped: Vec<Value> = Vec::new();
+            if at.list(word).nth(MAX_ALTERNATIVES).is_some() {
+                self.note(format!("more than {MAX_ALTERNATIVES} alternatives are not checked"));
+                continue;
+            }
             for alternative in at.list(word) {
                 let one = match self.tag_of(at, alternative) {
                     Some((property, value)) => tagged(self.all_of(alternative), property, &value),
@@ -278,7 +298,7 @@ impl<'d> Shaper<'d> {
 
     fn note(&mut self, note: impl Into<String>) {
         let note = note.into();
-        if !self.notes.contains(&note) {
+        if self.notes.len() < MAX_NOTES && !self.notes.contains(&note) {
             self.notes.push(note);
         }
     }

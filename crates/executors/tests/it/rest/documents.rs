@@ -1,6 +1,4 @@
-//! What becomes of documents: names, schemas, forms, and what is hostile.
-
-use std::time::{Duration, Instant};
+//! What becomes of documents: names, schemas and forms.
 
 use serde_json::{Value, json};
 use windlass::{Approval, ToolSpec};
@@ -219,87 +217,6 @@ paths:
         "https://x.example/v2/a".replace("/a", "/b")
     );
     assert!(asked.borrow().iter().all(|name| !name.contains("..")), "{asked:?}");
-}
-
-#[test]
-fn bombs_are_bounded() {
-    let start = Instant::now();
-    let mut bomb = "openapi: 3.0.0\nx0: &x0 [a, a, a, a, a, a, a, a, a]\n".to_owned();
-    for level in 1..12 {
-        let inner = vec![format!("*x{}", level - 1); 9].join(", ");
-        bomb.push_str(&format!("x{level}: &x{level} [{inner}]\n"));
-    }
-    let deep =
-        format!("{{\"openapi\": \"3.0.0\", \"x\": {}{}}}", "[".repeat(5_000), "]".repeat(5_000));
-    for hostile in [
-        bomb.as_str(),
-        &deep,
-        "",
-        "[]",
-        "swagger: 1.2",
-        "openapi: 9.9",
-        "a: b",
-        "{\"openapi\": 3",
-        "\0",
-        "openapi: 3.0.0\n\t\tx",
-    ] {
-        assert!(
-            import("x", hostile, &ImportOptions::default(), Origin::default()).is_err(),
-            "{}",
-            &hostile[..hostile.len().min(40)]
-        );
-    }
-    // Schemas that lead into each other, and fan out.
-    let mut schemas = serde_json::Map::new();
-    for level in 0..2_000 {
-        let next = json!({"$ref": format!("#/components/schemas/S{}", level + 1)});
-        schemas.insert(format!("S{level}"), json!({"type": "object", "properties": {"a": next, "b": next}, "allOf": [{"$ref": format!("#/components/schemas/S{}", level + 1)}]}));
-    }
-    schemas.insert("S2000".into(), json!({"type": "string", "pattern": "(\\w{100}){100}{100}"}));
-    let document = json!({
-        "openapi": "3.0.0", "info": {}, "servers": [{"url": "https://x.example"}], "components": {"schemas": schemas},
-        "paths": {"/a": {"post": {"operationId": "a", "requestBody": {"required": true, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/S0"}}}}}}},
-    });
-    let import = read(&document.to_string());
-    assert_eq!(import.tools.len() + import.unsupported.len(), 1);
-    let size = import.tools.first().map_or(0, |tool| tool.spec.input.to_string().len());
-    assert!(size < 200_000, "{size}");
-    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
-}
-
-#[test]
-fn hostile_servers_and_names_go_nowhere() {
-    for url in [
-        "file:///etc/passwd",
-        "ftp://x.example",
-        "javascript:alert(1)",
-        "https://user:pass@x.example",
-    ] {
-        let document = json!({"openapi": "3.0.0", "info": {}, "servers": [{"url": url}], "paths": {"/a": {"get": {"operationId": "a"}}}});
-        let import = read(&document.to_string());
-        for tool in &import.tools {
-            assert!(preview(&tool.spec, &json!({})).is_err(), "{url}");
-        }
-    }
-    let document = json!({"openapi": "3.0.0", "info": {}, "servers": [{"url": "https://x.example/base"}], "paths": {
-        "/../../admin": {"get": {"operationId": "up"}},
-        "//evil.example/a": {"get": {"operationId": "other"}},
-        "/a\r\nHost: evil": {"get": {"operationId": "split"}},
-        "@evil.example/": {"get": {"operationId": "user"}},
-        "/%2e%2e/%2e%2e/x": {"get": {"operationId": "encoded"}},
-        "/q?fixed=1": {"get": {"operationId": "fixed"}},
-    }});
-    let import = read(&document.to_string());
-    for tool in &import.tools {
-        if let Ok(sent) = preview(&tool.spec, &json!({})) {
-            assert!(sent.url.starts_with("https://x.example/base/"), "{}", sent.url);
-            assert!(!sent.url.contains(['\r', '\n']) && !sent.url.contains(".."), "{}", sent.url);
-        }
-    }
-    assert_eq!(
-        preview(tool(&import, "fixed"), &json!({})).unwrap().url,
-        "https://x.example/base/q?fixed=1"
-    );
 }
 
 #[test]

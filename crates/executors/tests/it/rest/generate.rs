@@ -1,24 +1,33 @@
 //! Arguments that fit a tool's schema: as few as possible, or as many.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use jsonschema::Validator;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use serde_json::{Map, Value, json};
 
 /// How much is said.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Amount {
+enum Amount {
     Least,
     Most,
 }
 
-/// Arguments for a schema.
-pub(crate) fn arguments(schema: &Value, amount: Amount) -> Option<Value> {
-    let validator =
-        jsonschema::options().offline().should_validate_formats(true).build(schema).ok()?;
+/// Arguments for a schema, few and many; none where they are not found.
+pub(crate) fn arguments(schema: &Value) -> [Option<Value>; 2] {
+    let Some(validator) = validator(schema) else { return [None, None] };
     // Which of several alternatives is taken is tried out.
-    (0..8)
-        .filter_map(|choice| Generator { root: schema, amount, choice }.value(schema, 0))
-        .find(|given| validator.is_valid(given))
+    [Amount::Least, Amount::Most].map(|amount| {
+        (0..8)
+            .filter_map(|choice| Generator { root: schema, amount, choice }.value(schema, 0))
+            .find(|given| validator.is_valid(given))
+    })
+}
+
+fn validator(schema: &Value) -> Option<Validator> {
+    jsonschema::options().offline().should_validate_formats(true).build(schema).ok()
 }
 
 struct Generator<'s> {
@@ -80,6 +89,7 @@ impl Generator<'_> {
                             };
                             own.insert(name, value);
                         }
+                        apart(schema, alternative, &mut own);
                         return Some(Value::Object(own));
                     }
                     (_, Some(value)) => return Some(value),
@@ -119,6 +129,8 @@ impl Generator<'_> {
 
     fn object(&self, schema: &Value, depth: usize) -> Option<Map<String, Value>> {
         let mut object = Map::new();
+        let most = schema.get("maxProperties").and_then(Value::as_u64);
+        let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
         let required: Vec<&str> = schema
             .get("required")
             .and_then(Value::as_array)
@@ -133,6 +145,7 @@ impl Generator<'_> {
             // A form cannot say that an object is empty.
             let first = depth > 0 && depth < 8 && object.is_empty() && required.is_empty();
             let wanted = self.amount == Amount::Most && depth < 3 || first;
+            let wanted = wanted && object.len() < most;
             if !needed && !wanted {
                 continue;
             }
@@ -188,6 +201,20 @@ impl Generator<'_> {
     }
 }
 
+/// Takes away what may not be said together (`not: {required: […]}`), but not
+/// what an alternative wants.
+fn apart(schema: &Value, alternative: &Value, object: &mut Map<String, Value>) {
+    let names = |value: Option<&Value>| -> Vec<String> {
+        let names = value.and_then(Value::as_array).into_iter().flatten();
+        names.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let (not, kept) = (names(schema.pointer("/not/required")), names(alternative.get("required")));
+    if !not.is_empty() && not.iter().all(|name| object.contains_key(name)) {
+        let goes = not.iter().find(|name| !kept.contains(name));
+        goes.map(|name| object.shift_remove(name));
+    }
+}
+
 fn text(schema: &Value) -> String {
     let number =
         |key: &str| schema.get(key).and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
@@ -203,10 +230,20 @@ fn text(schema: &Value) -> String {
         Some("hostname") => "example.com",
         _ => "any",
     };
-    if let Some(pattern) = schema.get("pattern").and_then(Value::as_str)
-        && let Some(found) = matching(pattern, schema, formatted)
-    {
-        return found;
+    if let Some(pattern) = schema.get("pattern").and_then(Value::as_str) {
+        thread_local! {
+            // Documents say the same of many texts.
+            static FOUND: RefCell<HashMap<String, Option<String>>> = RefCell::default();
+        }
+        let mut said = schema.clone();
+        said.as_object_mut().map(|said| said.shift_remove("description"));
+        let found = FOUND.with_borrow_mut(|found| {
+            let found = found.entry(said.to_string());
+            found.or_insert_with(|| matching(pattern, &said, formatted)).clone()
+        });
+        if let Some(found) = found {
+            return found;
+        }
     }
     let mut text = formatted.to_owned();
     while text.chars().count() < number("minLength").unwrap_or(0) {
@@ -220,10 +257,11 @@ fn text(schema: &Value) -> String {
 
 /// A text that fits a pattern, and everything else that is said of it.
 fn matching(pattern: &str, schema: &Value, formatted: &str) -> Option<String> {
+    let validator = validator(schema)?;
     let fits = |text: &String| {
         let plain =
             !text.is_empty() && text.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b'\\');
-        plain && windlass::definition::accepts(schema, &json!(text))
+        plain && validator.is_valid(&json!(text))
     };
     let known = [
         formatted,
@@ -246,6 +284,7 @@ fn matching(pattern: &str, schema: &Value, formatted: &str) -> Option<String> {
         "urn:a:b",
         "A",
         "true",
+        "018f3c1e-7a80-7000-8000-000000000000",
     ];
     if let Some(text) = known.iter().map(|text| (*text).to_owned()).find(fits) {
         return Some(text);

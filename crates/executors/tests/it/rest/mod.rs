@@ -3,7 +3,9 @@
 mod corpus;
 mod documents;
 mod generate;
+mod hostile;
 mod judge;
+mod prism;
 mod support;
 mod upstream;
 mod wire;

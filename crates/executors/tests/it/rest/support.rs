@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use windlass::definition::{Definition, Parsed};
-use windlass::{CallRequest, CallResult, Context, Engine, Kind};
+use windlass::{CallRequest, CallResult, Context, Engine, EngineBuilder, Kind, Settings};
 use windlass_executors::outbound::{Outbound, OutboundPolicy};
 use windlass_executors::rest::{Import, ImportOptions, Origin, Rest, import};
 
@@ -16,10 +16,23 @@ pub(crate) fn read_with(document: &str, options: &ImportOptions) -> Import {
 
 /// An engine that may reach this machine.
 pub(crate) fn engine() -> Engine {
+    builder().build().unwrap()
+}
+
+/// The same, which asks once, whatever comes back.
+pub(crate) fn engine_once() -> Engine {
+    let once = |settings: &mut Settings| {
+        settings.retry.attempts = 1;
+        settings.breaker = None;
+    };
+    builder().settings(once).build().unwrap()
+}
+
+fn builder() -> EngineBuilder {
     let policy =
         OutboundPolicy { allow: vec!["127.0.0.1".parse().unwrap()], ..OutboundPolicy::default() };
     let rest = Rest::new(Outbound::new(policy));
-    Engine::builder().kind(Kind::Rest, move |spec| rest.bind(spec)).build().unwrap()
+    Engine::builder().kind(Kind::Rest, move |spec| rest.bind(spec))
 }
 
 /// The same with all tools of a document, whose API is at this address.

@@ -12,13 +12,13 @@ use crate::project::Project;
 
 const MASTER: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 
-/// Two servers, and the same admin on both.
-fn pair(database: &Database) -> (Server, Server) {
+/// Two servers with this windlass.yaml, and the same admin on both.
+pub(super) fn pair(database: &Database, settings: &str) -> (Server, Server) {
     let url = database.url();
     let variables = [("WINDLASS_DATABASE", url.as_str()), ("WINDLASS_MASTER_KEY", MASTER)];
     let folder = || {
         let project = Project::empty();
-        project.write("windlass.yaml", "").write("tools/a.yaml", SLOW_WRITE);
+        project.write("windlass.yaml", settings).write("tools/a.yaml", SLOW_WRITE);
         project.write("tools/b.yaml", WRITE);
         Arc::new(project)
     };
@@ -43,7 +43,7 @@ fn echo(client: &Client, message: &str) -> String {
 #[test]
 fn what_one_server_keeps_the_other_has() {
     let database = Database::new();
-    let (one, two) = pair(&database);
+    let (one, two) = pair(&database, "");
     let (here, there) = (one.admin(), two.admin());
     // Keys: there at once, and gone at once.
     let key = here.post("/v1/keys", &json!({"name": "k", "role": "viewer"})).is(201);
@@ -100,7 +100,7 @@ fn what_one_server_keeps_the_other_has() {
 #[test]
 fn approvals_are_decided_wherever_somebody_asks() {
     let database = Database::new();
-    let (one, two) = pair(&database);
+    let (one, two) = pair(&database, "");
     let (here, there) = (one.admin(), two.admin());
     here.put("/v1/approvals/rules", &json!({"rules": [{"tool": "write_note", "then": "ask"}]}))
         .is(200);
@@ -140,7 +140,7 @@ fn approvals_are_decided_wherever_somebody_asks() {
 #[test]
 fn calls_are_cancelled_wherever_they_run() {
     let database = Database::new();
-    let (one, two) = pair(&database);
+    let (one, two) = pair(&database, "");
     let (here, there) = (one.admin(), two.admin());
     let wait = json!({"tool": "wait", "arguments": {"seconds": 60}, "conversation_id": "c"});
     // In the background.
@@ -179,7 +179,7 @@ fn calls_are_cancelled_wherever_they_run() {
 #[test]
 fn events_of_both_are_one_stream_on_both() {
     let database = Database::new();
-    let (one, two) = pair(&database);
+    let (one, two) = pair(&database, "");
     let (here, there) = (one.admin(), two.admin());
     let path = "/v1/events?conversation_id=c";
     let (mut near, mut far) = (here.follow(path, None), there.follow(path, None));
