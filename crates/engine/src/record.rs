@@ -35,6 +35,7 @@ use crate::context::Caller;
 use crate::error::{Error, ErrorKind};
 use crate::name::CallId;
 use crate::trace::TraceContext;
+use crate::usage::Usage;
 
 /// What calls of names that no tool has are counted as.
 pub(crate) const UNKNOWN_TOOL: &str = "(unknown tool)";
@@ -99,6 +100,12 @@ pub struct Details {
     /// with.
     #[serde(rename = "traceparent", skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceContext>,
+    /// What models took to answer this call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// The same with the calls that it made, where those asked models, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_usage: Option<Usage>,
 }
 
 /// An attempt after which the call was tried again.

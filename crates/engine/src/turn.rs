@@ -32,6 +32,7 @@ use crate::error::{Error, ErrorKind};
 use crate::text::Lang;
 use ids::Ids;
 pub use open::OpenTurn;
+pub use sse::{SseDecoder, SseEvent};
 
 /// The API whose messages are read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

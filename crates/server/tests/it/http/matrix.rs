@@ -14,6 +14,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "viewer",
         &[
             "list_tools",
+            "list_agents",
+            "get_run",
             "get_tool",
             "validate_definition",
             "list_providers",
@@ -43,6 +45,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "cancel_conversation",
             "run_batch",
             "run_turn",
+            "run_agent",
+            "resume_run",
             "stream_turn",
             "cancel_batch",
             "set_groups",
