@@ -137,6 +137,11 @@ impl CallRecord {
         self.created_at.as_microsecond().saturating_add(took.unwrap_or(i64::MAX))
     }
 
+    /// What models took to answer it, without the calls that it made.
+    pub fn usage(&self) -> Option<Usage> {
+        self.details.as_ref()?.usage
+    }
+
     /// The key that the caller gave.
     pub fn idempotency_key(&self) -> Option<&Arc<str>> {
         self.details.as_ref()?.idempotency_key.as_ref()

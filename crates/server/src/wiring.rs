@@ -121,8 +121,7 @@ impl Kept {
         let credentials = Arc::new(credentials(settings, &documents)?);
         let grants = Arc::new(Grants::new(Arc::clone(&documents), Arc::clone(&credentials)));
         let providers = documents.all(imports::SPACE).await?;
-        // The engine's records are there by now, so this creates nothing.
-        let runs = KeptRuns(self::documents(&settings.database).await?);
+        let runs = KeptRuns(documents);
         Ok(Self { credentials, grants, providers, runs })
     }
 }

@@ -187,7 +187,7 @@ impl<'a> Run<'a> {
             let entries = log.read(&call.caller().tenant, &run.id).await?;
             match entries.is_empty() {
                 true => run.keep(run.beginning()).await?,
-                false => entries.into_iter().for_each(|entry| run.recall(entry)),
+                false => run.recall_all(entries),
             }
         }
         Ok(run)
@@ -204,15 +204,23 @@ impl<'a> Run<'a> {
     }
 
     /// Takes up what an earlier process has kept.
+    fn recall_all(&mut self, entries: Vec<Entry>) {
+        self.entries = u32::try_from(entries.len()).unwrap_or(u32::MAX);
+        let mut entries = entries.into_iter().peekable();
+        while let Some(entry) = entries.next() {
+            // Of a message that was kept as it grew, the last one counts.
+            let is_again = matches!(entries.peek(), Some(Entry::Answered { .. }));
+            if !(is_again && matches!(entry, Entry::Answered { .. })) {
+                self.recall(entry);
+            }
+        }
+    }
+
     fn recall(&mut self, entry: Entry) {
-        self.entries += 1;
         match entry {
             Entry::Began { .. } => {}
             Entry::Answered { turn, message, usage } => {
-                // The same turn again: more of its message has come.
-                if self.turn != turn {
-                    self.usage += usage;
-                }
+                self.usage += usage;
                 self.turn = turn;
                 self.say(&message);
                 self.unanswered = Some(message);
@@ -275,14 +283,14 @@ impl<'a> Run<'a> {
         let own = self.call.tool().name();
         let mut tools = self.tools.active_in(&self.conversation);
         // Where tools are deferred, the one that finds them is shown as well.
-        let finds = |tool: &Tool| tool.spec().exposure == Exposure::Hidden;
+        let is_hidden = |tool: &Tool| tool.spec().exposure == Exposure::Hidden;
         let may_find = self.tools.defers(|tool| spec.allows(tool));
-        tools.retain(|tool| match finds(tool) {
+        tools.retain(|tool| match is_hidden(tool) {
             true => may_find,
             false => spec.allows(tool.spec()) && tool.name() != own,
         });
         let hidden = spec.tools.iter().filter_map(|name| self.tools.find(name));
-        tools.extend(hidden.filter(|tool| tool.spec().exposure == Exposure::Hidden));
+        tools.extend(hidden.filter(|tool| is_hidden(tool) && tool.name() != own));
         tools.sort_by(|a, b| a.name().cmp(b.name()));
         tools.dedup_by(|a, b| a.name() == b.name());
         tools

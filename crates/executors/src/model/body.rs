@@ -100,6 +100,10 @@ fn anthropic(model: &Model, prompt: &Prompt<'_>) -> Value {
     // the system prompt, and the conversation up to here.
     let mark = json!({"type": "ephemeral"});
     let mut messages = prompt.messages.to_vec();
+    for blocks in messages.iter_mut().filter_map(|message| message["content"].as_array_mut()) {
+        // The API writes empty texts, and refuses to read them.
+        blocks.retain(|block| block["text"] != "");
+    }
     if let Some(last) = messages.last_mut() {
         if let Some(text) = last["content"].as_str() {
             last["content"] = json!([{"type": "text", "text": text}]);

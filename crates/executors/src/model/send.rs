@@ -34,9 +34,20 @@ pub struct Events {
     answer: Option<Answer>,
     decoder: SseDecoder,
     ready: VecDeque<Value>,
+    is_done: bool,
 }
 
 impl Events {
+    fn new(answer: Answer) -> Self {
+        let (decoder, ready) = (SseDecoder::default(), VecDeque::new());
+        Self { answer: Some(answer), decoder, ready, is_done: false }
+    }
+
+    /// Whether the API has said, in a word of its own, that this is the end.
+    pub fn is_done(&self) -> bool {
+        self.is_done
+    }
+
     /// The next event; nothing at the end.
     pub async fn next(&mut self) -> Result<Option<Value>, Error> {
         loop {
@@ -52,11 +63,12 @@ impl Events {
                 }
             };
             let told = told.map_err(|why| Error::new(ErrorKind::UpstreamFailed, why))?;
-            let events = told.into_iter().filter_map(|told| match told {
-                SseEvent::Json(event) => Some(event),
-                SseEvent::Done => None,
-            });
-            self.ready.extend(events);
+            for told in told {
+                match told {
+                    SseEvent::Json(event) => self.ready.push_back(event),
+                    SseEvent::Done => self.is_done = true,
+                }
+            }
         }
     }
 }
@@ -121,8 +133,7 @@ impl Models {
             status.as_u16() == OVERLOADED || status == StatusCode::SERVICE_UNAVAILABLE;
         let answer = answer.checked().await.map_err(|error| Refused { error, is_overloaded })?;
         let is_stream = answer.media_type() == "text/event-stream";
-        let mut events =
-            Events { answer: Some(answer), decoder: SseDecoder::default(), ready: VecDeque::new() };
+        let mut events = Events::new(answer);
         if is_stream {
             // An API that is overloaded may say so in its first event.
             if let Some(first) = events.next().await.map_err(failed)? {

@@ -11,17 +11,15 @@ use super::Api;
 pub struct Tally {
     /// What was used so far, without its cost.
     pub usage: Usage,
-    /// Whether the answer has begun.
-    pub has_begun: bool,
 }
 
 impl Tally {
-    /// Hears an event of the stream, or a whole answer. Returns the text in the
+    /// Hears an event of the stream, or a whole answer. Returns the texts in the
     /// event.
-    pub fn hear<'e>(&mut self, api: Api, event: &'e Value) -> Option<&'e str> {
+    pub fn hear<'e>(&mut self, api: Api, event: &'e Value) -> Vec<&'e str> {
         match api {
-            Api::Anthropic => self.anthropic(event),
-            Api::OpenAi => self.openai(event),
+            Api::Anthropic => self.anthropic(event).into_iter().collect(),
+            Api::OpenAi => self.openai(event).into_iter().collect(),
             Api::Gemini => self.gemini(event),
         }
     }
@@ -34,7 +32,6 @@ impl Tally {
             set(&mut self.usage.cache_read_tokens, &usage["cache_read_input_tokens"]);
             set(&mut self.usage.cache_write_tokens, &usage["cache_creation_input_tokens"]);
         }
-        self.has_begun |= event["type"] == "content_block_start";
         match event["type"].as_str() {
             Some("content_block_delta") => event["delta"]["text"].as_str(),
             _ => None,
@@ -52,12 +49,10 @@ impl Tally {
             let cached = self.usage.cache_read_tokens;
             self.usage.input_tokens = self.usage.input_tokens.saturating_sub(cached);
         }
-        let delta = &event["choices"][0]["delta"];
-        self.has_begun |= delta.is_object();
-        delta["content"].as_str()
+        event["choices"][0]["delta"]["content"].as_str()
     }
 
-    fn gemini<'e>(&mut self, event: &'e Value) -> Option<&'e str> {
+    fn gemini<'e>(&mut self, event: &'e Value) -> Vec<&'e str> {
         let usage = &event["usageMetadata"];
         if usage.is_object() {
             set(&mut self.usage.input_tokens, &usage["promptTokenCount"]);
@@ -68,9 +63,9 @@ impl Tally {
             let written = usage["candidatesTokenCount"].as_u64().unwrap_or_default();
             self.usage.output_tokens = written + thought;
         }
-        let part = &event["candidates"][0]["content"]["parts"][0];
-        self.has_begun |= part.is_object();
-        part["text"].as_str().filter(|_| part["thought"] != true)
+        let parts = event["candidates"][0]["content"]["parts"].as_array().into_iter().flatten();
+        let said = parts.filter(|part| part["thought"] != true);
+        said.filter_map(|part| part["text"].as_str()).collect()
     }
 }
 
@@ -113,7 +108,7 @@ mod tests {
             json!({"type": "message_delta", "usage": {"output_tokens": 7}}),
         ];
         let texts: Vec<&str> =
-            events.iter().filter_map(|event| tally.hear(Api::Anthropic, event)).collect();
+            events.iter().flat_map(|event| tally.hear(Api::Anthropic, event)).collect();
         assert_eq!(texts, ["hi"]);
         let Usage { input_tokens, output_tokens, cache_read_tokens, .. } = tally.usage;
         assert_eq!((input_tokens, output_tokens, cache_read_tokens), (10, 7, 5));

@@ -108,7 +108,7 @@ fn list(settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
         screen.note("there are no agents; a definition with `kind: agent` is one");
         return Ok(Exit::Success);
     }
-    let mut table = Grid::new(&["agent", "model", "tools", "description"]).one_line();
+    let mut table = Grid::new(&["!AGENT", "MODEL", ">TOOLS", "DESCRIPTION"]).one_line();
     for tool in &agents {
         let spec = tool.spec();
         let of = |key: &str| spec.entry.config.get(key);

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &ChatArgs, settings: Settings, screen: Screen) -> Result
         let upstream = Upstream::all(&engine, &settings, screen).await?;
         let mut interrupts = Interrupts::listen()?;
         let (mut exit, mut total) = (Exit::Success, Usage::default());
-        while let Some(message) = next(is_terminal).await? {
+        while let Some(message) = next(is_terminal, &mut interrupts).await? {
             let request = CallRequest::new(tool.name().as_str(), json!({"message": message}));
             let telling = Telling::new(agent::name_of(&tool), screen);
             let request = request.context(Arc::clone(&context));
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &ChatArgs, settings: Settings, screen: Screen) -> Result
 }
 
 /// The next message; none at the end.
-async fn next(is_terminal: bool) -> Result<Option<String>, Failure> {
+async fn next(is_terminal: bool, interrupts: &mut Interrupts) -> Result<Option<String>, Failure> {
     if is_terminal {
         anstream::eprint!("> ");
         let _ = io::stderr().flush();
@@ -80,7 +80,10 @@ async fn next(is_terminal: bool) -> Result<Option<String>, Failure> {
         let mut line = String::new();
         io::stdin().lock().read_line(&mut line).map(|_| line)
     });
-    let line = read.await.map_err(io::Error::other)??;
+    let line = tokio::select! {
+        line = read => line.map_err(io::Error::other)??,
+        () = interrupts.next() => return Ok(None),
+    };
     let line = line.trim();
     Ok(Some(line.to_owned()).filter(|line| !line.is_empty()))
 }

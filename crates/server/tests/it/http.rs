@@ -21,5 +21,5 @@ mod tools;
 mod transport;
 mod wire;
 
-pub(crate) use server::Server;
+pub(crate) use server::{Server, WRITE, until};
 pub(crate) use wire::{Answer, Client};

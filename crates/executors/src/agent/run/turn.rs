@@ -15,6 +15,9 @@ use crate::model::{Prompt, Reply, Tally, text_of};
 /// done about it.
 const BROKEN_OFF: u32 = 1;
 
+/// How OpenAI's API ends a stream.
+const DONE: &[u8] = b"data: [DONE]\n\n";
+
 impl Run<'_> {
     /// Asks the model. True if it called nothing, so that the run is done.
     pub(super) async fn ask(&mut self) -> Result<bool, Error> {
@@ -101,10 +104,16 @@ impl Run<'_> {
         loop {
             let event = match reply.events.next().await {
                 Ok(Some(event)) => event,
-                Ok(None) => return Ok(None),
+                Ok(None) => {
+                    // Some servers say no more than this about the end.
+                    if reply.events.is_done() {
+                        let _ = open.feed(DONE);
+                    }
+                    return Ok(None);
+                }
                 Err(broken) => return Ok(Some(broken)),
             };
-            if let Some(text) = tally.hear(api, &event).filter(|text| !text.is_empty()) {
+            for text in tally.hear(api, &event).into_iter().filter(|text| !text.is_empty()) {
                 self.tell(|agent, run| RunEvent::Text { agent, run, text });
             }
             if let Err(error) = open.feed_event(event) {

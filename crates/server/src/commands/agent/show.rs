@@ -53,7 +53,7 @@ impl Telling {
             Ok(output) => {
                 let text = output.to_text();
                 // A run that was stopped says more than its model did.
-                if !self.screen.json && text.trim() != state.said.trim() {
+                if !self.screen.json && words(&text) != words(&state.said) {
                     end_line(&mut state);
                     self.screen.line(visible(&text))?;
                 }
@@ -72,6 +72,12 @@ impl Telling {
         state.said.clear();
         Ok(exit)
     }
+}
+
+/// A text without what stands between its words: blocks that came one after
+/// another are lines of the result.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect()
 }
 
 /// What a run took, in a line.

@@ -286,6 +286,8 @@ pub(crate) struct ToolStatisticsDoc {
     p95_ms: f64,
     /// 99 of 100 calls took at most so long.
     p99_ms: f64,
+    /// What models took to answer.
+    usage: Option<UsageDoc>,
 }
 
 /// How full the engine is.
