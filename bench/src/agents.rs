@@ -145,7 +145,7 @@ fn engine(model: &Model) -> anyhow::Result<Engine> {
     let engine = Engine::builder()
         .tool(waiting())
         .kind(Kind::Agent, move |spec| agents.bind(spec))
-        .settings(|settings| settings.limits.queue_size = RUNS)
+        .settings(|settings| settings.limits.max_concurrent = RUNS)
         .build()?;
     let definition =
         "name: helper\nkind: agent\nmodel: claude-sonnet-4-20250514\ntools: [get_it]\n";

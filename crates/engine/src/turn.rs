@@ -171,6 +171,11 @@ impl Turn {
         &self.calls
     }
 
+    /// The message, as the conversation is to keep it.
+    pub fn message(&self) -> &Value {
+        &self.message
+    }
+
     /// Its calls as a batch of this caller.
     pub fn batch(&self, context: impl Into<Arc<Context>>) -> Batch {
         let context = context.into();

@@ -74,6 +74,13 @@ fn stem(mut word: String) -> String {
     if word.len() > 4 && word.ends_with('e') {
         word.pop();
     }
+    // `cancelled` is what `cancel` is.
+    if let [.., before, last] = word.as_bytes()
+        && word.len() > 3
+        && before == last
+    {
+        word.pop();
+    }
     word
 }
 
@@ -93,6 +100,7 @@ mod tests {
         assert_eq!(words("Creating a comment on the issues"), ["creat", "comment", "issu"]);
         assert_eq!(words("triangle_properties.get"), ["triangl", "property"]);
         assert_eq!(words("查询天气 API"), ["查", "查询", "询天", "天气", "api"]);
+        assert_eq!(words("cancelled cancels cancel"), ["cancel"; 3]);
         assert_eq!(words(""), [""; 0]);
         assert!(EMPTY.is_sorted());
     }

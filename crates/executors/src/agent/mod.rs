@@ -72,9 +72,8 @@ impl Agents {
 
     /// What runs an agent that a definition describes.
     pub fn bind(&self, tool: &ToolSpec) -> Result<Arc<dyn Executor>, Error> {
-        let spec = AgentSpec::read(&tool.entry).map_err(|why| {
-            Error::new(ErrorKind::InvalidDefinition, format!("the agent `{}`: {why}", tool.name))
-        })?;
+        let spec = AgentSpec::read(&tool.entry);
+        let spec = spec.map_err(|why| wrong(tool.name.as_str(), &why))?;
         Ok(Arc::new(self.agent(tool.name.as_str(), spec)?))
     }
 
@@ -94,6 +93,7 @@ impl Agents {
     }
 
     fn agent(&self, tool: &str, spec: AgentSpec) -> Result<Agent, Error> {
+        spec.check().map_err(|why| wrong(tool, &why))?;
         Ok(Agent {
             name: tool.strip_prefix(PREFIX).unwrap_or(tool).into(),
             model: self.models.find(&spec.model)?,
@@ -104,6 +104,10 @@ impl Agents {
             lang: self.lang,
         })
     }
+}
+
+fn wrong(tool: &str, why: &str) -> Error {
+    Error::new(ErrorKind::InvalidDefinition, format!("the agent `{tool}`: {why}"))
 }
 
 /// Whose run a call is: one that is to go on, or one of a call that another

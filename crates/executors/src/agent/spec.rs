@@ -94,15 +94,18 @@ impl AgentSpec {
 
     /// Reads what a definition's entry says.
     pub(super) fn read(entry: &windlass::Entry) -> Result<Self, String> {
-        let spec: Self = serde_json::from_value(Value::Object(entry.config.clone()))
-            .map_err(|why| why.to_string())?;
+        serde_json::from_value(Value::Object(entry.config.clone())).map_err(|why| why.to_string())
+    }
+
+    /// Says what cannot be right.
+    pub(super) fn check(&self) -> Result<(), String> {
         match () {
-            () if spec.max_turns == 0 => Err("`max_turns` is at least 1".to_owned()),
-            () if spec.max_tokens == 0 => Err("`max_tokens` is at least 1".to_owned()),
-            () if spec.temperature.is_some_and(|heat| !(0.0..=2.0).contains(&heat)) => {
+            () if self.max_turns == 0 => Err("`max_turns` is at least 1".to_owned()),
+            () if self.max_tokens == 0 => Err("`max_tokens` is at least 1".to_owned()),
+            () if self.temperature.is_some_and(|heat| !(0.0..=2.0).contains(&heat)) => {
                 Err("`temperature` is from 0 to 2".to_owned())
             }
-            () => Ok(spec),
+            () => Ok(()),
         }
     }
 

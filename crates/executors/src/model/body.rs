@@ -117,8 +117,7 @@ fn anthropic(model: &Model, prompt: &Prompt<'_>) -> Value {
         "stream": prompt.stream,
     });
     if !prompt.system.is_empty() {
-        body["system"] =
-            json!([{"type": "text", "text": prompt.system, "cache_control": mark.clone()}]);
+        body["system"] = json!([{"type": "text", "text": prompt.system, "cache_control": mark}]);
     }
     if has_tools(prompt) {
         let mut tools = prompt.tools.clone();

@@ -13,6 +13,7 @@
 mod api;
 mod body;
 mod price;
+mod question;
 mod send;
 mod tally;
 

@@ -131,7 +131,9 @@ impl Models {
         let status = answer.status();
         let is_overloaded =
             status.as_u16() == OVERLOADED || status == StatusCode::SERVICE_UNAVAILABLE;
-        let answer = answer.checked().await.map_err(|error| Refused { error, is_overloaded })?;
+        let answer = answer.checked().await;
+        let answer =
+            answer.map_err(|error| Refused { error: without(error, key), is_overloaded })?;
         let is_stream = answer.media_type() == "text/event-stream";
         let mut events = Events::new(answer);
         if is_stream {
@@ -151,6 +153,16 @@ impl Models {
             events.ready.push_back(whole);
         }
         Ok(Reply { model: model.clone(), events, is_stream })
+    }
+}
+
+/// The error without the key, should the API have repeated it.
+fn without(error: Error, key: Option<&Secret>) -> Error {
+    let Some(key) = key.filter(|key| error.message().contains(key.expose())) else { return error };
+    let hidden = Error::new(error.kind(), error.message().replace(key.expose(), "[hidden]"));
+    match error.retry_after() {
+        Some(after) => hidden.with_retry_after(after),
+        None => hidden,
     }
 }
 

@@ -157,7 +157,10 @@ async fn a_busy_model_is_asked_again_and_an_overloaded_one_is_replaced() {
 
 #[tokio::test]
 async fn a_failure_is_told_to_operators_and_to_models_in_their_language() {
-    let model = Site::start(|_| json_reply(401, &json!({"error": "who are you?"}))).await;
+    let model = Site::start(|seen| {
+        json_reply(401, &json!({"error": format!("wrong key {}", seen.headers["x-api-key"])}))
+    })
+    .await;
     let desk = Desk::in_language(&model, "anthropic", HELPER, Lang::Zh);
     let result = desk.run("helper", json!({"message": "Hi"})).await;
     let error = result.error().unwrap();
@@ -168,6 +171,7 @@ async fn a_failure_is_told_to_operators_and_to_models_in_their_language() {
         told.starts_with("专家 Agent 暂时不可用: ") && told.ends_with(". 请直接回答用户。"),
         "{told}"
     );
+    assert!(told.contains("wrong key [hidden]"), "{told}");
     assert!(!format!("{error:?}{told}").contains("sk-test"));
 }
 
@@ -225,6 +229,22 @@ async fn definitions_that_cannot_be_right_are_refused() {
     let result = desk.engine.call(CallRequest::new("helper", json!({"message": "a"}))).await;
     assert_eq!(result.error().unwrap().kind(), ErrorKind::ExecutorNotFound);
     assert!(model.seen().is_empty());
+}
+
+#[tokio::test]
+async fn a_tool_asks_a_model_and_its_call_pays() {
+    let answer = json!({"content": [say("Bonjour.")],
+        "usage": {"input_tokens": 1000, "output_tokens": 0}});
+    let model = Site::start(script::in_turn(vec![whole(&answer), message(&[say("Salut.")])])).await;
+    let desk = Desk::empty(&model, "anthropic", Lang::En);
+    for expected in ["Bonjour.", "Salut."] {
+        let result = desk.run("get_translation", json!({"text": "Hello."})).await;
+        assert_eq!(result.output().unwrap().to_text(), expected);
+        assert!(result.usage.as_deref().unwrap().cost_usd > 0.0);
+    }
+    let asked = model.seen()[0].json();
+    assert_eq!(asked["messages"][0]["content"][0]["text"], "Hello.");
+    assert_eq!((&asked["stream"], asked.get("tools")), (&json!(false), None));
 }
 
 #[tokio::test]

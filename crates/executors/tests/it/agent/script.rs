@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use windlass::{
-    Behaviour, CallRequest, CallResult, Context, Engine, Exposure, Kind, Lang, Secret, Text,
-    ToolBuilder,
+    Behaviour, BoxFuture, Call, CallRequest, CallResult, Context, Engine, Error, Executor,
+    Exposure, Kind, Lang, Output, Secret, Text, ToolBuilder,
 };
 use windlass_executors::agent::{Agents, MemoryLog};
 use windlass_executors::model::{ModelSettings, Models};
@@ -105,6 +105,19 @@ pub(super) fn gemini(parts: &[Value]) -> Vec<u8> {
     sse(&chunks)
 }
 
+/// A tool that needs a model's help.
+struct Translate(Models);
+
+impl Executor for Translate {
+    fn execute<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
+        Box::pin(async move {
+            let text = call.argument("text").and_then(Value::as_str).unwrap_or_default();
+            let model = "claude-haiku-4-20250514";
+            Ok(Output::text(self.0.invoke(call, model, "Translate into French.", text).await?))
+        })
+    }
+}
+
 /// An engine with agents and the tools that they call.
 pub(super) struct Desk {
     pub(super) engine: Engine,
@@ -135,6 +148,7 @@ impl Desk {
         let settings = ModelSettings { providers: endpoint.clone(), ..ModelSettings::default() };
         let keys = endpoint.into_keys().map(|name| (name, Secret::new("sk-test")));
         let models = Models::new(settings, OutboundPolicy::default()).with_keys(keys.collect());
+        let translate = Arc::new(Translate(models.clone()));
         let agents = Agents::new(models).lang(lang).log(Arc::new(MemoryLog::default()));
         let deferred = |name: &str| {
             let about = Text::Many(
@@ -169,6 +183,11 @@ impl Desk {
             )
             .tool(ToolBuilder::from_fn("get_slowly", wait).behaviour(Behaviour::READ_ONLY))
             .tool(ToolBuilder::from_fn("save_note", save))
+            .tool(ToolBuilder::native(
+                "get_translation",
+                json!({"type": "object", "properties": {"text": {"type": "string"}}}),
+                translate,
+            ))
             .tool(deferred("get_exchange_rate"))
             .tool(deferred("get_secret_rate"))
             .search_tool()

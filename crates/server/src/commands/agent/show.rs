@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
 use parking_lot::Mutex;
+use serde_json::Value;
 use windlass::{CallResult, Lang, Usage};
 use windlass_executors::agent::{Listener, RunEvent};
 
@@ -116,7 +117,10 @@ fn tell(own: &str, screen: Screen, state: &mut State, event: &RunEvent<'_>) {
             if *agent == own {
                 state.said.clear();
             }
-            let arguments = one_line(&arguments.to_string());
+            let arguments = match arguments {
+                Value::String(written) => one_line(written),
+                value => one_line(&value.to_string()),
+            };
             let arguments = beginning(&arguments, MAX_ARGUMENTS);
             anstream::eprintln!(
                 "{AGENT}{agent}{AGENT:#} {QUIET}calls{QUIET:#} {tool} {QUIET}{arguments}{QUIET:#}"
