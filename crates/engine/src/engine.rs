@@ -218,7 +218,8 @@ impl Engine {
         {
             return Ok(earlier);
         }
-        let upstream = tool.upstream(&parts.upstreams);
+        let side = tool.upstream(&parts.upstreams, call.arguments.now(), &call.context);
+        let upstream = &*side;
         let policy = RetryPolicy::of(request.own_retry(), tool.spec(), &parts.settings.retry);
         let mut attempt = None;
         let ran = {

@@ -14,5 +14,5 @@ pub(crate) use plan::{Access, Plan};
 pub use retry::RetryPolicy;
 pub(crate) use running::{Listed, Running};
 pub(crate) use slot::Slot;
-pub(crate) use upstream::{Attempt, Upstream, UpstreamSettings, Upstreams};
+pub(crate) use upstream::{Attempt, Side, Upstream, UpstreamSettings, Upstreams, asks_many};
 pub use upstream::{BreakerSettings, RetryBudget};

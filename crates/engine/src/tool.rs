@@ -16,10 +16,11 @@ pub use spec::{
     empty_object_schema,
 };
 
+use crate::context::Context;
 use crate::error::{Error, ErrorKind};
 use crate::executor::Executor;
 use crate::name::{TenantId, ToolName};
-use crate::schedule::{RetryPolicy, Upstream, Upstreams};
+use crate::schedule::{RetryPolicy, Side, Upstream, Upstreams, asks_many};
 use crate::secret::Secret;
 use crate::text::Text;
 
@@ -39,6 +40,7 @@ pub struct Tool {
     /// Tells this tool from an earlier one of the same name.
     generation: u64,
     upstream: OnceLock<Arc<Upstream>>,
+    asks_many: bool,
 }
 
 /// Where a tool came from: one file, one server, or the program itself. All
@@ -75,6 +77,7 @@ impl Tool {
         let counted_as = scoped(owner.as_ref(), spec.name.shared());
         static GENERATIONS: AtomicU64 = AtomicU64::new(0);
         Ok(Self {
+            asks_many: asks_many(&spec),
             spec,
             model_schema,
             input,
@@ -138,9 +141,18 @@ impl Tool {
         self.generation
     }
 
-    /// The other side, looked up once.
-    pub(crate) fn upstream(&self, upstreams: &Upstreams) -> &Upstream {
-        self.upstream.get_or_init(|| upstreams.of(self))
+    /// The other side, looked up once; for each call where the arguments say
+    /// which one it is.
+    pub(crate) fn upstream(
+        &self,
+        upstreams: &Upstreams,
+        arguments: &Value,
+        context: &Context,
+    ) -> Side<'_> {
+        match self.asks_many {
+            true => Side::OneOfMany(upstreams.of_call(self, arguments, context)),
+            false => Side::Fixed(self.upstream.get_or_init(|| upstreams.of(self))),
+        }
     }
 }
 
@@ -246,6 +258,13 @@ impl ToolBuilder {
     #[must_use]
     pub fn cache(self, keep: Duration) -> Self {
         self.with(|spec| spec.cache = Some(keep))
+    }
+
+    /// Names the other side, whose failures count together; `{url}` is that of
+    /// the argument `url`.
+    #[must_use]
+    pub fn upstream(self, name: impl Into<String>) -> Self {
+        self.with(|spec| spec.upstream = Some(name.into()))
     }
 
     /// Says what the tool changes, such as `memory:{user_id}`.

@@ -20,7 +20,8 @@ pub struct Options {
     pub close_timeout: Duration,
     /// How many questions are answered at once.
     pub readers: usize,
-    /// The size of all kept outputs together; the oldest go first.
+    /// The size of all kept outputs together. The oldest go first, of the tenant
+    /// that has the most.
     pub keep_outputs_bytes: u64,
     /// The size of one kept output; a larger one is refused.
     pub max_output_bytes: u64,

@@ -7,7 +7,8 @@ use windlass::{CallId, OutputPart, TenantId};
 use crate::connect::lock;
 use crate::queue::KeepOutput;
 
-/// Keeps outputs, and lets the oldest go until all fit into `room` bytes.
+/// Keeps outputs, and lets some go until all fit into `room` bytes: the oldest
+/// of the tenant that has the most, so that nobody pushes out what others keep.
 pub(crate) fn keep(
     connection: &Connection,
     outputs: &[KeepOutput],
@@ -111,7 +112,10 @@ fn forget(transaction: &Transaction<'_>, output: &KeepOutput) -> rusqlite::Resul
 fn forget_oldest(transaction: &Transaction<'_>) -> rusqlite::Result<Option<i64>> {
     transaction
         .prepare_cached(
-            "DELETE FROM outputs WHERE seq = (SELECT min(seq) FROM outputs) RETURNING size",
+            "DELETE FROM outputs WHERE seq = (
+                 SELECT min(seq) FROM outputs WHERE tenant = (
+                     SELECT tenant FROM outputs GROUP BY tenant ORDER BY sum(size) DESC LIMIT 1))
+             RETURNING size",
         )?
         .query_row([], |row| row.get(0))
         .optional()

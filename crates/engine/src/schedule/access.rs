@@ -50,7 +50,7 @@ fn resources(spec: &ToolSpec, arguments: &Value, context: &Context) -> Access {
 
 /// `memory:{user_id}` with the argument, variable or caller's user of that
 /// name.
-fn fill(template: &str, arguments: &Value, context: &Context) -> Option<String> {
+pub(super) fn fill(template: &str, arguments: &Value, context: &Context) -> Option<String> {
     let mut filled = String::with_capacity(template.len());
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('{') {

@@ -2,16 +2,19 @@
 //! asked at all.
 //!
 //! While nothing fails, a call pays for two looks at what only failures change.
+//! A tool that asks many sites names them by its arguments: `upstream: "{url}"`.
 
 mod breaker;
 mod budget;
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::time::Instant;
 
 pub use breaker::BreakerSettings;
@@ -19,12 +22,16 @@ use breaker::{Breaker, Leave};
 pub use budget::RetryBudget;
 use budget::Spent;
 
+use super::access::fill;
+use crate::context::Context;
 use crate::error::{Error, ErrorKind};
 use crate::name::TenantId;
-use crate::tool::{Kind, Tool, scoped};
+use crate::tool::{Kind, Tool, ToolSpec, scoped};
 
 /// Beyond so many tenants, those whose failures no longer count are forgotten.
 const MAX_CIRCUITS: usize = 1_000;
+/// Beyond so many upstreams, those that are well and not asked are forgotten.
+const MAX_KNOWN: usize = 1_000;
 
 /// What an upstream may be asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -53,12 +60,65 @@ impl Upstreams {
             (None, Some(provider)) => provider.as_str().into(),
             (None, None) => spec.name.shared(),
         };
+        self.named(tool, name)
+    }
+
+    /// The upstream of one call of a tool that asks many; that of the tool
+    /// where the arguments do not say which.
+    pub(crate) fn of_call(
+        &self,
+        tool: &Tool,
+        arguments: &Value,
+        context: &Context,
+    ) -> Arc<Upstream> {
+        let template = tool.spec().upstream.as_deref().unwrap_or_default();
+        match fill(template, arguments, context) {
+            Some(filled) => self.named(tool, site(&filled).into()),
+            None => self.of(tool),
+        }
+    }
+
+    fn named(&self, tool: &Tool, name: Arc<str>) -> Arc<Upstream> {
+        let spec = tool.spec();
         let remote = spec.upstream.is_some() || !matches!(spec.kind, Kind::Native | Kind::Builtin);
         let mut known = self.known.lock();
+        if known.len() >= MAX_KNOWN {
+            known.retain(|_, upstream| Arc::strong_count(upstream) > 1 || upstream.is_troubled());
+        }
         let upstream = known
             .entry(scoped(tool.owner(), Arc::clone(&name)))
             .or_insert_with(|| Arc::new(Upstream::new(name, remote, self.settings)));
         Arc::clone(upstream)
+    }
+}
+
+/// Whether the upstream of a tool depends on the arguments of a call.
+pub(crate) fn asks_many(spec: &ToolSpec) -> bool {
+    spec.upstream.as_deref().is_some_and(|name| name.contains('{'))
+}
+
+/// The host and port of a URL; any other name is itself.
+fn site(name: &str) -> String {
+    let Some((_, after)) = name.split_once("://") else { return name.to_owned() };
+    let authority = after.split(['/', '\\', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    host.to_ascii_lowercase()
+}
+
+/// The upstream that a call asks: the one of its tool, or one of many.
+pub(crate) enum Side<'a> {
+    Fixed(&'a Upstream),
+    OneOfMany(Arc<Upstream>),
+}
+
+impl Deref for Side<'_> {
+    type Target = Upstream;
+
+    fn deref(&self) -> &Upstream {
+        match self {
+            Self::Fixed(upstream) => upstream,
+            Self::OneOfMany(upstream) => upstream,
+        }
     }
 }
 
@@ -99,6 +159,10 @@ impl Upstream {
             troubled: AtomicUsize::new(0),
             circuits: Mutex::default(),
         }
+    }
+
+    fn is_troubled(&self) -> bool {
+        self.troubled.load(Ordering::Relaxed) > 0
     }
 
     /// Counts a call that is about to ask for the first time.
@@ -215,5 +279,19 @@ impl Drop for Attempt<'_> {
         {
             breaker.undecided(Instant::now());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::site;
+
+    #[test]
+    fn a_site_is_a_host_and_a_port() {
+        assert_eq!(site("https://Example.com/items?page=2"), "example.com");
+        assert_eq!(site("http://user:secret@example.com:8080#top"), "example.com:8080");
+        assert_eq!(site("http://[::1]:80/"), "[::1]:80");
+        assert_eq!(site("http://"), "");
+        assert_eq!(site("mail"), "mail");
     }
 }

@@ -85,7 +85,8 @@ pub struct ToolSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
     /// The other side, whose failures count together; unset: the provider, else
-    /// the tool itself.
+    /// the tool itself. Names in braces are parameters or variables; of a URL,
+    /// the host and port count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
     /// How long a result may be given again for the same arguments; only for

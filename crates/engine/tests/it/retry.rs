@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 use windlass::{
-    Behaviour, Caller, Context, Engine, EngineBuilder, Error, ErrorKind, EventBody, RetryPolicy,
-    Status, TenantId, ToolBuilder,
+    Behaviour, CallRequest, Caller, Context, Engine, EngineBuilder, Error, ErrorKind, EventBody,
+    RetryPolicy, Status, TenantId, ToolBuilder,
 };
 
 use crate::support::{call, kind, only_record, slow};
@@ -201,6 +201,27 @@ async fn a_circuit_opens_for_its_tenant_and_closes_when_a_probe_succeeds() {
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert!(engine.call(call("look")).await.is_success());
     assert!(engine.call(call("look")).await.is_success());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_site_that_fails_does_not_close_the_way_to_others() {
+    let tool = ToolBuilder::from_fn("fetch", |asked: Value| async move {
+        let url = asked["url"].as_str().unwrap_or_default().to_owned();
+        if url.contains("DEAD") { Err(network()) } else { Ok("a page") }
+    });
+    let engine = with(tool.upstream("{url}")).build().unwrap();
+    let fetch = |url: &str| engine.call(CallRequest::new("fetch", json!({"url": url})));
+    for n in 0..10 {
+        let result = fetch(&format!("https://user:{n}@DEAD.example:8443/{n}?a=b")).await;
+        assert_eq!(kind(&result), ErrorKind::Network);
+    }
+    let refused = fetch("https://dead.example:8443/other").await;
+    assert_eq!(kind(&refused), ErrorKind::CircuitOpen);
+    assert!(refused.error().unwrap().message().contains("`dead.example:8443`"));
+    assert!(fetch("https://alive.example/").await.is_success());
+    assert!(fetch("https://alive.example?next=dead.example:8443").await.is_success());
+    let nowhere = engine.call(CallRequest::new("fetch", json!({}))).await;
+    assert!(nowhere.is_success(), "no argument says which: {nowhere:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -51,7 +51,7 @@ struct Heard {
 pub(super) async fn recognise(desk: &Desk, call: &Call) -> Result<Output, Error> {
     let asked: Heard = call.parse()?;
     let key = credential(call, "api_key")?;
-    let (audio, media_type) = fetch(desk, &asked.audio).await?;
+    let (audio, media_type) = fetch(desk, call, &asked.audio).await?;
     let named = asked.format.as_deref().unwrap_or_else(|| format_of(&media_type));
     let format = FORMATS.iter().find(|(name, _)| *name == named);
     let (name, media_type) = *format.ok_or_else(|| invalid(format!("unknown format `{named}`")))?;
@@ -82,9 +82,9 @@ pub(super) async fn recognise(desk: &Desk, call: &Call) -> Result<Output, Error>
 }
 
 /// The recording: base64, a `data:` address, or the address of a file.
-async fn fetch(desk: &Desk, audio: &str) -> Result<(Bytes, String), Error> {
+async fn fetch(desk: &Desk, call: &Call, audio: &str) -> Result<(Bytes, String), Error> {
     if audio.starts_with("http://") || audio.starts_with("https://") {
-        let request = Request::parse(Method::GET, audio)?;
+        let request = Request::parse(Method::GET, audio)?.made_by(call);
         let request = request.max_bytes(MAX_AUDIO).total_timeout(ASR_TIME);
         let answer = desk.outbound.send(request).await?.checked().await?;
         let media_type = answer.media_type();

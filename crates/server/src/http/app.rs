@@ -65,6 +65,10 @@ pub(crate) struct HttpSettings {
     pub(crate) max_requests: usize,
     /// How long a client may take to say what it wants.
     pub(crate) header_timeout: Duration,
+    /// How long a client may take to send a body.
+    pub(crate) body_timeout: Duration,
+    /// How long a reader of events may take nothing before it is cut off.
+    pub(crate) reader_timeout: Duration,
     /// How long the calls that run may go on when the server is to end.
     pub(crate) drain: Duration,
     /// How long a call waits for a person.
@@ -80,6 +84,8 @@ impl Default for HttpSettings {
             max_connections: 16_384,
             max_requests: 4096,
             header_timeout: Duration::from_secs(30),
+            body_timeout: Duration::from_secs(60),
+            reader_timeout: Duration::from_secs(30),
             drain: Duration::from_secs(30),
             approvals_expire: Duration::from_secs(24 * 3600),
         }

@@ -1,7 +1,6 @@
 //! Live events of a tenant, a conversation or a batch.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -25,8 +24,6 @@ use crate::identity::Action;
 
 /// What waits for a reader in memory.
 const WAITING: usize = 8;
-/// How long a reader may take nothing before it is cut.
-const PATIENCE: Duration = Duration::from_secs(30);
 const PAGE: usize = 128;
 
 pub(crate) fn rows() -> Vec<Operation> {
@@ -155,7 +152,7 @@ impl Reader {
     }
 
     async fn send(&self, event: Sent) -> Result<(), Gone> {
-        match self.sender.send_timeout(event, PATIENCE).await {
+        match self.sender.send_timeout(event, self.app.settings.reader_timeout).await {
             Ok(()) => Ok(()),
             Err(_) => Err(Gone::Left),
         }

@@ -3,7 +3,6 @@
 
 use std::any::TypeId;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
@@ -19,8 +18,6 @@ use super::problem::Problem;
 use crate::arguments::Unique;
 use crate::identity::Identity;
 
-/// How long a client may take to send a body.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// The longest name in a path; no store takes longer ones.
 const MAX_NAME: usize = 512;
 
@@ -60,7 +57,7 @@ impl<T: DeserializeOwned + 'static> FromRequest<Arc<App>> for Body<T> {
 
 /// The whole body. A client that never ends it does not hold on to us for ever.
 pub(crate) async fn whole(request: Request, app: &Arc<App>) -> Result<Bytes, Problem> {
-    match tokio::time::timeout(PATIENCE, Bytes::from_request(request, app)).await {
+    match tokio::time::timeout(app.settings.body_timeout, Bytes::from_request(request, app)).await {
         Ok(read) => read.map_err(|rejection| unreadable(&rejection)),
         Err(_) => {
             let why = "the body did not come in time";

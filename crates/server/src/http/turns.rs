@@ -57,8 +57,8 @@ pub(crate) fn rows() -> Vec<Operation> {
                 "The body is the stream of server-sent events of the model's API, passed on as \
                  it comes: each call begins as soon as it is complete and its turn has come. The \
                  answer is a stream: the events of a batch as they happen, then `turn`. If the \
-                 body breaks off, calls that have begun are finished and answered, and one that \
-                 was not complete gets an error as its result.",
+                 body ends before the message does, calls that have begun are finished and \
+                 answered, and one that was not complete gets an error as its result.",
             )
             .query::<TurnQuery>()
             .bytes()
@@ -270,7 +270,11 @@ impl Telling {
                     turn.feed(&chunk).err().map(|error| error.message().to_owned())
                 }
                 Ok(Some(Ok(_))) => Some(format!("the stream is over {MAX_BYTES} bytes")),
-                Ok(Some(Err(error))) => Some(format!("the stream broke off: {error}")),
+                // The answer would go the way that the body came.
+                Ok(Some(Err(error))) => {
+                    tracing::debug!(%error, "somebody hung up while a model wrote");
+                    return false;
+                }
                 Ok(None) => return true,
                 Err(_) => Some("the model was silent for too long".to_owned()),
             };

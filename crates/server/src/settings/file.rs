@@ -384,6 +384,8 @@ mod tests {
         assert_eq!(raw.server.http.drain, defaults.server.http.drain);
         assert_eq!(raw.server.http.approvals_expire, defaults.server.http.approvals_expire);
         assert_eq!(raw.server.http.header_timeout, defaults.server.http.header_timeout);
+        assert_eq!(raw.server.http.body_timeout, defaults.server.http.body_timeout);
+        assert_eq!(raw.server.http.reader_timeout, defaults.server.http.reader_timeout);
         assert_eq!(raw.server.http.max_connections, defaults.server.http.max_connections);
         assert_eq!(raw.server.http.max_requests, defaults.server.http.max_requests);
         assert_eq!(raw.server.http.max_body_bytes, defaults.server.http.max_body_bytes);

@@ -170,6 +170,8 @@ pub(super) static ROWS: &[Row] = &[
     row!("server.max_connections", server.http.max_connections, "Connections at once; one more waits until another closes."),
     row!("server.max_requests", server.http.max_requests, "Requests at once; one more is refused."),
     row!("server.header_timeout", server.http.header_timeout, "How long a client may take to say what it wants."),
+    row!("server.body_timeout", server.http.body_timeout, "How long a client may take to send the body of a request."),
+    row!("server.reader_timeout", server.http.reader_timeout, "How long a reader of events may take nothing before it is cut off."),
     row!("server.drain", server.http.drain, "How long calls may go on when the server is told to end."),
     row!("server.approvals_expire", server.http.approvals_expire, "How long a call waits for a person before it is refused."),
     row!("outbound.allow", outbound.policy.allow, "What tools may reach although it is not on the open internet."),
@@ -196,7 +198,7 @@ pub(super) static ROWS: &[Row] = &[
     row!("models.read_timeout", models.read_timeout, "How long a model may be silent."),
     row!("records.keep", records.keep, "How many records are kept; beyond it the oldest go."),
     row!("records.keep_keys", records.keep_keys, "How long an idempotency key keeps calls one."),
-    row!("records.keep_outputs_bytes", records.keep_outputs_bytes, "The size of all results that are kept whole; the oldest go first."),
+    row!("records.keep_outputs_bytes", records.keep_outputs_bytes, "The size of all results that are kept whole; the oldest go first, of the tenant that has the most."),
     row!("records.keep_events", records.keep_events, "How many events are kept for readers that come back."),
     row!("vault.key_file", key_file, "The file of the master key; `windlass.key` beside the database if nobody says. WINDLASS_MASTER_KEY wins over it."),
     row!("log.level", log.level, "How much a server logs: error, warn, info, debug, trace, or windlass=debug,warn. Where nobody says, -v is debug and -q is error.")

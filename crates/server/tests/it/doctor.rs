@@ -152,6 +152,39 @@ fn damage_in_the_database_is_found() {
     assert!(database.iter().any(|(state, _)| *state == "broken"), "{database:?}");
 }
 
+/// Makes a certificate that was valid once.
+fn expired(project: &Project) {
+    let mut params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+    params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+    params.not_after = rcgen::date_time_ymd(2020, 2, 1);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = params.self_signed(&key).unwrap();
+    project.write("past.pem", &certificate.pem()).write("past.key", &key.serialize_pem());
+}
+
+#[test]
+fn keys_and_folders_that_are_gone_are_told() {
+    let project = Project::empty();
+    project.write("windlass.yaml", "outbound: {files: {folder: gone}, ca_files: [gone.pem]}\n");
+    let listen = [("WINDLASS_LISTEN", &*free())];
+    let (code, found) = examine(&project, &listen);
+    assert_eq!(code, Some(1));
+    let outbound = about(&found, "outbound");
+    let broken =
+        |part: &str| outbound.iter().any(|(state, why)| *state == "broken" && why.contains(part));
+    assert!(broken("gone.pem cannot be read") && broken("gone is no folder"), "{outbound:?}");
+
+    project.write("windlass.yaml", "");
+    let made = project.json(&["keys", "create", "ada", "--role", "admin"]);
+    let (_, found) = examine(&project, &listen);
+    assert_eq!(about(&found, "api keys")[0], ("ok", "1 admin key can be used"));
+    project.ok(&["keys", "revoke", made["key"]["id"].as_str().unwrap()]);
+    let (code, found) = examine(&project, &listen);
+    let (state, why) = about(&found, "api keys")[0];
+    assert_eq!((code, state), (Some(1), "broken"), "{why}");
+    assert!(why.contains("revoked"), "{why}");
+}
+
 #[test]
 fn certificates_are_looked_at() {
     let project = Project::new();
@@ -175,9 +208,11 @@ fn certificates_are_looked_at() {
     };
     make("good", "365");
     make("soon", "3");
+    expired(&project);
     for (certificate, key, state, part) in [
         ("good.pem", "good.key", "ok", "is valid until"),
         ("soon.pem", "soon.key", "warning", "is valid until"),
+        ("past.pem", "past.key", "broken", "expired on 2020-02-01"),
         ("good.pem", "soon.key", "broken", "good.pem"),
         ("gone.pem", "good.key", "broken", "gone.pem"),
     ] {

@@ -19,6 +19,7 @@ mod server;
 mod several;
 mod tools;
 mod transport;
+mod turns;
 mod wire;
 
 pub(crate) use server::{Server, WRITE, until};

@@ -25,7 +25,8 @@ pub struct PostgresOptions {
     pub keep_records: u64,
     /// How long the key of a call is kept.
     pub keep_keys: Duration,
-    /// The size of all kept outputs together; the oldest go first.
+    /// The size of all kept outputs together. The oldest go first, of the tenant
+    /// that has the most.
     pub keep_outputs_bytes: u64,
     /// The size of one kept output; a larger one is refused.
     pub max_output_bytes: u64,

@@ -8,7 +8,8 @@ use super::fault::Fault;
 use super::text;
 use crate::queue::KeepOutput;
 
-/// Keeps outputs, and lets the oldest go until all fit into `room` bytes.
+/// Keeps outputs, and lets some go until all fit into `room` bytes: the oldest
+/// of the tenant that has the most, so that nobody pushes out what others keep.
 pub(crate) async fn keep(
     client: &mut Client,
     outputs: &[KeepOutput],
@@ -104,8 +105,11 @@ async fn forget_oldest(
 ) -> Result<Option<i64>, tokio_postgres::Error> {
     let row = transaction
         .query_typed_opt(
-            "DELETE FROM windlass.outputs \
-             WHERE seq = (SELECT min(seq) FROM windlass.outputs) RETURNING size",
+            "DELETE FROM windlass.outputs WHERE seq = ( \
+                 SELECT min(seq) FROM windlass.outputs WHERE tenant = ( \
+                     SELECT tenant FROM windlass.outputs \
+                     GROUP BY tenant ORDER BY sum(size) DESC LIMIT 1)) \
+             RETURNING size",
             &[],
         )
         .await?;

@@ -224,6 +224,19 @@ async fn the_oldest_outputs_go_first() {
 }
 
 #[tokio::test]
+async fn a_tenant_that_keeps_much_pushes_out_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { keep_outputs_bytes: 1000, ..Options::default() };
+    let store = SqliteStore::open_with(folder.path().join("calls.db"), options).unwrap();
+    let (quiet, quiet_id) = (TenantId::new("quiet"), CallId::at(start()));
+    store.keep_output(&quiet, quiet_id, vec![1; 200]).await.unwrap();
+    for _ in 0..20 {
+        store.keep_output(&tenant(), CallId::at(start()), vec![7; 300]).await.unwrap();
+    }
+    assert!(store.read_output(&quiet, quiet_id, 0, 1).await.unwrap().is_some());
+}
+
+#[tokio::test]
 async fn a_record_that_comes_twice_counts_once() {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(folder.path().join("calls.db")).unwrap();

@@ -252,6 +252,14 @@ async fn the_oldest_go_first() {
     }
     assert_eq!(kept, [false, false, true, true, true]);
     assert!(store.keep_output(&tenant, records[0].id, vec![0; 1001]).await.is_err());
+
+    // A tenant that keeps much pushes out its own.
+    let quiet = TenantId::new("quiet");
+    store.keep_output(&quiet, records[0].id, vec![1; 200]).await.unwrap();
+    for record in &records[5..] {
+        store.keep_output(&tenant, record.id, vec![7; 300]).await.unwrap();
+    }
+    assert!(store.read_output(&quiet, records[0].id, 0, 1).await.unwrap().is_some());
 }
 
 /// Dropping flushes, also where the runtime of the caller has ended.

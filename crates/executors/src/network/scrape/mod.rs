@@ -42,7 +42,7 @@ pub(super) async fn run(desk: &Desk, call: &Call) -> Result<Output, Error> {
     let asked: Asked = call.parse()?;
     let max_chars = asked.max_chars.unwrap_or(DEFAULT_CHARS).max(1);
     let with_links = asked.links.unwrap_or(true);
-    let answer = fetch(desk, &asked.url).await?;
+    let answer = fetch(desk, call, &asked.url).await?;
     let (media_type, url) = (answer.media_type(), answer.url().clone());
     let is_page = matches!(media_type.as_str(), "text/html" | "application/xhtml+xml" | "");
     if !is_page && !text::is_text(&media_type) {
@@ -58,12 +58,13 @@ pub(super) async fn run(desk: &Desk, call: &Call) -> Result<Output, Error> {
 }
 
 /// Follows redirects here, so that every site is asked for its rules.
-async fn fetch(desk: &Desk, url: &str) -> Result<Answer, Error> {
+async fn fetch(desk: &Desk, call: &Call, url: &str) -> Result<Answer, Error> {
     let mut request = Request::parse(Method::GET, url)?;
     for _ in 0..=MAX_REDIRECTS {
         let url = request.url_mut().clone();
-        desk.robots.check(&desk.outbound, &url).await?;
+        desk.robots.check(&desk.outbound, call, &url).await?;
         let sent = Request::get(url.clone())
+            .made_by(call)
             .header("accept", "text/html, application/xhtml+xml, text/*;q=0.8, */*;q=0.1")?
             .without_redirects()
             .total_timeout(TIME)

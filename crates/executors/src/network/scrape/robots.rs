@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use percent_encoding::{CONTROLS, utf8_percent_encode};
 use tokio::time::Instant;
 use url::{Position, Url};
-use windlass::{Error, ErrorKind};
+use windlass::{Call, Error, ErrorKind};
 
 use crate::outbound::{Outbound, Request};
 
@@ -37,13 +37,18 @@ impl Default for Robots {
 
 impl Robots {
     /// Refuses a page that its site does not want to be read by programs.
-    pub(super) async fn check(&self, outbound: &Outbound, page: &Url) -> Result<(), Error> {
+    pub(super) async fn check(
+        &self,
+        outbound: &Outbound,
+        call: &Call,
+        page: &Url,
+    ) -> Result<(), Error> {
         let site = page.origin().ascii_serialization();
         let known = self.0.lock().get(&site).cloned();
         let rules = match known.filter(|(until, _)| Instant::now() < *until) {
             Some((_, rules)) => rules,
             None => {
-                let rules = Arc::new(fetch(outbound, page).await?);
+                let rules = Arc::new(fetch(outbound, call, page).await?);
                 let fresh = if matches!(*rules, Rules::Unknown) { FRESH_FAULT } else { FRESH };
                 self.0.lock().put(site.clone(), (Instant::now() + fresh, Arc::clone(&rules)));
                 rules
@@ -64,11 +69,11 @@ impl Robots {
     }
 }
 
-async fn fetch(outbound: &Outbound, page: &Url) -> Result<Rules, Error> {
+async fn fetch(outbound: &Outbound, call: &Call, page: &Url) -> Result<Rules, Error> {
     let url = page
         .join("/robots.txt")
         .map_err(|_| Error::new(ErrorKind::InvalidArguments, "the URL has no site"))?;
-    let request = Request::get(url).total_timeout(TIME).max_bytes(MAX_BYTES);
+    let request = Request::get(url).made_by(call).total_timeout(TIME).max_bytes(MAX_BYTES);
     let mut answer = match outbound.send(request).await {
         // Redirected in circles: as good as none.
         Err(error) if error.kind() == ErrorKind::UpstreamRejected => return Ok(Rules::none()),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::server::Server;
-use super::wire::{Answer, Client, Sent};
+use super::wire::{Answer, Client, Events, Sent, connect_narrow};
 
 fn echo(client: &Client, conversation: &str, message: &str) -> String {
     let body = json!({
@@ -135,6 +135,48 @@ fn a_reader_that_reads_nothing_holds_nobody_up() {
     }
     drop(lazy);
     client.get("/v1/stats").is(200);
+}
+
+#[test]
+fn a_reader_that_takes_nothing_for_long_is_cut_off_and_can_come_back() {
+    let server = Server::with("server: {reader_timeout: 1s}", &[]);
+    let client = server.admin();
+    let narrow = connect_narrow(server.address);
+    let stream = client.begin_on(narrow, "GET", "/v1/events", &[], b"");
+    let mut lazy = Events::new(stream, "GET", "/v1/events");
+    let name = "x".repeat(200);
+    let call = json!({
+        "tool": "echo", "arguments": {"message": ""}, "caller_id": name, "conversation_id": name,
+    });
+    // More than the connection itself can hold, and no more at once than is kept.
+    for _ in 0..60 {
+        client.post("/v1/batches", &json!({"calls": vec![call.clone(); 50]})).is(200);
+        std::thread::sleep(Duration::from_millis(40));
+    }
+    std::thread::sleep(Duration::from_secs(3));
+    let end = echo(&client, "end", "end");
+    // It still gets what was on its way, and then an end instead of the rest.
+    let mut seen: Vec<Sent> = Vec::new();
+    while let Some(event) = lazy.next() {
+        seen.push(event);
+    }
+    assert!(seen.iter().all(|event| event.data["call_id"] != end.as_str()), "it was not cut");
+    // When it comes back, it gets the rest, and nothing twice.
+    let last = seen.iter().filter_map(|event| event.id).next_back();
+    let mut again = client.follow("/v1/events", last);
+    loop {
+        let event = again.next().unwrap();
+        let is_last = event.name == "execution_completed" && event.data["call_id"] == end.as_str();
+        seen.push(event);
+        if is_last {
+            break;
+        }
+    }
+    let ids: Vec<u64> = seen.iter().filter_map(|event| event.id).collect();
+    assert!(ids.is_sorted_by(|a, b| a < b));
+    let completed = seen.iter().filter(|event| event.name == "execution_completed").count();
+    let missed = seen.iter().any(|event| event.name == "missed");
+    assert!(completed == 3001 || missed, "{completed} of 3001");
 }
 
 #[cfg(unix)]

@@ -305,6 +305,25 @@ fn a_client_that_dawdles_is_cut_and_others_go_on() {
 }
 
 #[test]
+fn a_body_that_never_ends_is_given_up() {
+    let server = Server::with("server: {body_timeout: 1s}", &[]);
+    let client = server.admin();
+    let key = client.key.as_deref().unwrap();
+    let start = Instant::now();
+    let mut stream = connect(server.address);
+    let head = format!(
+        "POST /v1/calls HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\
+         Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{{\"tool\": "
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    let _ = BufReader::new(stream).read_to_string(&mut answer);
+    assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+    assert!(answer.contains("request_timeout"), "{answer}");
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+}
+
+#[test]
 fn problems_tell_nothing_of_the_inside() {
     let server = Server::start();
     let client = server.admin();

@@ -1,6 +1,9 @@
 //! What operators look at and change.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 
 use serde_json::{Value, json};
 
@@ -176,6 +179,51 @@ fn keys_are_shown_once_expire_and_stop_working() {
 }
 
 /// The samples of a text in Prometheus' form: name and labels, value.
+/// The load goes on while it is killed, so that calls are in every state.
+#[test]
+fn a_server_that_is_killed_under_load_has_what_it_answered() {
+    let mut server = Server::with("concurrency: {max_concurrent: 100}", &[]);
+    let client = server.admin();
+    let (answered, asked) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
+    let ends = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for at in 0..8 {
+            let (client, answered, asked, ends) = (&client, &answered, &asked, &ends);
+            scope.spawn(move || {
+                while !ends.load(Ordering::SeqCst) {
+                    let tool = if at % 2 == 0 { "write_note" } else { "slow_write" };
+                    let arguments = match tool {
+                        "write_note" => json!({"message": "x"}),
+                        _ => json!({"seconds": 0.05}),
+                    };
+                    let body =
+                        json!({"tool": tool, "arguments": arguments, "conversation_id": "c"});
+                    asked.fetch_add(1, Ordering::SeqCst);
+                    let Some(result) = client.try_post("/v1/calls", &body) else { return };
+                    answered.lock().unwrap().push(result["call_id"].as_str().unwrap().to_owned());
+                }
+            });
+        }
+        until("it is busy", || (answered.lock().unwrap().len() > 100).then_some(()));
+        server.kill();
+        ends.store(true, Ordering::SeqCst);
+    });
+    let server = server.kill_and_start();
+    let client = server.client(client.key.as_deref().unwrap());
+    let answered = answered.into_inner().unwrap();
+    for id in &answered {
+        let record = client.get(&format!("/v1/calls/{id}")).is(200);
+        assert_eq!(record["status"], "succeeded", "{record}");
+    }
+    // What was under way is closed, and nothing is open.
+    let summary = client.get("/v1/conversations/c/summary").is(200);
+    let total = summary["total_calls"].as_u64().unwrap() as usize;
+    assert!((answered.len()..=asked.into_inner()).contains(&total), "{summary}");
+    assert!(client.get("/metrics").text().contains("\nwindlass_calls_under_way 0\n"));
+    let interrupted = client.get("/v1/calls?status=interrupted&limit=100").is(200);
+    assert!(!interrupted["records"].as_array().unwrap().is_empty(), "{interrupted}");
+}
+
 fn samples(text: &str) -> Vec<(String, HashMap<String, String>, f64)> {
     let mut kinds = HashMap::new();
     let mut samples = Vec::new();

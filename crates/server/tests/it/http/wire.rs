@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -45,6 +45,24 @@ impl Client {
 
     pub(crate) fn post(&self, path: &str, body: &Value) -> Answer {
         self.json("POST", path, &[], body)
+    }
+
+    /// The result of a call; none where the server is gone.
+    pub(crate) fn try_post(&self, path: &str, body: &Value) -> Option<Value> {
+        let body = body.to_string();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n\
+             Connection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+            self.address,
+            self.key.as_deref().unwrap_or_default(),
+            body.len()
+        );
+        let mut stream = TcpStream::connect(self.address).ok()?;
+        stream.write_all((head + &body).as_bytes()).ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        let (_, body) = answer.split_once("\r\n\r\n")?;
+        serde_json::from_str(body).ok()
     }
 
     pub(crate) fn put(&self, path: &str, body: &Value) -> Answer {
@@ -100,6 +118,18 @@ impl Client {
         headers: &[(&str, &str)],
         body: &[u8],
     ) -> BufReader<TcpStream> {
+        self.begin_on(connect(self.address), method, path, headers, body)
+    }
+
+    /// The same on a connection that is there.
+    pub(crate) fn begin_on(
+        &self,
+        mut stream: TcpStream,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> BufReader<TcpStream> {
         let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
         if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
             head += &format!("Host: {}\r\n", self.address);
@@ -111,7 +141,6 @@ impl Client {
             head += &format!("{name}: {value}\r\n");
         }
         head += &format!("Content-Length: {}\r\n\r\n", body.len());
-        let mut stream = connect(self.address);
         stream.write_all(head.as_bytes()).unwrap();
         // A server that has refused the head may hang up meanwhile.
         let _ = stream.write_all(body);
@@ -131,6 +160,19 @@ impl Client {
         let stream = self.begin("POST", path, &headers, body.to_string().as_bytes());
         Events::new(stream, "POST", path)
     }
+}
+
+/// A connection that holds little of what nobody has read.
+pub(crate) fn connect_narrow(address: SocketAddr) -> TcpStream {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+    let stream = runtime.block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(4096).unwrap();
+        socket.connect(address).await.unwrap().into_std().unwrap()
+    });
+    stream.set_nonblocking(false).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
 }
 
 pub(crate) fn connect(address: SocketAddr) -> TcpStream {
@@ -234,28 +276,31 @@ fn chunk(stream: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
 /// Events as they come.
 pub(crate) struct Events {
     stream: BufReader<TcpStream>,
+    address: SocketAddr,
     waiting: String,
     route: (&'static str, String),
 }
 
 impl Events {
-    fn new(mut stream: BufReader<TcpStream>, method: &'static str, path: &str) -> Self {
+    pub(crate) fn new(mut stream: BufReader<TcpStream>, method: &'static str, path: &str) -> Self {
         let (status, headers) = head(&mut stream);
         assert_eq!(status, 200, "{headers:?}");
         let media = headers.iter().find(|(name, _)| name == "content-type").unwrap();
         assert_eq!(media.1, "text/event-stream");
-        Self { stream, waiting: String::new(), route: (method, path.to_owned()) }
+        let address = stream.get_ref().peer_addr().unwrap();
+        Self { stream, address, waiting: String::new(), route: (method, path.to_owned()) }
     }
 
     /// The next event; none where the stream has ended.
     pub(crate) fn next(&mut self) -> Option<Sent> {
+        let start = Instant::now();
         loop {
+            assert!(start.elapsed() < PATIENCE, "nothing but signs of life");
             if let Some((event, rest)) = self.waiting.split_once("\n\n") {
                 let sent = Sent::read(event);
                 self.waiting = rest.to_owned();
                 let Some(sent) = sent else { continue };
-                let address = self.stream.get_ref().peer_addr().unwrap();
-                described::check_event(address, self.route.0, &self.route.1, &sent);
+                described::check_event(self.address, self.route.0, &self.route.1, &sent);
                 return Some(sent);
             }
             let part = chunk(&mut self.stream)?;
