@@ -54,6 +54,8 @@ fn an_agent_runs_on_the_command_line() {
     assert_eq!(told["output"], "It is \n42, after 3 messages.");
     assert_eq!(told["usage"]["input_tokens"], 200);
     assert_eq!(told["metadata"]["agentMetadata"]["toolCallsMade"], json!(["calculator"]));
+    let detail = project.ok(&["calls", told["call_id"].as_str().unwrap()]);
+    assert!(detail.contains("$0.0012 for 240 tokens"), "{detail}");
     let stats = project.ok(&["stats", "helper"]);
     assert!(stats.contains("$0.0024") && stats.contains("480"), "{stats}");
     project.run(&["agent", "run", "helpr", "x"]).fails(3, &["did you mean `helper`?"]);

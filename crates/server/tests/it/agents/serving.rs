@@ -154,3 +154,26 @@ fn a_run_is_interrupted_by_cancelling_its_call() {
     assert_eq!(last.data["result"]["error_kind"], "cancelled", "{}", last.data);
     cancelling.join().unwrap();
 }
+
+#[test]
+fn deferred_tools_are_listed_once_they_were_found() {
+    let project = Project::empty();
+    let deferred = WRITE.replace("behaviour:", "exposure: deferred\nbehaviour:");
+    project.write("tools/write.yaml", &deferred);
+    let server = Server::run(Arc::new(project), &[], &[], None);
+    let client = server.admin();
+    let names = |conversation: &str| -> Vec<String> {
+        let path = format!("/v1/tools?format=anthropic&conversation_id={conversation}");
+        let listed = client.get(&path).is(200);
+        let tools = listed["tools"].as_array().unwrap();
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let has = |conversation: &str, name: &str| names(conversation).iter().any(|own| own == name);
+    assert!(has("talk", "tool_search") && !has("talk", "write_note"));
+    let search = json!({
+        "tool": "tool_search", "arguments": {"query": "write a note"}, "conversation_id": "talk",
+    });
+    let found = client.post("/v1/calls", &search).is(200);
+    assert_eq!(found["output"]["tools"][0]["name"], "write_note", "{found}");
+    assert!(has("talk", "write_note") && !has("other", "write_note"));
+}
