@@ -262,7 +262,7 @@ impl Engine {
             until.run(work).await
         };
         call.leave_slot();
-        if let Some(bill) = call.spent.take() {
+        if let Some(bill) = call.spent.bill() {
             open.used(bill);
         }
         if !parts.hooks.is_empty() {

@@ -1,6 +1,7 @@
 //! What models took to answer: tokens, and what they cost.
 
 use std::ops::AddAssign;
+use std::sync::OnceLock;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -50,9 +51,9 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// What a call has used so far.
+/// What a call has used so far. Nearly all use nothing, and pay nothing for it.
 #[derive(Debug, Default)]
-pub(crate) struct Spent(Mutex<Option<Box<Bill>>>);
+pub(crate) struct Spent(OnceLock<Mutex<Bill>>);
 
 /// What a call has used itself, and with the calls that it made.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -63,17 +64,16 @@ pub(crate) struct Bill {
 
 impl Spent {
     pub(crate) fn add_own(&self, usage: Usage) {
-        let mut bill = self.0.lock();
-        let bill = bill.get_or_insert_default();
+        let mut bill = self.0.get_or_init(Mutex::default).lock();
         bill.own += usage;
         bill.total += usage;
     }
 
     pub(crate) fn add_nested(&self, usage: Usage) {
-        self.0.lock().get_or_insert_default().total += usage;
+        self.0.get_or_init(Mutex::default).lock().total += usage;
     }
 
-    pub(crate) fn take(&self) -> Option<Bill> {
-        self.0.lock().take().map(|bill| *bill)
+    pub(crate) fn bill(&self) -> Option<Bill> {
+        self.0.get().map(|bill| *bill.lock())
     }
 }

@@ -63,11 +63,14 @@ impl Run<'_> {
 
     /// Runs the calls of a message that an earlier process has kept.
     pub(super) async fn answer_again(&mut self, message: Value) -> Result<bool, Error> {
-        let declared = self.declared();
-        let allowed = declared.iter().map(|tool| tool.name().wire()).collect();
-        self.gate.lock().begin(self.turn, allowed);
+        let turn = Turn::read_as(self.agent.model.api().turn_format(), message)?;
+        // What it had found before is forgotten; what it may call is not.
+        let found = turn.calls().iter().filter_map(|call| self.tools.find(&call.name));
+        let found = found.filter(|tool| self.agent.spec.allows(tool.spec()));
+        let allowed = self.declared().into_iter().chain(found).map(|tool| tool.name().wire());
+        self.gate.lock().begin(self.turn, allowed.collect());
         let mut open = self.open_turn()?;
-        open.read(Turn::read_as(self.agent.model.api().turn_format(), message)?);
+        open.read(turn);
         open.release();
         let is_done = open.calls().is_empty();
         self.results(open).await?;
@@ -150,6 +153,9 @@ impl Run<'_> {
     /// Keeps the whole answer, then waits for its calls.
     async fn answer(&mut self, mut open: OpenTurn, usage: Usage) -> Result<bool, Error> {
         let answered = self.answered(&open, usage);
+        if let Entry::Answered { message, .. } = &answered {
+            self.say(message);
+        }
         self.keep(answered).await?;
         self.release(&mut open);
         let is_done = open.calls().is_empty();

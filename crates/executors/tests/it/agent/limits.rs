@@ -64,6 +64,8 @@ async fn budgets_stop_a_run_with_what_there_is() {
     let began = Instant::now();
     let result = desk.run("helper", json!({"message": "Go"})).await;
     assert_eq!(stop(&result), "time");
+    let text = result.output().unwrap().to_text();
+    assert_eq!(text, "[Agent helper has used up its time; this is the result so far]\nWait.");
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     // The calls are told to be used up, and the model may answer.
     let model = Site::start(script::in_turn(vec![
