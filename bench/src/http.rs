@@ -14,6 +14,7 @@ mod subscribers;
 pub(crate) use bare::serve as serve_bare;
 pub(crate) use calls::run as calls;
 pub(crate) use overload::run as overload;
+pub(crate) use serve::first_line;
 pub(crate) use start::run as start;
 pub(crate) use subscribers::run as subscribers;
 

@@ -13,6 +13,7 @@
 
 mod adder;
 mod admission;
+mod agents;
 mod batch;
 mod definitions;
 mod durable;
@@ -22,6 +23,7 @@ mod openapi;
 mod pages;
 mod records;
 mod report;
+mod search;
 mod threads;
 
 use report::{Figure, Table};
@@ -48,6 +50,9 @@ const GROUPS: &[Group] = &[
     ("sse", http::subscribers),
     ("start", http::start),
     ("overload", http::overload),
+    ("turn", agents::turn),
+    ("agents", agents::many),
+    ("search", search::run),
 ];
 
 fn main() -> anyhow::Result<()> {
@@ -55,6 +60,9 @@ fn main() -> anyhow::Result<()> {
         std::env::args().skip(1).partition(|argument| argument.starts_with("--"));
     if flags.iter().any(|flag| flag == http::BARE) {
         return http::serve_bare();
+    }
+    if flags.iter().any(|flag| flag == agents::MODEL) {
+        return agents::serve_model();
     }
     if let Some(path) = flags.iter().find_map(|flag| flag.strip_prefix(openapi::IMPORT)) {
         return openapi::import_and_list(path);

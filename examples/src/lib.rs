@@ -33,6 +33,9 @@ mod doctests {
     #[doc = include_str!("../../docs/guides/turns.md")]
     struct Turns;
 
+    #[doc = include_str!("../../docs/guides/agents.md")]
+    struct Agents;
+
     #[doc = include_str!("../../docs/concepts/batches-and-limits.md")]
     struct BatchesAndLimits;
 

@@ -8,6 +8,7 @@ mod mcp;
 mod postgres;
 mod run;
 mod schemathesis;
+mod sdks;
 mod test;
 mod upstreams;
 
@@ -15,7 +16,7 @@ const HELP: &str = "\
 cargo xtask test                  check formatting, lints, docs, and run all tests and examples
 cargo xtask bench [NAME…] [--json]  measure; NAME is one of call, burst, sustained, definitions,
                                   admission, threads, batch, pages, durable, openapi, http,
-                                  sse, start, overload
+                                  sse, start, overload, turn, agents, search
 cargo xtask chaos [--kills N] [--minutes N]
                                   kill a process under load again and again (200 kills, 10 minutes)
 cargo xtask conformance [server|client|through|real…]
@@ -24,6 +25,7 @@ cargo xtask conformance [server|client|through|real…]
 cargo xtask docs [--check]        write docs/reference, or check that it is up to date
 cargo xtask schemathesis [--cases N]
                                   made-up requests against our own OpenAPI document (10,000)
+cargo xtask sdks                  our messages against the types of the SDKs of Anthropic and OpenAI
 cargo xtask upstreams             import and call real services on loopback: httpbin, Kinto;
                                   have requests for others judged by Prism
 cargo xtask with-postgres CMD…    run a command with a PostgreSQL server for tests
@@ -42,6 +44,7 @@ fn main() -> anyhow::Result<()> {
         "conformance" => conformance::run(rest),
         "docs" => docs::run(rest.iter().any(|argument| argument == "--check")),
         "schemathesis" => schemathesis::with(rest),
+        "sdks" => sdks::run(),
         "upstreams" => upstreams::run().map(drop),
         "with-postgres" => postgres::with(rest),
         "help" | "--help" | "-h" => {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::postgres::Postgres;
 use crate::run::{cargo, must, root, watched};
-use crate::{docs, schemathesis, upstreams};
+use crate::{docs, schemathesis, sdks, upstreams};
 
 /// Checks and tests everything, and ends with one line of counts.
 pub(crate) fn run() -> anyhow::Result<()> {
@@ -36,6 +36,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
     for example in examples()? {
         must(&mut cargo(&["run", "--quiet", "--package", "windlass-examples", "--bin", &example]))?;
     }
+    step("types of the SDKs");
+    sdks::run()?;
     step("reference pages");
     docs::run(true)?;
     println!("\nall checks took {} s", start.elapsed().as_secs());
@@ -54,7 +56,9 @@ fn examples() -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(root().join("examples/src/bin"))? {
         let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "rs") {
+        let is_program = path.extension().is_some_and(|extension| extension == "rs")
+            || path.join("main.rs").is_file();
+        if is_program {
             names.extend(path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned));
         }
     }

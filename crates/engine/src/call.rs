@@ -24,6 +24,7 @@ use crate::schedule::{Demand, Limits, Permit, RetryPolicy, Slot, TicketCell};
 use crate::secret::{Secret, Veil};
 use crate::tool::Tool;
 use crate::trace::TraceContext;
+use crate::usage::{Spent, Usage};
 
 /// Beyond it, ageing would take longer than calls have time.
 const MAX_PRIORITY: i32 = 10;
@@ -144,6 +145,13 @@ impl CallRequest {
         self
     }
 
+    /// Gives the tool an object, which it finds by its type.
+    #[must_use]
+    pub fn object<T: Send + Sync + 'static>(mut self, object: T) -> Self {
+        Arc::make_mut(&mut self.context).objects.insert(object);
+        self
+    }
+
     /// Lets this token cancel the call.
     #[must_use]
     pub fn cancel_token(mut self, token: CancellationToken) -> Self {
@@ -198,6 +206,7 @@ pub struct Call {
     pub(crate) held: Held,
     /// Made when there is something to hide.
     pub(crate) veil: OnceLock<Arc<Veil>>,
+    pub(crate) spent: Spent,
 }
 
 /// The slot that a call runs in. It is the call's own until somebody else has
@@ -252,6 +261,27 @@ impl Call {
     /// The call's id.
     pub fn id(&self) -> CallId {
         self.id
+    }
+
+    /// The id that the model gave the call.
+    pub fn call_ref(&self) -> Option<&Arc<str>> {
+        self.call_ref.as_ref()
+    }
+
+    /// Says what a model took to answer this call. It is recorded with the call,
+    /// however that ends.
+    pub fn charge(&self, usage: Usage) {
+        self.spent.add_own(usage);
+    }
+
+    /// Says what a call took that this one made.
+    pub fn charge_nested(&self, usage: Usage) {
+        self.spent.add_nested(usage);
+    }
+
+    /// What this call carries, for the calls that it makes.
+    pub fn context(&self) -> &Arc<Context> {
+        &self.context
     }
 
     /// The tool that is called.

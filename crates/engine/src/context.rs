@@ -145,6 +145,14 @@ impl Context {
         self
     }
 
+    /// Puts the calls into a conversation, unless they are in one.
+    #[must_use]
+    pub fn in_conversation(mut self, conversation: impl Into<Arc<str>>) -> Self {
+        let caller = Arc::make_mut(&mut self.caller);
+        caller.conversation.get_or_insert_with(|| conversation.into());
+        self
+    }
+
     /// Says where in a trace the calls belong.
     #[must_use]
     pub fn trace(mut self, trace: TraceContext) -> Self {
@@ -155,6 +163,19 @@ impl Context {
     /// Who calls.
     pub fn caller(&self) -> &Caller {
         &self.caller
+    }
+
+    /// The same for calls that an agent makes in its own name, in a
+    /// conversation.
+    #[must_use]
+    pub fn in_name_of(&self, agent: Arc<Agent>, conversation: Arc<str>) -> Self {
+        let caller = Caller {
+            caller_id: Some(agent.id.as_str().into()),
+            caller_type: CallerType::ConversationAgent,
+            conversation: Some(conversation),
+            ..Caller::clone(&self.caller)
+        };
+        Self { caller: Arc::new(caller), agent: Some(agent), ..self.clone() }
     }
 }
 

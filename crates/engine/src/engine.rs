@@ -27,6 +27,7 @@ pub use builder::EngineBuilder;
 pub(crate) use builder::{Bind, Importer};
 use finish::Finishing;
 pub use settings::Settings;
+use shown::Activated;
 use until::Stop;
 pub(crate) use until::Until;
 
@@ -50,6 +51,7 @@ use crate::registry::{Found, Registry};
 use crate::schedule::{Attempt, LimitMetrics, LimitSettings, RetryPolicy, Running, Upstreams};
 use crate::stage::{self, Attempts};
 use crate::tool::{Kind, Tool};
+use crate::usage::Spent;
 
 /// Runs tool calls. Cheap to clone; all clones are one engine.
 #[derive(Clone)]
@@ -64,6 +66,7 @@ pub(crate) struct Parts {
     running: Arc<Running>,
     upstreams: Upstreams,
     cache: Cache,
+    activated: Activated,
     hooks: Vec<Arc<dyn Hook>>,
     credentials: Option<Arc<dyn CredentialSource>>,
     approvals: Option<Arc<dyn Approvals>>,
@@ -199,6 +202,7 @@ impl Engine {
             deadline: until.deadline.into_std(),
             held: Held::default(),
             veil: OnceLock::new(),
+            spent: Spent::default(),
         };
         if let Some(decision) = self.decision(request, &call) {
             Box::pin(self.get_leave(decision, request, open, &call, &until)).await?;
@@ -258,6 +262,9 @@ impl Engine {
             until.run(work).await
         };
         call.leave_slot();
+        if let Some(bill) = call.spent.bill() {
+            open.used(bill);
+        }
         if !parts.hooks.is_empty() {
             open.rewritten(call.arguments.now());
         }

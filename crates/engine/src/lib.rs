@@ -43,6 +43,8 @@ mod providers;
 mod record;
 mod registry;
 mod schedule;
+mod search;
+mod search_tool;
 mod secret;
 mod stage;
 mod sub_agent;
@@ -50,6 +52,7 @@ mod text;
 mod tool;
 mod trace;
 mod turn;
+mod usage;
 
 pub use approval::{
     ApprovalRule, ApprovalRules, Approvals, ArgumentRule, ArgumentTest, BehaviourTest, Decision,
@@ -81,6 +84,8 @@ pub use schedule::{
     BreakerSettings, BucketMetrics, LimitMetrics, LimitSettings, RetryBudget, RetryPolicy, Strategy,
 };
 pub use schemars::{self, JsonSchema};
+pub use search::ToolIndex;
+pub use search_tool::SearchScope;
 pub use secret::Secret;
 pub use sub_agent::{CallDetail, ExecutionSummary, SubAgent};
 pub use text::{Lang, Text};
@@ -90,7 +95,8 @@ pub use tool::{
     Source, Tool, ToolBuilder, ToolSpec, empty_object_schema,
 };
 pub use trace::TraceContext;
-pub use turn::{ModelCall, OpenTurn, Turn, TurnAnswer, TurnFormat};
+pub use turn::{ModelCall, OpenTurn, SseDecoder, SseEvent, Turn, TurnAnswer, TurnFormat};
+pub use usage::Usage;
 pub use windlass_macros::tool;
 
 /// What the code that `#[tool]` writes needs. Not for use by hand.

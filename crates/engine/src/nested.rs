@@ -7,8 +7,12 @@ use crate::call::{Call, CallRequest, CallResult};
 use crate::context::{Caller, Context};
 use crate::engine::{Batch, Engine, Parts};
 use crate::error::{Error, ErrorKind};
+use crate::groups::Session;
 use crate::name::CallId;
 use crate::schedule::Slot;
+use crate::text::Lang;
+use crate::tool::{Exposure, Tool, ToolSpec};
+use crate::turn::{OpenTurn, TurnFormat};
 use tokio_util::sync::CancellationToken;
 
 /// Lets a running tool call other tools. While it waits for them, the tool has
@@ -66,14 +70,58 @@ impl Tools {
         Ok(self.slot.without(Box::pin(engine.call_batch(batch))).await)
     }
 
-    fn engine(&self) -> Result<Engine, Error> {
+    /// Begins a model's turn within this call, as [`Engine::open_turn`] does.
+    ///
+    /// # Errors
+    ///
+    /// Only where the engine is gone.
+    pub fn open_turn(
+        &self,
+        format: TurnFormat,
+        context: impl Into<Arc<Context>>,
+        lang: Lang,
+    ) -> Result<OpenTurn, Error> {
+        let turn = self.engine()?.open_turn(Some(format), context, lang);
+        Ok(turn.within(self.clone()))
+    }
+
+    /// Waits for something without the tool's slot, and does not want it back:
+    /// for a tool that does nothing but wait.
+    pub async fn aside<T>(&self, wait: impl Future<Output = T>) -> T {
+        let away = self.slot.leave();
+        let done = wait.await;
+        away.stay_away();
+        done
+    }
+
+    /// The tools that a model of its caller sees in a conversation.
+    pub fn active_in(&self, conversation: &str) -> Vec<Arc<Tool>> {
+        let session = Session::new(self.context.caller.tenant.clone(), conversation);
+        self.engine().map(|engine| engine.active_tools(Some(&session))).unwrap_or_default()
+    }
+
+    /// Whether one of its caller's tools that are so is deferred.
+    pub fn defers(&self, is_so: impl Fn(&ToolSpec) -> bool) -> bool {
+        let Ok(engine) = self.engine() else { return false };
+        let tools = engine.registry().list_for(&self.context.caller.tenant);
+        let mut specs = tools.iter().map(|tool| tool.spec());
+        specs.any(|spec| spec.exposure == Exposure::Deferred && is_so(spec))
+    }
+
+    /// A tool that its caller has, by name.
+    pub fn find(&self, name: &str) -> Option<Arc<Tool>> {
+        let engine = self.engine().ok()?;
+        engine.registry().get_for(&self.context.caller.tenant, name)
+    }
+
+    pub(crate) fn engine(&self) -> Result<Engine, Error> {
         let gone = || Error::new(ErrorKind::Internal, "the engine is gone");
         self.engine.upgrade().map(Engine::of).ok_or_else(gone)
     }
 
     /// A request for a call within this one. What the request says about its
     /// caller stays, but for the tenant.
-    fn nested(&self, mut request: CallRequest) -> CallRequest {
+    pub(crate) fn nested(&self, mut request: CallRequest) -> CallRequest {
         let own = &*self.context;
         let mut context = if Arc::ptr_eq(&request.context, &Context::unnamed()) {
             own.clone()

@@ -36,6 +36,7 @@ use crate::error::{Error, ErrorKind};
 use crate::name::CallId;
 use crate::text::Text;
 use crate::trace::TraceContext;
+use crate::usage::Usage;
 
 /// What calls of names that no tool has are counted as.
 pub(crate) const UNKNOWN_TOOL: &str = "(unknown tool)";
@@ -100,6 +101,12 @@ pub struct Details {
     /// with.
     #[serde(rename = "traceparent", skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceContext>,
+    /// What models took to answer this call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// The same with the calls that it made, where those asked models, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_usage: Option<Usage>,
 }
 
 /// An attempt after which the call was tried again.
@@ -129,6 +136,11 @@ impl CallRecord {
     pub(crate) fn ended_at(&self) -> i64 {
         let took = i64::try_from((self.queue_wait + self.run_time).as_micros());
         self.created_at.as_microsecond().saturating_add(took.unwrap_or(i64::MAX))
+    }
+
+    /// What models took to answer it, without the calls that it made.
+    pub fn usage(&self) -> Option<Usage> {
+        self.details.as_ref()?.usage
     }
 
     /// The key that the caller gave.

@@ -32,6 +32,7 @@ use crate::error::{Error, ErrorKind};
 use crate::text::Lang;
 use ids::Ids;
 pub use open::OpenTurn;
+pub use sse::{SseDecoder, SseEvent};
 
 /// The API whose messages are read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -168,6 +169,11 @@ impl Turn {
     /// The calls that it asks for, in order.
     pub fn calls(&self) -> &[ModelCall] {
         &self.calls
+    }
+
+    /// The message, as the conversation is to keep it.
+    pub fn message(&self) -> &Value {
+        &self.message
     }
 
     /// Its calls as a batch of this caller.

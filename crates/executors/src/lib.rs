@@ -6,6 +6,7 @@
 //!
 //! | module | feature | runs |
 //! |---|---|---|
+//! | [`agent`] | `agent` | models with tools |
 //! | [`builtin`] | `builtin` | what Windlass ships: arithmetic, dates, text, arrays, objects |
 //! | [`mcp`] | `mcp` | tools of servers that speak the Model Context Protocol |
 //! | [`rest`] | `rest` | APIs over HTTP, from OpenAPI and Swagger documents or by hand |
@@ -20,7 +21,7 @@
 //! | [`sql`] | `sql` | questions to PostgreSQL and SQLite |
 //!
 //! [`outbound`] is no kind: it is the guarded way out that everything with a
-//! network builds on.
+//! network builds on. [`model`] asks models through it.
 //!
 //! ```
 //! # #[cfg(feature = "builtin")] {
@@ -33,6 +34,8 @@
 //! # Ok::<(), windlass::Error>(())
 //! ```
 
+#[cfg(feature = "agent")]
+pub mod agent;
 #[cfg(feature = "builtin")]
 pub mod builtin;
 #[cfg(feature = "mcp")]
@@ -40,6 +43,8 @@ pub mod mcp;
 
 #[cfg(feature = "files")]
 pub mod files;
+#[cfg(feature = "model")]
+pub mod model;
 #[cfg(feature = "network")]
 pub mod network;
 #[cfg(feature = "outbound")]

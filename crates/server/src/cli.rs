@@ -9,8 +9,8 @@ use clap::builder::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    batch, call, calls, check, completion, config, credentials, doctor, init, keys, login, mcp,
-    providers, serve, stats, tools,
+    agent, batch, call, calls, chat, check, completion, config, credentials, doctor, init, keys,
+    login, mcp, providers, serve, stats, tools,
 };
 use crate::exit::{Exit, Failure};
 use crate::settings::Flag;
@@ -39,6 +39,8 @@ pub(crate) enum Command {
     Login(login::LoginArgs),
     Call(call::CallArgs),
     Batch(batch::BatchArgs),
+    Agent(agent::AgentArgs),
+    Chat(chat::ChatArgs),
     Tools(tools::ToolsArgs),
     Calls(calls::CallsArgs),
     Stats(stats::StatsArgs),

@@ -1,8 +1,10 @@
 //! One module a command: what it takes, and what it does.
 
+pub(crate) mod agent;
 pub(crate) mod batch;
 pub(crate) mod call;
 pub(crate) mod calls;
+pub(crate) mod chat;
 pub(crate) mod check;
 pub(crate) mod completion;
 pub(crate) mod config;

@@ -6,6 +6,7 @@
 //!                                            openapi ◄─ operation ─────┘
 //! ```
 
+mod agents;
 mod app;
 mod approvals;
 mod auth;
@@ -72,6 +73,7 @@ fn rows() -> Vec<Operation> {
         .chain(tagged("calls", calls::rows()))
         .chain(tagged("batches", batches::rows()))
         .chain(tagged("turns", turns::rows()))
+        .chain(tagged("agents", agents::rows()))
         .chain(tagged("approvals", approvals::rows()))
         .chain(tagged("operation", operate::rows()))
         .chain(tagged("events", events::rows()))

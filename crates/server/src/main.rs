@@ -25,6 +25,7 @@ mod imports;
 mod interrupt;
 mod logging;
 mod output;
+mod runs;
 mod telemetry;
 
 mod http;
@@ -46,8 +47,8 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 use commands::{
-    batch, call, calls, check, completion, config, credentials, doctor, init, keys, login,
-    mcp as mcp_command, providers, serve, stats, tools,
+    agent, batch, call, calls, chat, check, completion, config, credentials, doctor, init, keys,
+    login, mcp as mcp_command, providers, serve, stats, tools,
 };
 use exit::{Exit, Failure};
 use output::Screen;
@@ -83,6 +84,8 @@ fn run(global: &cli::Global, command: Command, screen: Screen) -> Result<Exit, F
     match command {
         Command::Call(args) => call::run(&args, settings()?, screen),
         Command::Batch(args) => batch::run(&args, settings()?, screen),
+        Command::Agent(args) => agent::run(args, settings()?, screen),
+        Command::Chat(args) => chat::run(&args, settings()?, screen),
         Command::Tools(args) => tools::run(&args, &settings()?, screen),
         Command::Calls(args) => calls::run(args, &settings()?, screen),
         Command::Serve(args) => serve::run(&args, settings_with(args.flags()?)?, screen),

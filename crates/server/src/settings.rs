@@ -11,6 +11,7 @@ mod engine;
 mod file;
 mod layers;
 mod log;
+mod models;
 mod outbound;
 mod raw;
 mod server;
@@ -22,6 +23,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use windlass::{Lang, WatchOptions};
+use windlass_executors::model::ModelSettings;
 
 use crate::cli::Global;
 use crate::exit::Failure;
@@ -69,6 +71,8 @@ pub(crate) struct Settings {
     pub(crate) log: LogSettings,
     /// Where its traces go.
     pub(crate) telemetry: TelemetrySettings,
+    /// Who answers, where, and for how much.
+    pub(crate) models: ModelSettings,
     /// Every setting, and where it came from.
     pub(crate) effective: Vec<Effective>,
     /// What is odd and no reason to stop.
@@ -119,6 +123,7 @@ impl Settings {
             key_file: raw.key_file,
             log: raw.log,
             telemetry: raw.telemetry,
+            models: raw.models,
             effective,
             warnings,
             file: path,

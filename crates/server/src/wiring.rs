@@ -8,12 +8,15 @@ use std::sync::{Arc, LazyLock};
 
 use windlass::definition::{self, Limits, ProviderSpec};
 use windlass::{
-    Engine, EngineBuilder, Error, Executor, Kind, MemoryStore, RecordStore, TenantId, ToolSpec,
+    Engine, EngineBuilder, Error, Executor, Kind, MemoryStore, RecordStore, Secret, TenantId,
+    ToolSpec,
 };
+use windlass_executors::agent::{Agents, RunLog};
 use windlass_executors::builtin::Builtins;
+use windlass_executors::model::{Api, ModelSettings, Models};
 use windlass_executors::outbound::Outbound;
 use windlass_executors::rest::{AskConsent, Rest};
-use windlass_executors::{files, network, sql};
+use windlass_executors::{agent, files, network, sql};
 use windlass_store::{Document, Documents, MemoryDocuments, Options, SqliteDocuments, SqliteStore};
 #[cfg(feature = "postgres")]
 use windlass_store::{PostgresDocuments, PostgresOptions, PostgresStore, PostgresUrl};
@@ -23,6 +26,7 @@ use crate::exit::Failure;
 use crate::http::{Counted, Metrics};
 use crate::imports;
 use crate::output::Screen;
+use crate::runs::KeptRuns;
 use crate::settings::{Database, OutboundSettings, RecordSettings, Settings};
 use crate::telemetry::Tracer;
 use crate::vault::{Credentials, Grants, KEY_FILE, KeySource, MASTER_KEY, Missing, Vault};
@@ -39,12 +43,12 @@ pub(crate) struct Kinds {
 
 impl Kinds {
     /// All kinds, which reach out as far as these settings let them.
-    pub(crate) fn new(settings: &OutboundSettings) -> Self {
-        Self::asking(settings, None)
+    pub(crate) fn new(settings: &OutboundSettings, models: &ModelSettings) -> Self {
+        Self::asking(settings, None, Agents::new(self::models(settings, models)))
     }
 
-    /// The same, where people can be asked to agree.
-    fn asking(settings: &OutboundSettings, ask: Option<AskConsent>) -> Self {
+    /// The same, where people can be asked to agree, and with these agents.
+    fn asking(settings: &OutboundSettings, ask: Option<AskConsent>, agents: Agents) -> Self {
         let outbound = Outbound::new(settings.policy.clone());
         let builtins = Builtins::default()
             .with(network::toolbox(&outbound))
@@ -53,10 +57,11 @@ impl Kinds {
         let rest = Rest::new(outbound);
         let rest = ask.into_iter().fold(rest, Rest::ask_consent);
         Self {
-            definitions: builtins.definitions(),
+            definitions: [builtins.definitions(), agent::DEFINITIONS.to_vec()].concat(),
             kinds: vec![
                 (Kind::Builtin, Box::new(move |spec| builtins.bind(spec))),
                 (Kind::Rest, Box::new(move |spec| rest.bind(spec))),
+                (Kind::Agent, Box::new(move |spec| agents.bind(spec))),
             ],
         }
     }
@@ -76,7 +81,8 @@ impl Kinds {
 /// What runs a definition, or why nothing here does. Whether there is something
 /// does not depend on what it may reach, so this is not for running it.
 pub(crate) fn bind(spec: &ToolSpec) -> Result<Arc<dyn Executor>, Error> {
-    static KINDS: LazyLock<Kinds> = LazyLock::new(|| Kinds::new(&OutboundSettings::default()));
+    static KINDS: LazyLock<Kinds> =
+        LazyLock::new(|| Kinds::new(&OutboundSettings::default(), &ModelSettings::default()));
     KINDS.bind(spec)
 }
 
@@ -94,7 +100,8 @@ pub(crate) fn engine(settings: &Settings, screen: &Screen) -> Result<Engine, Fai
     };
     let kept = block_on(Kept::open(settings))?;
     let (source, asked) = VaultSource::new(kept.credentials, kept.grants, outbound(settings));
-    let engine = load(builder.credentials(source), settings, screen, None)?;
+    let builder = builder.credentials(source);
+    let engine = load(builder, settings, screen, None, Some(Arc::new(kept.runs)))?;
     let _ = asked.set(engine.clone());
     load_imports(&engine, &kept.providers, screen)?;
     Ok(engine)
@@ -105,6 +112,7 @@ struct Kept {
     credentials: Arc<Credentials>,
     grants: Arc<Grants>,
     providers: Vec<Document>,
+    runs: KeptRuns,
 }
 
 impl Kept {
@@ -112,7 +120,9 @@ impl Kept {
         let documents = kept_documents(&settings.database).await?;
         let credentials = Arc::new(credentials(settings, &documents)?);
         let grants = Arc::new(Grants::new(Arc::clone(&documents), Arc::clone(&credentials)));
-        Ok(Self { credentials, grants, providers: documents.all(imports::SPACE).await? })
+        let providers = documents.all(imports::SPACE).await?;
+        let runs = KeptRuns(documents);
+        Ok(Self { credentials, grants, providers, runs })
     }
 }
 
@@ -132,6 +142,24 @@ pub(crate) fn load_imports(
     Ok(())
 }
 
+/// The models that agents ask. A key that nobody has stored comes from the
+/// environment: `NAME_API_KEY` for the provider `name`.
+fn models(outbound: &OutboundSettings, settings: &ModelSettings) -> Models {
+    let variable = |provider: &str| {
+        let known = Api::ALL.into_iter().find(|api| api.provider() == provider);
+        known.map_or_else(
+            || format!("{}_API_KEY", provider.to_ascii_uppercase().replace(['-', '.'], "_")),
+            |api| api.key_variable().to_owned(),
+        )
+    };
+    let known = Api::ALL.into_iter().map(|api| api.provider().to_owned());
+    let keys = known.chain(settings.providers.keys().cloned()).filter_map(|provider| {
+        let key = env::var(variable(&provider)).ok().filter(|key| !key.is_empty())?;
+        Some((provider, Secret::new(key)))
+    });
+    Models::new(settings.clone(), outbound.policy.clone()).with_keys(keys.collect())
+}
+
 /// The guarded way out.
 pub(crate) fn outbound(settings: &Settings) -> Outbound {
     Outbound::new(settings.outbound.policy.clone())
@@ -140,7 +168,7 @@ pub(crate) fn outbound(settings: &Settings) -> Outbound {
 /// An engine with all tools for those who only look at them: nothing is
 /// opened or created on disk.
 pub(crate) fn catalogue(settings: &Settings, screen: &Screen) -> Result<Engine, Failure> {
-    let engine = load(Engine::builder(), settings, screen, None)?;
+    let engine = load(Engine::builder(), settings, screen, None, None)?;
     let providers = block_on(async {
         Ok(kept_documents(&settings.database).await?.all(imports::SPACE).await?)
     })?;
@@ -156,6 +184,7 @@ pub(crate) async fn serving(
     metrics: &Arc<Metrics>,
     tracer: Option<Arc<Tracer>>,
     ask: Option<AskConsent>,
+    runs: Arc<dyn RunLog>,
 ) -> Result<Engine, Failure> {
     let metrics = Arc::clone(metrics);
     let builder = match &settings.database {
@@ -170,7 +199,7 @@ pub(crate) async fn serving(
             builder.store(Counted { store, metrics, tracer })
         }
     };
-    load(builder, settings, &screen, ask)
+    load(builder, settings, &screen, ask, Some(runs))
 }
 
 /// What a server keeps besides records.
@@ -258,7 +287,7 @@ pub(crate) fn key_source(settings: &Settings) -> KeySource {
 pub(crate) fn providers(settings: &Settings) -> BTreeMap<String, ProviderSpec> {
     let folders = settings.tools.iter().filter(|folder| folder.path.is_dir());
     let files = folders.flat_map(|folder| definition::load_folder(&folder.path).files);
-    let shipped = Kinds::new(&settings.outbound).definitions.into_iter();
+    let shipped = Kinds::new(&settings.outbound, &settings.models).definitions.into_iter();
     let shipped = shipped.map(|(file, text)| definition::parse_all(file, text, &Limits::default()));
     let read = files.map(|file| file.outcome).chain(shipped);
     let found = read.filter_map(Result::ok).flat_map(|parsed| parsed.providers);
@@ -290,11 +319,18 @@ fn load(
     settings: &Settings,
     screen: &Screen,
     ask: Option<AskConsent>,
+    runs: Option<Arc<dyn RunLog>>,
 ) -> Result<Engine, Failure> {
-    let Kinds { kinds, definitions } = Kinds::asking(&settings.outbound, ask);
+    let agents = Agents::new(models(&settings.outbound, &settings.models)).lang(settings.lang);
+    let agents = runs.into_iter().fold(agents, Agents::log);
+    let Kinds { kinds, definitions } = Kinds::asking(&settings.outbound, ask, agents);
     let builder = kinds.into_iter().fold(builder, |builder, (kind, bind)| builder.kind(kind, bind));
     let builder = builder.importer(imports::of_definition);
-    let engine = builder.output_tool().settings(|own| own.clone_from(&settings.engine)).build()?;
+    let engine = builder
+        .output_tool()
+        .search_tool()
+        .settings(|own| own.clone_from(&settings.engine))
+        .build()?;
     for folder in &settings.tools {
         if folder.path.is_dir() {
             let report = engine.load_folder(&folder.path);

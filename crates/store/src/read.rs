@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
 use windlass::{
-    CallId, CallRecord, PageRequest, RecordFilter, RecordPage, Statistics, Status, Summary,
-    TenantId,
+    CallId, CallRecord, Details, PageRequest, RecordFilter, RecordPage, Statistics, Status,
+    Summary, TenantId, Usage,
 };
 
 use crate::rows::{COLUMNS, read_record, read_status, status_code};
@@ -57,7 +57,20 @@ pub(crate) fn summary(
             Ok((row.get(0)?, read_count(row, 1)?, read_count(row, 2)?))
         })?
         .collect::<rusqlite::Result<Vec<_>>>()?;
-    Ok(Summary::new(conversation, counts))
+    let mut statement = connection.prepare_cached(
+        "SELECT details FROM calls INDEXED BY calls_by_conversation
+         WHERE tenant = ? AND conversation = ? AND details IS NOT NULL",
+    )?;
+    let usage = statement
+        .query_map((tenant.as_str(), conversation), |row| row.get::<_, String>(0))?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    let usage = usage.iter().filter_map(|details| usage_in(details));
+    Ok(Summary::new(conversation, counts).with_usage(usage))
+}
+
+/// What models took, as the details of a record say.
+pub(crate) fn usage_in(details: &str) -> Option<Usage> {
+    serde_json::from_str::<Details>(details).ok()?.usage
 }
 
 pub(crate) fn statistics(
@@ -73,7 +86,23 @@ pub(crate) fn statistics(
             Ok((row.get::<_, String>(0)?, read_status(row, 1)?, bucket, read_count(row, 3)?))
         })?
         .collect::<rusqlite::Result<Vec<_>>>()?;
-    Ok(Statistics::from_counts(counts))
+    let mut statement = connection.prepare_cached(
+        "SELECT tool, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd
+         FROM model_usage WHERE tenant = ?",
+    )?;
+    let usage = statement
+        .query_map([tenant.as_str()], |row| {
+            let usage = Usage {
+                input_tokens: read_count(row, 1)?,
+                output_tokens: read_count(row, 2)?,
+                cache_read_tokens: read_count(row, 3)?,
+                cache_write_tokens: read_count(row, 4)?,
+                cost_usd: row.get(5)?,
+            };
+            Ok((row.get::<_, String>(0)?, usage))
+        })?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    Ok(Statistics::from_counts(counts).with_usage(usage))
 }
 
 fn read_count(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<u64> {

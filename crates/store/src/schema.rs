@@ -19,6 +19,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0001_calls.sql"),
     include_str!("../migrations/0002_intents.sql"),
     include_str!("../migrations/0003_documents.sql"),
+    include_str!("../migrations/0004_model_usage.sql"),
 ];
 
 /// Refuses a file that is no database, is another program's, or was written by

@@ -4,30 +4,38 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use rusqlite::Connection;
-use windlass::{CallRecord, Status, TenantId};
+use windlass::{CallRecord, Status, TenantId, Usage};
 
 use crate::rows::{NEVER_RAN, status_code};
 
 /// Calls by tenant, tool, status and run-time bucket.
 #[derive(Default)]
-pub(crate) struct Counts(HashMap<Key, u64, ahash::RandomState>);
+pub(crate) struct Counts {
+    calls: HashMap<Key, u64, ahash::RandomState>,
+    /// What models took to answer, by tenant and tool.
+    usage: HashMap<(TenantId, Arc<str>), Usage, ahash::RandomState>,
+}
 
 type Key = (TenantId, Arc<str>, Status, Option<u32>);
 
 impl Counts {
     pub(crate) fn clear(&mut self) {
-        self.0.clear();
+        self.calls.clear();
+        self.usage.clear();
     }
 
     pub(crate) fn add(&mut self, record: &CallRecord) {
         let key =
             (record.caller.tenant.clone(), record.counted_as(), record.status, record.run_bucket());
-        *self.0.entry(key).or_default() += 1;
+        if let Some(usage) = record.usage() {
+            *self.usage.entry((key.0.clone(), Arc::clone(&key.1))).or_default() += usage;
+        }
+        *self.calls.entry(key).or_default() += 1;
     }
 
     /// How many calls were counted.
     pub(crate) fn total(&self) -> u64 {
-        self.0.values().sum()
+        self.calls.values().sum()
     }
 
     pub(crate) fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
@@ -35,11 +43,41 @@ impl Counts {
             "INSERT INTO call_stats (tenant, tool, status, bucket, count) VALUES (?, ?, ?, ?, ?)
              ON CONFLICT DO UPDATE SET count = count + excluded.count",
         )?;
-        for ((tenant, tool, status, bucket), &count) in &self.0 {
+        for ((tenant, tool, status, bucket), &count) in &self.calls {
             let count = i64::try_from(count).unwrap_or(i64::MAX);
             let bucket = bucket.map_or(NEVER_RAN, i64::from);
             statement.execute((tenant.as_str(), &**tool, status_code(*status), bucket, count))?;
         }
-        Ok(())
+        self.usage
+            .iter()
+            .try_for_each(|((tenant, tool), usage)| add_usage(connection, tenant, tool, usage))
     }
+}
+
+fn add_usage(
+    connection: &Connection,
+    tenant: &TenantId,
+    tool: &str,
+    usage: &Usage,
+) -> rusqlite::Result<()> {
+    let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO model_usage VALUES (?, ?, ?, ?, ?, ?, ?)
+         ON CONFLICT DO UPDATE SET
+             input_tokens = input_tokens + excluded.input_tokens,
+             output_tokens = output_tokens + excluded.output_tokens,
+             cache_read_tokens = cache_read_tokens + excluded.cache_read_tokens,
+             cache_write_tokens = cache_write_tokens + excluded.cache_write_tokens,
+             cost_usd = cost_usd + excluded.cost_usd",
+    )?;
+    let values = (
+        tenant.as_str(),
+        tool,
+        count(usage.input_tokens),
+        count(usage.output_tokens),
+        count(usage.cache_read_tokens),
+        count(usage.cache_write_tokens),
+        usage.cost_usd,
+    );
+    statement.execute(values).map(drop)
 }

@@ -10,6 +10,7 @@ use crate::content::Output;
 use crate::error::Error;
 use crate::name::CallId;
 use crate::text::Lang;
+use crate::usage::Usage;
 
 /// The one result of a call.
 #[derive(Clone, Debug)]
@@ -32,6 +33,9 @@ pub struct CallResult {
     pub run_time: Duration,
     /// When the call came.
     pub created_at: Timestamp,
+    /// What models took to answer, for this call and those that it made; none
+    /// where no model was asked.
+    pub usage: Option<Box<Usage>>,
 }
 
 impl CallResult {
@@ -89,6 +93,9 @@ impl CallResult {
         }
         if let Some(truncated) = self.output().and_then(|output| output.truncated.as_ref()) {
             json["truncated"] = json!(truncated);
+        }
+        if let Some(usage) = &self.usage {
+            json["usage"] = json!(usage);
         }
         json
     }

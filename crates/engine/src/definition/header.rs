@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::Definition;
+use super::agent;
 use super::located::{At, Data, Node};
 use super::preset;
 use super::reader::{self, Fields, Report};
@@ -16,7 +17,7 @@ use crate::tool::{Approval, Behaviour, Category, Exposure, Kind, ToolSpec};
 /// What runs a tool, as definitions name it. S0.3's `custom` is a function of
 /// the embedding program; its `external` is an HTTP API where the entry has an
 /// address, and a process otherwise.
-const KINDS: [(&str, Named); 11] = [
+const KINDS: [(&str, Named); 12] = [
     ("builtin", Named::Kind(Kind::Builtin)),
     ("external", Named::External),
     ("custom", Named::Kind(Kind::Native)),
@@ -27,6 +28,8 @@ const KINDS: [(&str, Named); 11] = [
     ("process", Named::Kind(Kind::Process)),
     ("workflow", Named::Kind(Kind::Workflow)),
     ("agent", Named::Kind(Kind::Agent)),
+    // S4.3's word for it.
+    ("agent_invocation", Named::Kind(Kind::Agent)),
     ("retrieval", Named::Kind(Kind::Retrieval)),
 ];
 
@@ -65,6 +68,9 @@ impl Draft {
             .map(|node| preset::read(node, &self.spec, report))
             .unwrap_or_default();
         fields.finish(report);
+        if self.spec.kind == Kind::Agent {
+            agent::complete(&mut self.spec);
+        }
         let At { line, column } = self.at;
         let notes = report.take_notes();
         Definition { spec: self.spec, presets, line, column, places: self.places, notes }
@@ -114,6 +120,9 @@ pub(super) fn read_kind(
         }
         (said, entry) => said.map(|(kind, _)| kind).or(entry).unwrap_or(unsaid),
     };
+    if spec.kind == Kind::Agent {
+        agent::read(fields, spec, report);
+    }
 }
 
 /// S1.9's `type`: a kind in capitals.

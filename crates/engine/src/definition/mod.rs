@@ -22,6 +22,7 @@
 //! Nothing here keeps state or knows the engine: whoever watches a folder calls
 //! [`parse`] again. OpenAPI documents are read by the REST kind, not here.
 
+mod agent;
 mod check;
 mod export;
 mod folder;

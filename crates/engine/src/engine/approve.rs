@@ -229,6 +229,7 @@ fn ended_before(suspended: &SuspendedCall, outcome: Result<Arc<Output>, Error>) 
         queue_wait: Duration::ZERO,
         run_time: Duration::ZERO,
         created_at: suspended.created_at,
+        usage: None,
     }
 }
 

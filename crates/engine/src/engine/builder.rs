@@ -27,6 +27,7 @@ use crate::providers::Providers;
 use crate::record::{MemoryStore, RecordStore};
 use crate::registry::Registry;
 use crate::schedule::{Limits, UpstreamSettings, Upstreams};
+use crate::search_tool;
 use crate::tool::{Kind, ToolBuilder, ToolSpec};
 
 /// Finds the code that runs a defined tool.
@@ -52,6 +53,7 @@ pub struct EngineBuilder {
     groups: Groups,
     group_tool: bool,
     output_tool: bool,
+    search_tool: bool,
     kinds: HashMap<Kind, Bind>,
     importer: Option<Importer>,
     callbacks: Vec<Callback>,
@@ -126,6 +128,14 @@ impl EngineBuilder {
         self
     }
 
+    /// Adds the tool `tool_search`, with which a model finds tools that are
+    /// deferred. It is shown only where there are some.
+    #[must_use]
+    pub fn search_tool(mut self) -> Self {
+        self.search_tool = true;
+        self
+    }
+
     /// Adds a hook, after those that were added before.
     #[must_use]
     pub fn hook(mut self, hook: impl Hook) -> Self {
@@ -184,6 +194,9 @@ impl EngineBuilder {
         if self.output_tool {
             tools.push(output_tool::read_output(Arc::clone(&store)));
         }
+        if self.search_tool {
+            tools.push(search_tool::tool_search());
+        }
         registry.register_all(tools)?;
         if self.settings.default_timeout.is_zero() {
             let why = "the default timeout is zero: every call would be stopped at once";
@@ -216,6 +229,7 @@ impl EngineBuilder {
                 running: Arc::default(),
                 upstreams,
                 cache: Cache::new(self.settings.cache_entries),
+                activated: super::Activated::default(),
                 registry,
                 providers: Providers::default(),
                 library: Library::default(),

@@ -1,16 +1,40 @@
 //! Which tools a model is told of.
 
+use std::collections::HashSet;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
+
+use lru::LruCache;
+use parking_lot::Mutex;
 
 use super::Engine;
 use crate::groups::Session;
-use crate::name::TenantId;
+use crate::name::{TenantId, ToolName};
+use crate::search_tool;
 use crate::tool::{Exposure, Tool};
+
+/// Sessions whose tools are remembered; the one that was longest unused is
+/// forgotten first.
+const MAX_SESSIONS: NonZeroUsize = match NonZeroUsize::new(10_000) {
+    Some(many) => many,
+    None => NonZeroUsize::MIN,
+};
+/// Tools that a session may have found.
+const MAX_ACTIVATED: usize = 1_000;
+
+/// Deferred tools that sessions have found.
+pub(crate) struct Activated(Mutex<LruCache<Session, HashSet<ToolName>>>);
+
+impl Default for Activated {
+    fn default() -> Self {
+        Self(Mutex::new(LruCache::new(MAX_SESSIONS)))
+    }
+}
 
 impl Engine {
     /// The tools that a model sees in a session: those of active groups that
-    /// are exposed directly, by name. A session has the tools of its tenant;
-    /// without one, these are the tools that everybody has.
+    /// are exposed directly or were found in it, by name. A session has the
+    /// tools of its tenant; without one, these are the tools that everybody has.
     pub fn active_tools(&self, session: Option<&Session>) -> Vec<Arc<Tool>> {
         let tools = match session {
             Some(session) => self.0.registry.list_for(session.tenant()),
@@ -24,12 +48,50 @@ impl Engine {
         self.only_active(self.0.registry.list_for(tenant), None)
     }
 
-    fn only_active(&self, mut tools: Vec<Arc<Tool>>, session: Option<&Session>) -> Vec<Arc<Tool>> {
+    /// Shows deferred tools to a session from now on.
+    pub fn activate<'n>(&self, session: &Session, names: impl Iterator<Item = &'n ToolName>) {
+        let mut sessions = self.0.activated.0.lock();
+        let own = sessions.get_or_insert_mut(session.clone(), HashSet::new);
+        for name in names {
+            if own.len() < MAX_ACTIVATED {
+                own.insert(name.clone());
+            }
+        }
+    }
+
+    /// The tools that a search may find: all that are not hidden.
+    pub(crate) fn findable_tools(
+        &self,
+        tenant: &TenantId,
+        session: Option<&Session>,
+    ) -> Vec<Arc<Tool>> {
+        let mut tools = self.0.registry.list_for(tenant);
         tools.retain(|tool| {
-            let spec = tool.spec();
-            let active =
-                spec.group.as_ref().is_none_or(|group| self.0.groups.is_active(group, session));
-            active && spec.exposure == Exposure::Direct
+            tool.spec().exposure != Exposure::Hidden && self.is_active(tool, session)
+        });
+        tools
+    }
+
+    fn is_active(&self, tool: &Tool, session: Option<&Session>) -> bool {
+        let group = tool.spec().group.as_ref();
+        group.is_none_or(|group| self.0.groups.is_active(group, session))
+    }
+
+    fn only_active(&self, mut tools: Vec<Arc<Tool>>, session: Option<&Session>) -> Vec<Arc<Tool>> {
+        tools.retain(|tool| self.is_active(tool, session));
+        let is_deferred = |tool: &Arc<Tool>| tool.spec().exposure == Exposure::Deferred;
+        if !tools.iter().any(is_deferred) {
+            tools.retain(|tool| tool.spec().exposure == Exposure::Direct);
+            return tools;
+        }
+        let mut sessions = self.0.activated.0.lock();
+        let found = session.and_then(|session| sessions.get(session));
+        let is_found = |tool: &Tool| found.is_some_and(|found| found.contains(tool.name()));
+        // Where there is something to be found, there is something to find it by.
+        tools.retain(|tool| match tool.spec().exposure {
+            Exposure::Direct => true,
+            Exposure::Deferred => is_found(tool),
+            Exposure::Hidden => tool.name().as_str() == search_tool::NAME,
         });
         tools
     }

@@ -23,6 +23,7 @@ use crate::record::{
 use crate::secret::HIDDEN;
 use crate::stage::{output_size, preview_output, preview_value};
 use crate::tool::Tool;
+use crate::usage::Bill;
 
 /// How long a call that ran past its deadline waits for its record.
 const LAST_WRITE: Duration = Duration::from_secs(5);
@@ -229,6 +230,14 @@ impl OpenCall {
         self.details().same_as = Some(earlier);
     }
 
+    /// What models took to answer.
+    pub(crate) fn used(&mut self, bill: Bill) {
+        let nested = bill.total != bill.own;
+        let details = self.details();
+        details.usage = Some(bill.own).filter(|own| !nested || !own.is_zero());
+        details.total_usage = nested.then_some(bill.total);
+    }
+
     /// Closes the call with what came of it.
     pub(crate) fn close(&mut self, outcome: Result<Arc<Output>, Error>) -> CallResult {
         let result = self.end(outcome);
@@ -286,6 +295,10 @@ impl OpenCall {
             queue_wait: self.queue_wait,
             run_time,
             created_at: self.created_at,
+            usage: self
+                .details
+                .as_ref()
+                .and_then(|details| details.total_usage.or(details.usage).map(Box::new)),
         }
     }
 

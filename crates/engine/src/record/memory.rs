@@ -14,6 +14,7 @@ use crate::error::{Error, ErrorKind};
 use crate::executor::BoxFuture;
 use crate::lane::Lanes;
 use crate::name::{CallId, TenantId};
+use crate::usage::Usage;
 
 const DEFAULT_RECORDS: usize = 1_000;
 
@@ -125,18 +126,24 @@ impl MemoryStore {
     fn summarise(&self, tenant: &TenantId, conversation: &str) -> Summary {
         let calls = self.choose(tenant, |record| {
             (record.caller.conversation.as_deref() == Some(conversation))
-                .then(|| (Arc::clone(&record.tool_name), record.is_success()))
+                .then(|| (Arc::clone(&record.tool_name), record.is_success(), record.usage()))
         });
-        Summary::new(
-            conversation,
-            calls.into_iter().map(|(tool, success)| (tool.to_string(), 1, u64::from(success))),
-        )
+        let usage: Vec<Usage> = calls.iter().filter_map(|(_, _, usage)| *usage).collect();
+        let calls = calls.into_iter();
+        let counts = calls.map(|(tool, success, _)| (tool.to_string(), 1, u64::from(success)));
+        Summary::new(conversation, counts).with_usage(usage)
     }
 
     fn count(&self, tenant: &TenantId) -> Statistics {
-        Statistics::from_counts(self.choose(tenant, |record| {
-            Some((record.counted_as(), record.status, record.run_bucket(), 1))
-        }))
+        let calls = self.choose(tenant, |record| {
+            let tool = record.counted_as();
+            Some((tool, record.status, record.run_bucket(), record.usage()))
+        });
+        let usage: Vec<_> = (calls.iter())
+            .filter_map(|(tool, _, _, usage)| Some((Arc::clone(tool), (*usage)?)))
+            .collect();
+        let counts = calls.into_iter().map(|(tool, status, bucket, _)| (tool, status, bucket, 1));
+        Statistics::from_counts(counts).with_usage(usage)
     }
 }
 

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{BriefSummary, Histogram, Status};
+use crate::usage::Usage;
 
 /// What happened in a conversation (S0.19).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -23,6 +24,9 @@ pub struct Summary {
     pub success_rate: f64,
     /// Calls by tool.
     pub tool_usage: BTreeMap<String, u64>,
+    /// What models took to answer.
+    #[serde(skip_serializing_if = "Usage::is_zero")]
+    pub usage: Usage,
 }
 
 impl Summary {
@@ -37,6 +41,13 @@ impl Summary {
         summary.failed_calls = summary.total_calls - summary.successful_calls;
         summary.success_rate = rate(summary.successful_calls, summary.total_calls);
         summary
+    }
+
+    /// The same with what models took to answer, call by call.
+    #[must_use]
+    pub fn with_usage(mut self, usage: impl IntoIterator<Item = Usage>) -> Self {
+        usage.into_iter().for_each(|usage| self.usage += usage);
+        self
     }
 
     /// S0.20's brief form, for a final answer.
@@ -89,6 +100,21 @@ impl Statistics {
                 .collect(),
         }
     }
+
+    /// The same with what models took to answer, by tool.
+    #[must_use]
+    pub fn with_usage<T: AsRef<str>>(
+        mut self,
+        usage: impl IntoIterator<Item = (T, Usage)>,
+    ) -> Self {
+        for (tool, usage) in usage {
+            self.total.usage += usage;
+            if let Some(tool) = self.tools.get_mut(tool.as_ref()) {
+                tool.usage += usage;
+            }
+        }
+        self
+    }
 }
 
 /// Statistics over the calls of a tool.
@@ -108,6 +134,9 @@ pub struct ToolStatistics {
     pub p95_ms: f64,
     /// 99 of 100 calls took at most so long.
     pub p99_ms: f64,
+    /// What models took to answer.
+    #[serde(skip_serializing_if = "Usage::is_zero")]
+    pub usage: Usage,
 }
 
 impl ToolStatistics {
@@ -123,6 +152,7 @@ impl ToolStatistics {
             p50_ms: run_times.quantile_ms(0.50),
             p95_ms: run_times.quantile_ms(0.95),
             p99_ms: run_times.quantile_ms(0.99),
+            usage: Usage::default(),
         }
     }
 }

@@ -69,7 +69,7 @@ fn block(piece: Piece<'_>) -> Value {
 }
 
 /// The blocks of a stream, as they grow.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Assembly {
     /// Blocks that are no calls, and the place of each.
     blocks: Vec<(u64, Value)>,

@@ -85,7 +85,7 @@ pub(super) fn messages<'a>(
 }
 
 /// The message of a stream, as it grows.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Assembly {
     content: String,
     refusal: String,

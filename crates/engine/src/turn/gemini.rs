@@ -72,7 +72,7 @@ pub(super) fn messages<'a>(
 }
 
 /// The parts of a stream, as they come.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Assembly {
     parts: Vec<Value>,
     has_ended: bool,

@@ -8,15 +8,17 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::slots::{Leaving, Slots};
-use super::sse::{Decoder, Told};
+use super::sse::{SseDecoder, SseEvent};
 use super::{
-    ModelCall, TurnAnswer, TurnFormat, anthropic, chat, gemini, messages, responses, unreadable,
+    ModelCall, Turn, TurnAnswer, TurnFormat, anthropic, chat, gemini, messages, responses,
+    unreadable,
 };
 use crate::call::{CallRequest, CallResult};
 use crate::context::Context;
 use crate::engine::{Engine, GrowingBatch};
 use crate::error::{Error, ErrorKind};
 use crate::name::BatchId;
+use crate::nested::Tools;
 use crate::text::Lang;
 
 /// A model's answer while it streams in. Feed it the bytes of the API's
@@ -28,16 +30,24 @@ pub struct OpenTurn {
     id: BatchId,
     context: Arc<Context>,
     lang: Lang,
-    decoder: Decoder,
+    decoder: SseDecoder,
     /// None until the first event tells the format.
     assembly: Option<Assembly>,
     slots: Slots,
     calls: Vec<ModelCall>,
+    /// The tool whose turn it is, where it is one's.
+    within: Option<Tools>,
+    prepare: Option<Prepare>,
+    /// Calls that are complete and wait for leave; none where they need none.
+    held: Option<Vec<Leaving>>,
     /// Whether the API said that this is the end.
     is_whole: bool,
     next: mpsc::UnboundedSender<Next>,
     batch: AbortOnDropHandle<Vec<CallResult>>,
 }
+
+/// Looks at a call before it runs: changes the request, or refuses it.
+type Prepare = Box<dyn FnMut(&ModelCall, CallRequest) -> Result<CallRequest, Error> + Send>;
 
 /// A call for the batch.
 enum Next {
@@ -62,10 +72,13 @@ impl Engine {
             id,
             context: context.into(),
             lang,
-            decoder: Decoder::default(),
+            decoder: SseDecoder::default(),
             slots: assembly.as_ref().map(Assembly::slots).unwrap_or_default(),
             assembly,
             calls: Vec::new(),
+            within: None,
+            prepare: None,
+            held: None,
             is_whole: false,
             next,
             batch: AbortOnDropHandle::new(batch),
@@ -108,6 +121,60 @@ impl OpenTurn {
         &self.calls
     }
 
+    /// Lets somebody look at each call before it runs, in the order of the
+    /// message: who changes the request, or refuses it with an error.
+    #[must_use]
+    pub fn prepare(
+        mut self,
+        prepare: impl FnMut(&ModelCall, CallRequest) -> Result<CallRequest, Error> + Send + 'static,
+    ) -> Self {
+        self.prepare = Some(Box::new(prepare));
+        self
+    }
+
+    /// Lets no call begin before [`OpenTurn::release`]: for whoever has to keep
+    /// what the model asked for before it happens.
+    #[must_use]
+    pub fn hold(mut self) -> Self {
+        self.held = Some(Vec::new());
+        self
+    }
+
+    pub(crate) fn within(mut self, tools: Tools) -> Self {
+        self.within = Some(tools);
+        self
+    }
+
+    /// The calls that are complete and wait for leave.
+    pub fn held(&self) -> impl Iterator<Item = &ModelCall> {
+        self.held.iter().flatten().map(Leaving::call)
+    }
+
+    /// Lets the calls begin that are complete by now.
+    pub fn release(&mut self) {
+        let held = self.held.as_mut().map(std::mem::take).unwrap_or_default();
+        self.start(held);
+    }
+
+    /// The model's message as far as it is written; calls that are not complete
+    /// are left out.
+    pub fn message(&self) -> Option<Value> {
+        let assembly = self.assembly.as_ref()?.clone();
+        Some(assembly.message(self.slots.written()))
+    }
+
+    /// Whether the API said that this is the end.
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// Takes a message that is whole, in place of a stream.
+    pub fn read(&mut self, turn: Turn) {
+        self.assembly = Some(Assembly::Whole(turn.format, turn.message));
+        self.is_whole = true;
+        self.leave(turn.calls.into_iter().map(Leaving::Whole).collect());
+    }
+
     /// Takes bytes of the stream. An error says that the stream cannot be
     /// read further; calls that have begun go on, and [`OpenTurn::finish`]
     /// answers all.
@@ -118,15 +185,15 @@ impl OpenTurn {
 
     /// Takes one event of the stream, for whoever has read it already.
     pub fn feed_event(&mut self, event: Value) -> Result<(), Error> {
-        self.hear(vec![Told::Json(event)])
+        self.hear(vec![SseEvent::Json(event)])
     }
 
-    fn hear(&mut self, told: Vec<Told>) -> Result<(), Error> {
+    fn hear(&mut self, told: Vec<SseEvent>) -> Result<(), Error> {
         let mut heard = Ok(());
         for told in told {
             heard = match told {
-                Told::Json(event) => self.event(&event),
-                Told::Done => {
+                SseEvent::Json(event) => self.event(&event),
+                SseEvent::Done => {
                     self.slots.end_all();
                     self.is_whole = true;
                     Ok(())
@@ -137,8 +204,16 @@ impl OpenTurn {
             }
         }
         let leaving = self.slots.leave();
-        self.start(leaving);
+        self.leave(leaving);
         heard
+    }
+
+    /// Calls are complete, and begin unless somebody holds them.
+    fn leave(&mut self, leaving: Vec<Leaving>) {
+        match &mut self.held {
+            Some(held) => held.extend(leaving),
+            None => self.start(leaving),
+        }
     }
 
     fn event(&mut self, event: &Value) -> Result<(), Error> {
@@ -162,17 +237,26 @@ impl OpenTurn {
 
     fn start(&mut self, leaving: Vec<Leaving>) {
         for leaving in leaving {
-            let (call, next) = match leaving {
-                Leaving::Whole(call) => {
-                    let request = call.request(&self.context);
-                    (call, Next::Run(request))
-                }
+            let (call, broken) = match leaving {
+                Leaving::Whole(call) => (call, None),
                 Leaving::Broken(call) => {
                     let why = "the model's message broke off before this call was complete";
-                    let error = Error::new(ErrorKind::InvalidArguments, why);
-                    let request = call.request(&self.context);
-                    (call, Next::Refuse(request, error))
+                    (call, Some(Error::new(ErrorKind::InvalidArguments, why)))
                 }
+            };
+            let request = call.request(&self.context);
+            let prepared = match (broken, &mut self.prepare) {
+                (Some(error), _) => Err(error),
+                (None, Some(prepare)) => prepare(&call, request.clone()),
+                (None, None) => Ok(request.clone()),
+            };
+            let nested = |request| match &self.within {
+                Some(tools) => tools.nested(request),
+                None => request,
+            };
+            let next = match prepared {
+                Ok(request) => Next::Run(nested(request)),
+                Err(error) => Next::Refuse(nested(request), error),
             };
             self.calls.push(call);
             // The batch ends only after this side has.
@@ -180,14 +264,22 @@ impl OpenTurn {
         }
     }
 
-    /// The stream has ended, or broke off. Waits for the calls; one that was
-    /// not complete gets an error as its result.
-    pub async fn finish(mut self) -> TurnAnswer {
+    /// The stream has ended, or broke off: a call that is not complete will not
+    /// be any more.
+    pub fn end(&mut self) {
         let rest = self.decoder.end().unwrap_or_default();
         // Whatever is wrong with the rest, the calls are answered.
         let is_readable = self.hear(rest).is_ok();
+        self.is_whole &= is_readable;
         let leaving = self.slots.leave_all();
-        self.start(leaving);
+        self.leave(leaving);
+    }
+
+    /// The stream has ended, or broke off. Waits for the calls; one that was
+    /// not complete gets an error as its result.
+    pub async fn finish(mut self) -> TurnAnswer {
+        self.end();
+        self.release();
         drop(self.next);
         let results = self.batch.await.unwrap_or_default();
         let format = self.assembly.as_ref().map(Assembly::format);
@@ -198,7 +290,7 @@ impl OpenTurn {
                 .unwrap_or_default(),
             assistant,
             results,
-            is_whole: self.is_whole && is_readable,
+            is_whole: self.is_whole,
         }
     }
 }
@@ -219,11 +311,14 @@ fn format_of(event: &Value) -> Option<TurnFormat> {
 }
 
 /// The message of a stream, by its format.
+#[derive(Clone)]
 enum Assembly {
     Anthropic(anthropic::Assembly),
     OpenAi(chat::Assembly),
     Responses(responses::Assembly),
     Gemini(gemini::Assembly),
+    /// It came at once.
+    Whole(TurnFormat, Value),
 }
 
 impl Assembly {
@@ -242,6 +337,7 @@ impl Assembly {
             Self::OpenAi(_) => TurnFormat::OpenAi,
             Self::Responses(_) => TurnFormat::Responses,
             Self::Gemini(_) => TurnFormat::Gemini,
+            Self::Whole(format, _) => *format,
         }
     }
 
@@ -260,6 +356,7 @@ impl Assembly {
             Self::OpenAi(own) => own.hear(event, slots),
             Self::Responses(own) => own.hear(event, slots),
             Self::Gemini(own) => own.hear(event, slots),
+            Self::Whole(..) => Err("the message is whole already".to_owned()),
         }
     }
 
@@ -269,6 +366,7 @@ impl Assembly {
             Self::OpenAi(own) => own.message(calls),
             Self::Responses(own) => own.message(calls),
             Self::Gemini(own) => own.message(calls),
+            Self::Whole(_, message) => message,
         }
     }
 }

@@ -73,7 +73,7 @@ fn part(piece: &Piece<'_>) -> Value {
 }
 
 /// The items of a stream, as they are done.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Assembly {
     /// Items that are done, and the place of each.
     items: Vec<(u64, Value)>,

@@ -62,6 +62,14 @@ pub(super) enum Leaving {
     Broken(ModelCall),
 }
 
+impl Leaving {
+    pub(super) fn call(&self) -> &ModelCall {
+        match self {
+            Self::Whole(call) | Self::Broken(call) => call,
+        }
+    }
+}
+
 impl Slots {
     pub(super) fn eager() -> Self {
         Self { eager: true, ..Self::default() }
@@ -188,9 +196,9 @@ impl Slots {
     }
 
     /// All calls that have left, in the order of the message.
-    pub(super) fn written(self) -> Vec<Written> {
-        let slots = self.slots.into_iter();
-        slots.filter_map(|slot| Some(Written { at: slot.at, call: slot.call? })).collect()
+    pub(super) fn written(&self) -> Vec<Written> {
+        let slots = self.slots.iter();
+        slots.filter_map(|slot| Some(Written { at: slot.at, call: slot.call.clone()? })).collect()
     }
 }
 

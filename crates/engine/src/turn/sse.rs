@@ -5,9 +5,10 @@ use serde_json::Value;
 /// The longest event; it is held in memory until it is whole.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
 
-/// What has come and is not a whole event yet.
+/// Reads the server-sent events of a model's API: what has come and is not a
+/// whole event yet.
 #[derive(Debug, Default)]
-pub(super) struct Decoder {
+pub struct SseDecoder {
     line: Vec<u8>,
     data: String,
     /// Whether the last byte was a carriage return, whose line feed may follow.
@@ -17,15 +18,16 @@ pub(super) struct Decoder {
 
 /// The data of an event.
 #[derive(Debug, PartialEq)]
-pub(super) enum Told {
+pub enum SseEvent {
+    /// What nearly all are.
     Json(Value),
     /// `[DONE]`, by which OpenAI ends a stream.
     Done,
 }
 
-impl Decoder {
+impl SseDecoder {
     /// Takes bytes in; hands the events out that are whole now.
-    pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<Vec<Told>, String> {
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<Vec<SseEvent>, String> {
         let mut told = Vec::new();
         for &byte in bytes {
             let after_return = std::mem::replace(&mut self.after_return, byte == b'\r');
@@ -40,14 +42,14 @@ impl Decoder {
     }
 
     /// The stream has ended. An event that nothing follows counts, too.
-    pub(super) fn end(&mut self) -> Result<Vec<Told>, String> {
+    pub fn end(&mut self) -> Result<Vec<SseEvent>, String> {
         let mut told = Vec::new();
         self.end_line(&mut told)?;
         self.end_line(&mut told)?;
         Ok(told)
     }
 
-    fn end_line(&mut self, told: &mut Vec<Told>) -> Result<(), String> {
+    fn end_line(&mut self, told: &mut Vec<SseEvent>) -> Result<(), String> {
         let line = std::mem::take(&mut self.line);
         let line = String::from_utf8_lossy(&line);
         let line = match std::mem::replace(&mut self.began, true) {
@@ -70,12 +72,12 @@ impl Decoder {
         Ok(())
     }
 
-    fn end_event(&mut self, told: &mut Vec<Told>) -> Result<(), String> {
+    fn end_event(&mut self, told: &mut Vec<SseEvent>) -> Result<(), String> {
         let data = std::mem::take(&mut self.data);
         match data.trim() {
             "" => {}
-            "[DONE]" => told.push(Told::Done),
-            data => told.push(Told::Json(
+            "[DONE]" => told.push(SseEvent::Done),
+            data => told.push(SseEvent::Json(
                 serde_json::from_str(data)
                     .map_err(|error| format!("an event of the stream is not JSON: {error}"))?,
             )),
@@ -94,8 +96,8 @@ mod tests {
     const STREAM: &str = "\u{feff}: hello\r\nevent: a\r\ndata: {\"x\":\r\ndata: \"é\"}\r\n\r\n\
                           data:{\"y\":2}\n\nid: 7\nretry: 1\ndata\n\ndataset: 1\n\rdata: [DONE]\n\n";
 
-    fn all(pieces: &[&[u8]]) -> Vec<Told> {
-        let mut decoder = Decoder::default();
+    fn all(pieces: &[&[u8]]) -> Vec<SseEvent> {
+        let mut decoder = SseDecoder::default();
         let mut told = Vec::new();
         for piece in pieces {
             told.extend(decoder.feed(piece).unwrap());
@@ -116,16 +118,16 @@ mod tests {
                 piece
             }).collect();
             let wanted =
-                vec![Told::Json(json!({"x": "é"})), Told::Json(json!({"y": 2})), Told::Done];
+                vec![SseEvent::Json(json!({"x": "é"})), SseEvent::Json(json!({"y": 2})), SseEvent::Done];
             prop_assert_eq!(all(&pieces), wanted);
         }
     }
 
     #[test]
     fn the_last_event_needs_no_empty_line_and_nonsense_is_refused() {
-        assert_eq!(all(&[b"data: {}"]), [Told::Json(json!({}))]);
-        assert!(Decoder::default().feed(b"data: {oh\n\n").unwrap_err().contains("not JSON"));
+        assert_eq!(all(&[b"data: {}"]), [SseEvent::Json(json!({}))]);
+        assert!(SseDecoder::default().feed(b"data: {oh\n\n").unwrap_err().contains("not JSON"));
         let long = vec![b'x'; MAX_BYTES + 1];
-        assert!(Decoder::default().feed(&long).unwrap_err().contains("bytes"));
+        assert!(SseDecoder::default().feed(&long).unwrap_err().contains("bytes"));
     }
 }

@@ -27,6 +27,7 @@ mod queue_events;
 mod random;
 mod reload;
 mod retry;
+mod search;
 mod sub_agent;
 mod support;
 mod tenants;

@@ -9,6 +9,7 @@
     reason = "a failure here should stop the run"
 )]
 
+mod agent;
 mod definitions;
 mod files;
 mod guard;

@@ -24,6 +24,7 @@ use crate::interrupt::Interrupts;
 use crate::logging;
 use crate::mcp::{Endpoint, KeptNotebook, KeptTokens, MAX_TOOLS, Service, Shared, View, Who};
 use crate::output::Screen;
+use crate::runs::KeptRuns;
 use crate::settings::Settings;
 use crate::vault::Grants;
 use crate::wiring;
@@ -86,7 +87,8 @@ async fn serve(args: &McpArgs, settings: Settings, screen: Screen) -> Result<Exi
     let desk = Desk::new(Arc::clone(&documents), settings.server.http.approvals_expire);
     let builder = Engine::builder().credentials(source).approvals(SharedDesk(Arc::clone(&desk)));
     let metrics = Arc::<Metrics>::default();
-    let engine = wiring::serving(builder, &settings, screen, &metrics, None, None).await?;
+    let runs = Arc::new(KeptRuns(Arc::clone(&documents)));
+    let engine = wiring::serving(builder, &settings, screen, &metrics, None, None, runs).await?;
     let _ = asked.set(engine.clone());
     wiring::load_imports(&engine, &documents.all(imports::SPACE).await?, &screen)?;
     desk.read_rules().await?;

@@ -23,6 +23,7 @@ use crate::interrupt::Interrupts;
 use crate::logging;
 use crate::mcp::{KeptNotebook, KeptTokens};
 use crate::output::Screen;
+use crate::runs::KeptRuns;
 use crate::settings::{Flag, Settings};
 use crate::telemetry;
 use crate::vault::Grants;
@@ -120,8 +121,10 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
     });
     let desk = Desk::new(Arc::clone(&documents), settings.server.http.approvals_expire);
     let builder = Engine::builder().credentials(source).approvals(SharedDesk(Arc::clone(&desk)));
-    let serving = wiring::serving(builder, &settings, screen, &metrics, tracer.clone(), Some(ask));
-    let engine = serving.await?;
+    let runs = Arc::new(KeptRuns(Arc::clone(&documents)));
+    let (tracing, ask) = (tracer.clone(), Some(ask));
+    let engine =
+        wiring::serving(builder, &settings, screen, &metrics, tracing, ask, runs.clone()).await?;
     let _ = asked.set(engine.clone());
     let notebook = Arc::new(KeptNotebook(Arc::clone(&documents)));
     let tokens = Arc::new(KeptTokens(Arc::clone(&credentials)));
@@ -141,6 +144,7 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
         desk,
         consents,
         outbound,
+        runs,
         links: Links::new(&*documents).await?,
         documents,
         keys,

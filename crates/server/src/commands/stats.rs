@@ -49,12 +49,21 @@ pub(crate) fn run(args: &StatsArgs, settings: &Settings, screen: Screen) -> Resu
         screen.note(format_args!("no such calls are recorded (database: {database})"));
         return Ok(Exit::Success);
     }
-    let mut table = Grid::new(&["!TOOL", ">CALLS", ">SUCCESS", ">P50", ">P95", ">P99", "ENDED"]);
-    for (name, statistics) in &all.tools {
-        table.row(row(name, statistics));
+    let mut columns = vec!["!TOOL", ">CALLS", ">SUCCESS", ">P50", ">P95", ">P99", "ENDED"];
+    let has_cost = !all.total.usage.is_zero();
+    if has_cost {
+        columns.extend([">TOKENS", ">COST"]);
     }
-    if all.tools.len() > 1 {
-        table.row(row("total", &all.total));
+    let mut table = Grid::new(&columns);
+    let total = Some(("total", &all.total)).filter(|_| all.tools.len() > 1);
+    let rows = all.tools.iter().map(|(name, statistics)| (name.as_str(), statistics));
+    for (name, statistics) in rows.chain(total) {
+        let mut cells = row(name, statistics);
+        if has_cost {
+            cells.push(cell(statistics.usage.total_tokens().to_string()));
+            cells.push(cell(format!("${:.4}", statistics.usage.cost_usd)));
+        }
+        table.row(cells);
     }
     screen.table(&table)?;
     Ok(Exit::Success)

@@ -16,6 +16,7 @@ use super::metrics::Metrics;
 use crate::approvals::Desk;
 use crate::consents::Consents;
 use crate::identity::Keys;
+use crate::runs::KeptRuns;
 use crate::telemetry::Tracer;
 use crate::vault::Credentials;
 
@@ -32,6 +33,8 @@ pub(crate) struct App {
     pub(crate) consents: Arc<Consents>,
     /// The guarded way out.
     pub(crate) outbound: Outbound,
+    /// What is kept of agents' runs.
+    pub(crate) runs: Arc<KeptRuns>,
     pub(crate) links: Links,
     pub(crate) hub: Arc<Hub>,
     pub(crate) metrics: Arc<Metrics>,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use windlass::{
     Begun, BoxFuture, CallId, CallRecord, Engine, Error, Intent, OutputPart, PageRequest,
-    RecordFilter, RecordPage, RecordStore, Statistics, Status, Summary, TenantId,
+    RecordFilter, RecordPage, RecordStore, Statistics, Status, Summary, TenantId, Usage,
 };
 
 use crate::telemetry::{Counts, Tracer};
@@ -38,6 +38,8 @@ struct ToolCounts {
     errors: HashMap<&'static str, u64>,
     run: Times,
     queue: Times,
+    /// What models took to answer.
+    usage: Usage,
 }
 
 #[derive(Clone, Default)]
@@ -89,6 +91,7 @@ impl ToolCounts {
             self.run.add(record.run_time);
             self.queue.add(record.queue_wait);
         }
+        self.usage += record.details.as_ref().and_then(|it| it.usage).unwrap_or_default();
     }
 
     fn merge(&mut self, other: &Self) {
@@ -100,6 +103,7 @@ impl ToolCounts {
         }
         self.run.merge(&other.run);
         self.queue.merge(&other.queue);
+        self.usage += other.usage;
     }
 }
 
@@ -200,6 +204,32 @@ fn calls(out: &mut String, tools: &[(Arc<str>, ToolCounts)], engine: &Engine) {
     let mut queue = Times::default();
     tools.iter().for_each(|(_, counts)| queue.merge(&counts.queue));
     queue.write(out, "windlass_queue_seconds", "");
+    models(out, tools);
+}
+
+/// What models took to answer, by agent.
+fn models(out: &mut String, tools: &[(Arc<str>, ToolCounts)]) {
+    let agents = || tools.iter().filter(|(_, counts)| !counts.usage.is_zero());
+    head(out, "windlass_model_tokens_total", "Tokens that models read and wrote.", "counter");
+    for (tool, ToolCounts { usage, .. }) in agents() {
+        let tool = label(tool);
+        for (what, count) in [
+            ("input", usage.input_tokens),
+            ("output", usage.output_tokens),
+            ("cache_read", usage.cache_read_tokens),
+            ("cache_write", usage.cache_write_tokens),
+        ] {
+            let _ = writeln!(
+                out,
+                "windlass_model_tokens_total{{tool=\"{tool}\",type=\"{what}\"}} {count}"
+            );
+        }
+    }
+    head(out, "windlass_model_cost_usd_total", "What that costs, as set.", "counter");
+    for (tool, ToolCounts { usage, .. }) in agents() {
+        let (tool, cost) = (label(tool), usage.cost_usd);
+        let _ = writeln!(out, "windlass_model_cost_usd_total{{tool=\"{tool}\"}} {cost}");
+    }
 }
 
 fn limits(out: &mut String, engine: &Engine) {

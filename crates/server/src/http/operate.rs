@@ -16,7 +16,7 @@ use super::context::{Span, integer};
 use super::extract::{Body, Name, Who};
 use super::operation::Operation;
 use super::problem::Problem;
-use super::shape::{LimitMetrics, ToolStatisticsDoc};
+use super::shape::{LimitMetrics, ToolStatisticsDoc, UsageDoc};
 use super::view;
 use crate::identity::Action;
 
@@ -70,6 +70,8 @@ struct SummaryDoc {
     success_rate: f64,
     /// Calls by tool.
     tool_usage: BTreeMap<String, u64>,
+    /// What models took to answer.
+    usage: Option<UsageDoc>,
 }
 
 async fn summary(

@@ -8,10 +8,10 @@ mod record;
 mod rules;
 mod tool;
 
-pub(crate) use event::{BatchEvent, CallEvent, FollowedEvent, TurnEvent};
+pub(crate) use event::{BatchEvent, CallEvent, FollowedEvent, RunEvent, TurnEvent};
 pub(crate) use record::{
     CallState, CallerDoc, ContentDoc, LimitMetrics, RecordDoc, StatusName, ToolStatisticsDoc,
-    TruncatedDoc, ViolationDoc,
+    TruncatedDoc, UsageDoc, ViolationDoc,
 };
 pub(crate) use rules::{RulesDoc, VerdictDoc};
 pub(crate) use tool::{FieldDoc, ToolDoc};

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use windlass::definition::{self, Format, LoadError};
-use windlass::{Engine, Error, Exposure, Lang, Session, TenantId, Tool, ToolBuilder};
+use windlass::{Engine, Error, Lang, Session, TenantId, Tool, ToolBuilder};
 
 use super::app::App;
 use super::extract::{Body, Name, Query, Who};
@@ -154,14 +154,20 @@ async fn list(
     Query(query): Query<ListQuery>,
 ) -> Result<Response, Problem> {
     let lang = lang(&app, query.lang);
-    let mut tools = app.tools_of(&who.tenant);
-    tools.retain(|tool| query.matches(tool));
     if let Some(format) = query.format {
-        let session = query.conversation_id.map(|own| Session::new(who.tenant.clone(), own));
-        tools.retain(|tool| app.is_seen(tool, session.as_ref()));
+        // What a model sees: with what was found in the conversation.
+        let session =
+            query.conversation_id.as_deref().map(|own| Session::new(who.tenant.clone(), own));
+        let mut tools = match &session {
+            Some(session) => app.engine.active_tools(Some(session)),
+            None => app.engine.active_tools_for(&who.tenant),
+        };
+        tools.retain(|tool| query.matches(tool));
         let declared = definition::export(tools.iter().map(|tool| &**tool), format.into(), lang);
         return Ok(view::ok(&json!({"tools": declared, "next": null})));
     }
+    let mut tools = app.tools_of(&who.tenant);
+    tools.retain(|tool| query.matches(tool));
     let page = PageQuery { limit: query.limit, cursor: query.cursor };
     let page = page.cut(tools, |tool| tool.name().to_string())?;
     let tools: Vec<Value> = page.items.iter().map(|tool| show(tool, lang)).collect();
@@ -325,13 +331,5 @@ impl App {
     /// A tool that a tenant may use.
     pub(crate) fn tool_of(&self, tenant: &TenantId, name: &str) -> Option<Arc<Tool>> {
         self.engine.registry().get_for(tenant, name)
-    }
-
-    /// Whether a model sees a tool.
-    fn is_seen(&self, tool: &Tool, session: Option<&Session>) -> bool {
-        let spec = tool.spec();
-        let groups = self.engine.groups();
-        spec.exposure == Exposure::Direct
-            && spec.group.as_ref().is_none_or(|group| groups.is_active(group, session))
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use windlass::{CallResult, Content, ErrorKind, Lang};
 
 use super::problem::Problem;
-use super::shape::{self, ContentDoc, TruncatedDoc, ViolationDoc};
+use super::shape::{self, ContentDoc, TruncatedDoc, UsageDoc, ViolationDoc};
 
 /// A result, written without a detour.
 pub(crate) struct ResultView<'a>(pub(crate) &'a CallResult, pub(crate) Lang);
@@ -17,7 +17,7 @@ pub(crate) struct ResultView<'a>(pub(crate) &'a CallResult, pub(crate) Lang);
 impl Serialize for ResultView<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let Self(result, lang) = *self;
-        let mut view = to.serialize_struct("CallResult", 16)?;
+        let mut view = to.serialize_struct("CallResult", 17)?;
         view.serialize_field("call_id", &result.id)?;
         if let Some(call_ref) = &result.call_ref {
             view.serialize_field("call_ref", call_ref)?;
@@ -60,6 +60,9 @@ impl Serialize for ResultView<'_> {
         view.serialize_field("queue_time", &result.queue_wait.as_secs_f64())?;
         view.serialize_field("execution_time", &result.run_time.as_secs_f64())?;
         view.serialize_field("executed_at", &result.created_at)?;
+        if let Some(usage) = &result.usage {
+            view.serialize_field("usage", usage)?;
+        }
         view.end()
     }
 }
@@ -114,6 +117,8 @@ pub(crate) struct ResultDoc {
     /// When the call came.
     #[schemars(schema_with = "shape::time")]
     executed_at: String,
+    /// What models took to answer, for this call and those that it made.
+    usage: Option<UsageDoc>,
 }
 
 /// The HTTP answer of a call. Whatever came of it is a result, and 200; only

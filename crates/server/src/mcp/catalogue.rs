@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rmcp::model::Tool as Declared;
 use serde_json::Value;
 use windlass::definition::{self, Format};
-use windlass::{Engine, Lang, Session, Tool};
+use windlass::{Engine, Exposure, Lang, Session, Tool};
 use windlass_executors::mcp::declared;
 
 use super::who::{Client, View};
@@ -30,8 +30,8 @@ impl Catalogue<'_> {
     pub(super) fn tools(&self) -> Vec<(String, Arc<Tool>)> {
         let session = Session::of(&self.client.caller());
         let tools = match &session {
-            Some(session) => self.engine.active_tools(Some(session)),
-            None => self.engine.active_tools_for(self.client.tenant()),
+            Some(session) => without_search(self.engine.active_tools(Some(session))),
+            None => without_search(self.engine.active_tools_for(self.client.tenant())),
         };
         let shown = tools.into_iter().filter(|tool| self.view.shows(tool));
         shown.map(|tool| (self.name(&tool), tool)).collect()
@@ -106,4 +106,11 @@ impl Catalogue<'_> {
 fn icon(icon: Option<&str>) -> Option<Value> {
     let own = icon.filter(|icon| icon.starts_with("https://") || icon.starts_with("data:"))?;
     Some(serde_json::json!([{"src": own}]))
+}
+
+/// The tools but for the engine's own search: clients have `find_tools`, which
+/// does not depend on a conversation.
+fn without_search(mut tools: Vec<Arc<Tool>>) -> Vec<Arc<Tool>> {
+    tools.retain(|tool| tool.spec().exposure != Exposure::Hidden);
+    tools
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rmcp::model::{JsonObject, Tool as Declared};
 use serde_json::{Map, Value, json};
-use windlass::{Exposure, Lang, Text, Tool};
+use windlass::{Exposure, Lang, Tool, ToolIndex};
 
 use super::catalogue::Catalogue;
 
@@ -66,30 +66,15 @@ fn declare(name: &'static str, about: &'static str, schema: Value) -> Declared {
 
 /// The tools that a search for these words finds, best first.
 pub(super) fn find(catalogue: &Catalogue<'_>, query: &str) -> Value {
-    let words: Vec<String> = query.to_lowercase().split_whitespace().map(str::to_owned).collect();
-    let mut found: Vec<(usize, String, Arc<Tool>)> = (catalogue.findable().into_iter())
-        .map(|(name, tool)| (score(&tool, &words), name, tool))
-        .filter(|(score, ..)| *score > 0)
-        .collect();
-    found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-    let shown = found
-        .iter()
-        .take(FOUND)
-        .filter_map(|(_, name, tool)| serde_json::to_value(catalogue.declare(name, tool)?).ok());
+    let (names, tools): (Vec<String>, Vec<Arc<Tool>>) = catalogue.findable().into_iter().unzip();
+    let index = ToolIndex::new(tools.iter().cloned());
+    let found = index.find(query);
+    let shown = found.iter().take(FOUND).filter_map(|(tool, _)| {
+        // A tool may have another name here than its own.
+        let at = tools.iter().position(|own| Arc::ptr_eq(own, tool))?;
+        serde_json::to_value(catalogue.declare(&names[at], tool)?).ok()
+    });
     json!({"tools": shown.collect::<Vec<_>>(), "found": found.len()})
-}
-
-/// How well a tool fits: a word in its name counts more than one elsewhere.
-fn score(tool: &Tool, words: &[String]) -> usize {
-    let spec = tool.spec();
-    let name = spec.name.as_str().to_lowercase();
-    let both = |text: &Text| format!("{} {}", text.get(Lang::En), text.get(Lang::Zh));
-    let label = spec.label.as_ref().map(both).unwrap_or_default();
-    let about = format!("{label} {} {}", both(&spec.description), spec.tags.join(" "));
-    let about = about.to_lowercase();
-    let points =
-        |word: &String| usize::from(name.contains(word)) * 3 + usize::from(about.contains(word));
-    words.iter().map(points).sum()
 }
 
 impl Catalogue<'_> {

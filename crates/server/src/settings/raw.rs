@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use windlass::{Lang, WatchOptions};
+use windlass_executors::model::ModelSettings;
 
 use super::{Database, LogSettings, OutboundSettings, TelemetrySettings};
 use crate::http::HttpSettings;
@@ -28,6 +29,7 @@ pub(super) struct Raw {
     pub(super) key_file: Option<PathBuf>,
     pub(super) log: LogSettings,
     pub(super) telemetry: TelemetrySettings,
+    pub(super) models: ModelSettings,
 }
 
 /// The section `server`.
@@ -81,6 +83,7 @@ impl Default for Raw {
             key_file: None,
             log: LogSettings::default(),
             telemetry: TelemetrySettings::default(),
+            models: ModelSettings::default(),
         }
     }
 }

@@ -49,7 +49,7 @@ fn every_key_of_the_written_settings_is_a_key() {
         })
         .map(|line| format!("{line}\n"))
         .collect();
-    assert_eq!(keys.lines().count(), 77, "{keys}");
+    assert_eq!(keys.lines().count(), 83, "{keys}");
     project.write("windlass.yaml", &keys);
     assert_eq!(project.ok(&["call", "hello"]), "Hello from Windlass!\n");
 }
@@ -67,7 +67,7 @@ fn tools_are_listed_filtered_and_explained() {
     assert!(names(&[]).len() >= 10);
     assert_eq!(names(&["--tag", "example"]), ["\"hello\""]);
     assert_eq!(names(&["--search", "ARITHMETIC"]), ["\"calculator\""]);
-    assert_eq!(names(&["--kind", "native"]), ["\"read_output\""]);
+    assert_eq!(names(&["--kind", "native"]), ["\"read_output\"", "\"tool_search\""]);
     assert!(names(&["--group", "none"]).is_empty() && names(&["--category", "none"]).is_empty());
     let detail = project.ok(&["tools", "datetime"]);
     for part in ["PARAMETER", "operation", "required", "one of: now, parse", "UTC", "read-only"] {

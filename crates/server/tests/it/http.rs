@@ -23,5 +23,5 @@ mod transport;
 mod turns;
 mod wire;
 
-pub(crate) use server::Server;
+pub(crate) use server::{Server, WRITE, until};
 pub(crate) use wire::{Answer, Client};

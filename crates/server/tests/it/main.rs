@@ -7,6 +7,7 @@
     reason = "the helpers are part of the tests"
 )]
 
+mod agents;
 mod batching;
 mod calling;
 mod catalogue;

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashSet};
 use tokio_postgres::Client;
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
-use windlass::{Begun, CallRecord, Histogram, Status};
+use windlass::{Begun, CallRecord, Histogram, Status, Usage};
 
 use super::fault::Fault;
 use super::intents;
@@ -164,6 +164,8 @@ async fn give_back_keys(
 #[derive(Default)]
 pub(crate) struct Changes {
     by_key: BTreeMap<(String, String, i16, i64), i64>,
+    /// What models took to answer, by tenant and tool.
+    usage: BTreeMap<(String, String), Usage>,
     calls: i64,
 }
 
@@ -171,6 +173,9 @@ impl Changes {
     pub(crate) fn count(&mut self, record: &CallRecord, calls: i64) {
         let tenant = text::key(record.caller.tenant.as_str()).into_owned();
         let tool = text::key(&record.counted_as()).into_owned();
+        if let Some(usage) = record.usage().filter(|_| calls > 0) {
+            *self.usage.entry((tenant.clone(), tool.clone())).or_default() += usage;
+        }
         self.add(tenant, tool, status_code(record.status), record.run_bucket(), calls);
     }
 
@@ -206,7 +211,11 @@ impl Changes {
         };
         let (counted, total) = tokio::join!(biased; statistics, self.total(client));
         counted?;
-        total
+        let total = total?;
+        for ((tenant, tool), usage) in &self.usage {
+            add_usage(client, tenant, tool, usage).await?;
+        }
+        Ok(total)
     }
 
     /// Intents alone change no total, and do not wait for one another there.
@@ -221,4 +230,30 @@ impl Changes {
         };
         row.try_get(0)
     }
+}
+
+async fn add_usage(
+    client: &Client,
+    tenant: &str,
+    tool: &str,
+    usage: &Usage,
+) -> Result<(), tokio_postgres::Error> {
+    let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    let sql = "INSERT INTO windlass.model_usage AS own VALUES ($1, $2, $3, $4, $5, $6, $7) \
+         ON CONFLICT (tenant, tool) DO UPDATE SET \
+         input_tokens = own.input_tokens + excluded.input_tokens, \
+         output_tokens = own.output_tokens + excluded.output_tokens, \
+         cache_read_tokens = own.cache_read_tokens + excluded.cache_read_tokens, \
+         cache_write_tokens = own.cache_write_tokens + excluded.cache_write_tokens, \
+         cost_usd = own.cost_usd + excluded.cost_usd";
+    let values: [(&(dyn ToSql + Sync), Type); 7] = [
+        (&tenant, Type::TEXT),
+        (&tool, Type::TEXT),
+        (&count(usage.input_tokens), Type::INT8),
+        (&count(usage.output_tokens), Type::INT8),
+        (&count(usage.cache_read_tokens), Type::INT8),
+        (&count(usage.cache_write_tokens), Type::INT8),
+        (&usage.cost_usd, Type::FLOAT8),
+    ];
+    client.execute_typed(sql, &values).await.map(drop)
 }

@@ -6,11 +6,12 @@ use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 use windlass::{
     CallId, CallRecord, PageRequest, RecordFilter, RecordPage, Statistics, Status, Summary,
-    TenantId,
+    TenantId, Usage,
 };
 
 use super::rows::{COLUMNS, read_record, read_status, status_code};
 use super::text;
+use crate::read::usage_in;
 
 /// How far the time in a call's id may be from its `created_at`.
 const ID_SLACK_MS: i64 = 1000;
@@ -61,7 +62,19 @@ pub(crate) async fn summary(
         let tool = text::read(row.try_get(0)?).into_owned();
         counts.push((tool, count(row.try_get(1)?), count(row.try_get(2)?)));
     }
-    Ok(Summary::new(conversation, counts))
+    let rows = client
+        .query_typed(
+            "SELECT details FROM windlass.calls \
+             WHERE tenant = $1 AND left(conversation, 250) = left($2, 250) AND conversation = $2 \
+             AND details IS NOT NULL",
+            &[(&text::key(tenant.as_str()), Type::TEXT), (&text::kept(conversation), Type::TEXT)],
+        )
+        .await?;
+    let mut usage = Vec::new();
+    for row in &rows {
+        usage.extend(usage_in(&text::read(row.try_get(0)?)));
+    }
+    Ok(Summary::new(conversation, counts).with_usage(usage))
 }
 
 pub(crate) async fn statistics(
@@ -84,7 +97,25 @@ pub(crate) async fn statistics(
         let bucket = u32::try_from(row.try_get::<_, i64>(2)?).ok();
         counts.push((tool, read_status(row.try_get(1)?), bucket, count(row.try_get(3)?)));
     }
-    Ok(Statistics::from_counts(counts))
+    let rows = client
+        .query_typed(
+            "SELECT tool, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, \
+             cost_usd FROM windlass.model_usage WHERE tenant = $1",
+            &[(&text::key(tenant.as_str()), Type::TEXT)],
+        )
+        .await?;
+    let mut usage = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let used = Usage {
+            input_tokens: count(row.try_get(1)?),
+            output_tokens: count(row.try_get(2)?),
+            cache_read_tokens: count(row.try_get(3)?),
+            cache_write_tokens: count(row.try_get(4)?),
+            cost_usd: row.try_get(5)?,
+        };
+        usage.push((text::read(row.try_get(0)?).into_owned(), used));
+    }
+    Ok(Statistics::from_counts(counts).with_usage(usage))
 }
 
 fn count(value: i64) -> u64 {

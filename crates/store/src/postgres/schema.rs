@@ -14,6 +14,7 @@ use super::fault::{Fault, unavailable};
 const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0001_calls.sql"),
     include_str!("../../migrations/postgres/0002_documents.sql"),
+    include_str!("../../migrations/postgres/0003_model_usage.sql"),
 ];
 
 /// Whoever changes the schema holds this advisory lock: `WNDLASS`.

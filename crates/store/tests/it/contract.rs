@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 use windlass::{
     CallId, CallRecord, Caller, Content, Details, ErrorKind, FailedAttempt, MemoryStore, Output,
-    PageRequest, RecordFilter, RecordStore, RecordedError, Status, TenantId, Truncated,
+    PageRequest, RecordFilter, RecordStore, RecordedError, Status, TenantId, Truncated, Usage,
 };
 
 use crate::sample::{
@@ -25,6 +25,7 @@ contract! {
     tenants_do_not_see_each_other
     a_summary_counts_a_conversation
     statistics_count_and_rank
+    what_models_took_adds_up
     nothing_is_asked_of_an_empty_store
     outputs_are_read_in_parts
     an_output_is_replaced
@@ -87,6 +88,8 @@ async fn a_record_comes_back_as_it_was(store: &dyn RecordStore) {
             same_as: Some(CallId::at(start())),
             approval: Some(windlass::Verdict::refuse("ann").comment("not \"now\"")),
             trace: Some(windlass::TraceContext::new(7, 9, true)),
+            usage: Some(used(3)),
+            total_usage: Some(used(4)),
         })),
         ..by(detailed(), call(1))
     };
@@ -289,6 +292,40 @@ async fn statistics_count_and_rank(store: &dyn RecordStore) {
     assert_eq!(search.by_status, [(Status::Refused, 1), (Status::TimedOut, 2)].into());
     assert_eq!((statistics.total.calls, statistics.total.successful), (128, 125));
     assert_eq!(statistics.tools.len(), 2);
+}
+
+fn used(tokens: u64) -> Usage {
+    Usage {
+        input_tokens: tokens,
+        output_tokens: 2 * tokens,
+        cache_read_tokens: 1,
+        cache_write_tokens: 0,
+        cost_usd: 0.5,
+    }
+}
+
+async fn what_models_took_adds_up(store: &dyn RecordStore) {
+    for at in 1..=4 {
+        let details = Details {
+            usage: Some(used(10)),
+            // It is counted where it was used.
+            total_usage: Some(used(1000)),
+            ..Details::default()
+        };
+        let record = CallRecord { details: Some(Box::new(details)), ..of("agent", call(at)) };
+        store.append(if at > 1 { by(in_conversation("talk"), record) } else { record });
+    }
+    store.append(of("add", by(in_conversation("talk"), call(9))));
+    store.flush().await.unwrap();
+    let statistics = store.statistics(&tenant()).await.unwrap();
+    let agent = statistics.tools["agent"].usage;
+    assert_eq!((agent.input_tokens, agent.output_tokens, agent.cache_read_tokens), (40, 80, 4));
+    assert_eq!((agent.cost_usd, statistics.total.usage), (2.0, agent));
+    assert!(statistics.tools["add"].usage.is_zero());
+    let summary = store.summary(&tenant(), "talk").await.unwrap();
+    assert_eq!((summary.total_calls, summary.usage.input_tokens), (4, 30));
+    let other = TenantId::new("globex");
+    assert!(store.statistics(&other).await.unwrap().total.usage.is_zero());
 }
 
 async fn nothing_is_asked_of_an_empty_store(store: &dyn RecordStore) {

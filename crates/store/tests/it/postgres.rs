@@ -196,6 +196,8 @@ async fn details_and_feedback_come_back() {
             same_as: Some(call(0).id),
             approval: Some(windlass::Verdict::approve("b\0")),
             trace: None,
+            usage: None,
+            total_usage: None,
         })),
         ..call(1)
     };

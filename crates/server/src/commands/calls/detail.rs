@@ -108,6 +108,11 @@ fn facts(record: &CallRecord) -> Vec<(&'static str, String)> {
     add("attempts", (record.attempts > 1).then(|| record.attempts.to_string()));
     add("same as", details.and_then(|own| own.same_as).map(|first| first.to_string()));
     add("key", record.idempotency_key().map(|key| key.to_string()));
+    let usage = details.and_then(|own| own.total_usage.or(own.usage));
+    add(
+        "cost",
+        usage.map(|usage| format!("${:.4} for {} tokens", usage.cost_usd, usage.total_tokens())),
+    );
     add("call ref", text(&record.call_ref));
     add("caller", text(&caller.caller_id));
     add("caller type", Some(caller.caller_type.name().to_owned()));

@@ -9,6 +9,7 @@ use windlass::definition::{
     Definition, Limits, LoadError, LoadedFile, lint, load_folder, parse_all, read_file,
 };
 use windlass::{BoxFuture, Call, Engine, Error, Executor, Output, ToolBuilder};
+use windlass_executors::model::ModelSettings;
 
 use super::{Finding, Report, Severity};
 use crate::exit::Failure;
@@ -20,7 +21,7 @@ pub(super) fn examine(paths: &[PathBuf]) -> Result<Report, Failure> {
     let mut report = Report::default();
     let engine = Engine::builder().build()?;
     // Whether a definition can run does not depend on what it may reach.
-    let kinds = Kinds::new(&OutboundSettings::default());
+    let kinds = Kinds::new(&OutboundSettings::default(), &ModelSettings::default());
     let mut owners: HashMap<String, String> = HashMap::new();
     for path in paths {
         let files = if path.is_dir() {

@@ -13,7 +13,7 @@ const TOLD: usize = 10;
 pub(super) fn examine(settings: &Settings) -> Vec<Finding> {
     let about = "tools";
     let mut findings = Vec::new();
-    let kinds = Kinds::new(&settings.outbound);
+    let kinds = Kinds::new(&settings.outbound, &settings.models);
     let (mut faults, mut idle, mut files, mut tools) = (Vec::new(), Vec::new(), 0, 0);
     for folder in &settings.tools {
         let place = folder.path.display();

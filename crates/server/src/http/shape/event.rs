@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::record::{CallerDoc, ContentDoc, StatusName, ViolationDoc};
 use super::{id, sent, time};
+use crate::http::agents::RunDoc;
 use crate::http::turns::TurnDoc;
 use crate::http::view::ResultDoc;
 
@@ -83,6 +84,27 @@ impl JsonSchema for TurnEvent {
         let mut events = of_batch(generator);
         events.push(("broken", all(&json!({"error": text()}))));
         events.push(("turn", generator.subschema_for::<TurnDoc>()));
+        sent(&events)
+    }
+}
+
+/// The stream of an agent's run: `run`, then its words and what happens to the
+/// calls that it makes, then `result`.
+pub(crate) struct RunEvent;
+
+impl JsonSchema for RunEvent {
+    fn schema_name() -> Cow<'static, str> {
+        "RunEvent".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut events = of_batch(generator);
+        events.remove(0);
+        let run = all(&json!({"run_id": text(), "call_id": id(generator)}));
+        events.insert(0, ("run", run));
+        let said = all(&json!({"agentName": text(), "run_id": text(), "text": text()}));
+        events.push(("text", said));
+        events.push(("result", generator.subschema_for::<RunDoc>()));
         sent(&events)
     }
 }

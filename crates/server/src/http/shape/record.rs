@@ -118,6 +118,26 @@ pub(crate) struct RecordDoc {
     same_as: Option<String>,
     /// What a person said, for a call that waited for it.
     approval: Option<VerdictDoc>,
+    /// What models took to answer this call.
+    usage: Option<UsageDoc>,
+    /// The same with the calls that it made, where those asked models, too.
+    total_usage: Option<UsageDoc>,
+}
+
+/// What models took to answer.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Usage")]
+pub(crate) struct UsageDoc {
+    /// Tokens that models read, but for those of a cache.
+    input_tokens: u64,
+    /// Tokens that models wrote.
+    output_tokens: u64,
+    /// Tokens that models read from a cache.
+    cache_read_tokens: Option<u64>,
+    /// Tokens that were put into a cache.
+    cache_write_tokens: Option<u64>,
+    /// What all of it costs, in US dollars.
+    estimated_cost_usd: f64,
 }
 
 /// A call that has not ended.
@@ -266,6 +286,8 @@ pub(crate) struct ToolStatisticsDoc {
     p95_ms: f64,
     /// 99 of 100 calls took at most so long.
     p99_ms: f64,
+    /// What models took to answer.
+    usage: Option<UsageDoc>,
 }
 
 /// How full the engine is.

@@ -14,6 +14,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "viewer",
         &[
             "list_tools",
+            "list_agents",
+            "get_run",
             "get_tool",
             "validate_definition",
             "list_providers",
@@ -43,6 +45,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "cancel_conversation",
             "run_batch",
             "run_turn",
+            "run_agent",
+            "resume_run",
             "stream_turn",
             "cancel_batch",
             "set_groups",
@@ -162,7 +166,9 @@ fn every_route_is_open_to_the_roles_of_the_table_and_to_no_other() {
 
 #[test]
 fn ids_of_another_tenant_are_answered_like_unknown_ids() {
-    let server = Server::start();
+    // Nobody answers there; a run is kept before its model is asked.
+    let server =
+        Server::with("models: {providers: {anthropic: 'anthropic http://127.0.0.1:9'}}\n", &[]);
     let ours = server.key("ours", "admin");
     let definition = |name: &str| {
         json!({"definition": {
@@ -171,6 +177,9 @@ fn ids_of_another_tenant_are_answered_like_unknown_ids() {
         }})
     };
     ours.post("/v1/tools", &definition("ours_tool")).is(201);
+    let agent = json!({"name": "ours_agent", "kind": "agent", "model": "claude-haiku-4"});
+    ours.post("/v1/tools", &json!({"definition": agent})).is(201);
+    let run = ours.post("/v1/agents/ours_agent/runs", &json!({"message": "x"})).is(200);
     let provider = "identity: {name: ours_acme}\ncredentials_schema: {key: {type: secret-input}}\n";
     ours.post("/v1/providers", &json!({"definition": provider})).is(201);
     let path = "/v1/providers/ours_acme/credentials";
@@ -202,6 +211,8 @@ fn ids_of_another_tenant_are_answered_like_unknown_ids() {
         };
         let ids: Vec<String> = match parameter.trim_end_matches('}') {
             "name" if route.path.contains("tools") => vec!["ours_tool".into()],
+            "name" if route.path.contains("agents") => vec!["ours_agent".into()],
+            "run_id" => vec![text(&run, "run_id")],
             "name" => vec!["ours_acme".into()],
             "call_id" => calls.to_vec(),
             "credential_id" => vec![text(&credential, "id")],
@@ -236,6 +247,7 @@ fn ids_of_another_tenant_are_answered_like_unknown_ids() {
     // Lists have nothing of it.
     for list in [
         "/v1/tools",
+        "/v1/agents",
         "/v1/providers",
         "/v1/credentials",
         "/v1/keys",

@@ -1,0 +1,140 @@
+//! What is kept of a run, and by whom.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use windlass::{BoxFuture, Error, TenantId, Usage};
+
+/// How many runs a log in memory keeps.
+const MAX_RUNS: usize = 10_000;
+
+/// Something that happened in a run. What happened last of a turn counts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Entry {
+    /// It began.
+    Began {
+        /// The agent's tool.
+        tool: String,
+        /// Its arguments.
+        input: Value,
+        /// The conversation that it belongs to, where somebody named one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        conversation: Option<String>,
+        /// The person on whose behalf it runs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        user: Option<String>,
+    },
+    /// The model answered, or has begun to: nothing of it happens before this
+    /// is kept.
+    Answered {
+        /// Which turn, from 1.
+        turn: u32,
+        /// Its message, as far as it was written.
+        message: Value,
+        /// What it took.
+        usage: Usage,
+    },
+    /// The calls of a turn have their results.
+    Results {
+        /// The messages that the model is to read next.
+        messages: Vec<Value>,
+        /// The tools that were called.
+        tools: Vec<String>,
+        /// What agents among them took.
+        usage: Usage,
+    },
+    /// It ended.
+    Ended {
+        /// Why.
+        stop: Stop,
+        /// What it said.
+        text: String,
+    },
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stop {
+    /// The model had nothing more to call.
+    Done,
+    /// It has asked its model as often as it may.
+    MaxTurns,
+    /// Its tokens are used up.
+    Tokens,
+    /// Its money is used up.
+    Cost,
+    /// Its time is used up.
+    Time,
+    /// Its calls are used up.
+    Calls,
+    /// It kept repeating itself.
+    Loop,
+}
+
+/// Keeps runs. What was appended is kept for good once the future ends.
+pub trait RunLog: Send + Sync + 'static {
+    /// Keeps the entry of this number, from 0.
+    fn append<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        run: &'a str,
+        number: u32,
+        entry: &'a Entry,
+    ) -> BoxFuture<'a, Result<(), Error>>;
+
+    /// All entries of a run, in order; none where there is no such run.
+    fn read<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        run: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<Entry>, Error>>;
+}
+
+/// Keeps the newest runs in memory.
+#[derive(Default)]
+pub struct MemoryLog(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    runs: HashMap<(TenantId, Arc<str>), Vec<Entry>>,
+    oldest: VecDeque<(TenantId, Arc<str>)>,
+}
+
+impl RunLog for MemoryLog {
+    fn append<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        run: &'a str,
+        number: u32,
+        entry: &'a Entry,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        let mut kept = self.0.lock();
+        let id = (tenant.clone(), Arc::from(run));
+        if !kept.runs.contains_key(&id) {
+            if kept.oldest.len() >= MAX_RUNS
+                && let Some(oldest) = kept.oldest.pop_front()
+            {
+                kept.runs.remove(&oldest);
+            }
+            kept.oldest.push_back(id.clone());
+        }
+        let entries = kept.runs.entry(id).or_default();
+        entries.truncate(number as usize);
+        entries.push(entry.clone());
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn read<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        run: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<Entry>, Error>> {
+        let found = self.0.lock().runs.get(&(tenant.clone(), run.into())).cloned();
+        Box::pin(std::future::ready(Ok(found.unwrap_or_default())))
+    }
+}

@@ -1,0 +1,190 @@
+//! Models that answer: Anthropic, everything that speaks OpenAI's Chat
+//! Completions, and Gemini.
+//!
+//! ```text
+//! Prompt ─ body ─► request ─ Outbound ─► stream of events ─ tally ─► text, usage
+//! ```
+//!
+//! No kind, but what kinds that ask models build on. Requests go through the
+//! guarded client like all others. What an answer asks for is read by the
+//! engine's own [`windlass::OpenTurn`]; here is only what stands around it: the
+//! body of a request, how long to wait, whom to ask instead, what it cost.
+
+mod api;
+mod body;
+mod price;
+mod question;
+mod send;
+mod tally;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use url::Url;
+use windlass::{Error, ErrorKind, Secret};
+
+pub use api::Api;
+pub use body::Prompt;
+pub use price::Price;
+pub use send::{Events, Reply};
+pub use tally::{Tally, text_of};
+
+use crate::outbound::{Outbound, OutboundPolicy};
+
+/// What S4.14 falls back on.
+const FALLBACK: &str = "claude-haiku-4-20250514";
+/// Longer than any model writes.
+const TOTAL_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3600);
+/// More than any model writes.
+const MAX_BYTES: u64 = 64 * 1024 * 1024;
+/// Agents wait for models most of their time, each on a connection.
+const MAX_CONNECTIONS: usize = 4096;
+
+/// Who answers, where, and for how much.
+#[derive(Clone, Debug)]
+pub struct ModelSettings {
+    /// Providers by name: which API they speak, and where. Anthropic, OpenAI and
+    /// Gemini are known.
+    pub providers: BTreeMap<String, Endpoint>,
+    /// Prices by model; `default` is for all others (S4.16).
+    pub prices: BTreeMap<String, Price>,
+    /// The model to ask in place of one that is overloaded; `default` is for all
+    /// others. An empty name is for none.
+    pub fallbacks: BTreeMap<String, String>,
+    /// How often a request is tried again (S4.14).
+    pub retries: u32,
+    /// How long a model may be silent.
+    pub read_timeout: std::time::Duration,
+}
+
+impl Default for ModelSettings {
+    fn default() -> Self {
+        Self {
+            providers: BTreeMap::new(),
+            prices: BTreeMap::new(),
+            fallbacks: BTreeMap::new(),
+            retries: 1,
+            read_timeout: std::time::Duration::from_secs(120),
+        }
+    }
+}
+
+/// Where a provider of models is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// What it speaks.
+    pub api: Api,
+    /// What the paths of its API are added to.
+    pub base_url: Url,
+}
+
+/// Asks models. Cheap to clone.
+#[derive(Clone)]
+pub struct Models(Arc<Shared>);
+
+struct Shared {
+    settings: ModelSettings,
+    outbound: Outbound,
+    /// Keys for providers whose credential nobody has stored.
+    keys: BTreeMap<String, Secret>,
+}
+
+/// A model that can be asked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    /// Its name, as its provider knows it.
+    pub name: String,
+    /// Whose it is.
+    pub provider: String,
+    endpoint: Endpoint,
+}
+
+impl Model {
+    /// What its provider speaks.
+    pub fn api(&self) -> Api {
+        self.endpoint.api
+    }
+}
+
+impl Models {
+    /// Asks where these settings say. Their addresses may be reached, whatever
+    /// the policy says: the operator has named them.
+    pub fn new(settings: ModelSettings, mut policy: OutboundPolicy) -> Self {
+        let hosts = settings.providers.values().filter_map(|own| {
+            own.base_url.host_str().map(|host| {
+                let port = own.base_url.port_or_known_default().unwrap_or(443);
+                format!("{host}:{port}")
+            })
+        });
+        policy.allow.extend(hosts.filter_map(|host| host.parse().ok()));
+        policy.total_timeout = policy.total_timeout.max(TOTAL_TIMEOUT);
+        policy.max_response_bytes = policy.max_response_bytes.max(MAX_BYTES);
+        policy.max_connections = policy.max_connections.max(MAX_CONNECTIONS);
+        let outbound = Outbound::new(policy);
+        Self(Arc::new(Shared { settings, outbound, keys: BTreeMap::new() }))
+    }
+
+    /// The same with keys for providers whose credential nobody has stored.
+    #[must_use]
+    pub fn with_keys(self, keys: BTreeMap<String, Secret>) -> Self {
+        let shared =
+            Shared { settings: self.0.settings.clone(), outbound: self.0.outbound.clone(), keys };
+        Self(Arc::new(shared))
+    }
+
+    /// The model of a name: `claude-sonnet-4-20250514`, or `provider/model`.
+    pub fn find(&self, name: &str) -> Result<Model, Error> {
+        let invalid = |why: String| Error::new(ErrorKind::ExecutorNotFound, why);
+        let (provider, model) = match name.split_once('/') {
+            Some((provider, model)) if self.endpoint(provider).is_some() => (provider, model),
+            _ => match Api::of_model(name) {
+                Some(api) => (api.provider(), name),
+                None => {
+                    let known: Vec<&str> =
+                        self.0.settings.providers.keys().map(String::as_str).collect();
+                    let why = format!(
+                        "whose model is `{name}`? write provider/model, with anthropic, openai, \
+                         gemini or one of `models.providers`: {}",
+                        known.join(", ")
+                    );
+                    return Err(invalid(why));
+                }
+            },
+        };
+        let endpoint =
+            self.endpoint(provider).ok_or_else(|| invalid(format!("no provider `{provider}`")))?;
+        Ok(Model { name: model.to_owned(), provider: provider.to_owned(), endpoint })
+    }
+
+    /// What a provider is, as set, else as known.
+    fn endpoint(&self, provider: &str) -> Option<Endpoint> {
+        let set = self.0.settings.providers.get(provider).cloned();
+        set.or_else(|| Api::ALL.into_iter().find(|api| api.provider() == provider)?.usual())
+    }
+
+    /// The model to ask in place of one that is overloaded.
+    fn fallback(&self, model: &Model, own: Option<&str>) -> Option<Model> {
+        let fallbacks = &self.0.settings.fallbacks;
+        let set = fallbacks.get(&model.name).or_else(|| fallbacks.get("default"));
+        let usual = (model.api() == Api::Anthropic).then_some(FALLBACK);
+        let name = own.or(set.map(String::as_str)).or(usual).filter(|name| !name.is_empty())?;
+        // One that does not say whose it is is the same provider's.
+        let other = match name.contains('/') {
+            true => self.find(name).ok()?,
+            false => Model { name: name.to_owned(), ..model.clone() },
+        };
+        (other != *model).then_some(other)
+    }
+
+    /// What tokens of a model cost.
+    pub fn price(&self, model: &str) -> Price {
+        let prices = &self.0.settings.prices;
+        prices.get(model).or_else(|| prices.get("default")).copied().unwrap_or_default()
+    }
+
+    /// The key of a provider: a credential's, else one that came with the
+    /// program.
+    fn key<'k>(&'k self, model: &Model, stored: Option<&'k Secret>) -> Option<&'k Secret> {
+        stored.or_else(|| self.0.keys.get(&model.provider))
+    }
+}

@@ -1,0 +1,368 @@
+//! Agents: which there are, their runs, and runs that go on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use axum::response::sse::Event as Sent;
+use jiff::Timestamp;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+use windlass::{
+    CallId, CallRequest, CallResult, Caller, CallerType, Context, Event, EventBody, Kind, TenantId,
+    Tool,
+};
+use windlass_executors::agent::{Entry, Listener, RunEvent as Happened, RunLog, RunScope, Stop};
+
+use super::app::App;
+use super::calls::wants_events;
+use super::context::{Span, check_name};
+use super::extract::{Body, Name, Who};
+use super::operation::Operation;
+use super::problem::Problem;
+use super::shape::{self, RunEvent};
+use super::stream::{self, BEHIND};
+use super::view::{self, ResultDoc, ResultView};
+use crate::identity::{Action, Identity};
+
+/// What the names of agents' tools may begin with.
+const PREFIX: &str = "invoke_";
+
+pub(crate) fn rows() -> Vec<Operation> {
+    vec![
+        Operation::get("/v1/agents", "list_agents", list)
+            .may(Action::ReadTools, "The agents")
+            .answer::<AgentsDoc>(200, "The agents"),
+        Operation::post("/v1/agents/{name}/runs", "run_agent", run)
+            .may(Action::CallTools, "Run an agent")
+            .details(
+                "The model is asked, the tools that it calls run, and it is asked again, until \
+                 it calls none. With `Accept: text/event-stream` the answer is a stream: `run`, \
+                 `text` as the model writes, the events of a batch for the calls that are made, \
+                 then `result`. A run is a call: `POST /v1/calls/{call_id}/cancel` interrupts it.",
+            )
+            .body::<RunBody>()
+            .example(|| json!({"message": "What is 6 * 7?"}))
+            .answer::<RunDoc>(200, "What came of it")
+            .events::<RunEvent>("What came of it"),
+        Operation::get("/v1/runs/{run_id}", "get_run", show)
+            .may(Action::ReadCalls, "How far a run has come")
+            .answer::<StateDoc>(200, "How far it has come"),
+        Operation::post("/v1/runs/{run_id}/resume", "resume_run", resume)
+            .may(Action::CallTools, "Let a run go on that was cut off")
+            .details(
+                "The model is not asked again for what it has answered, and what its calls did \
+                 is not done again. A run that has ended gives its result again.",
+            )
+            .answer::<RunDoc>(200, "What came of it")
+            .events::<RunEvent>("What came of it"),
+    ]
+}
+
+/// Agents.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Agents")]
+struct AgentsDoc {
+    agents: Vec<AgentDoc>,
+}
+
+/// An agent.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Agent")]
+struct AgentDoc {
+    /// Its name.
+    name: String,
+    /// The name of the tool that it is.
+    tool_name: String,
+    /// What it is for.
+    description: String,
+    /// The model that it asks.
+    model: String,
+    /// What it takes: a JSON Schema.
+    #[schemars(schema_with = "shape::object")]
+    input_schema: Value,
+}
+
+fn name_of(tool: &Tool) -> &str {
+    let name = tool.name().as_str();
+    name.strip_prefix(PREFIX).unwrap_or(name)
+}
+
+async fn list(State(app): State<Arc<App>>, Who(who): Who) -> Response {
+    let tools = app.engine.registry().list_for(&who.tenant);
+    let agents = tools.iter().filter(|tool| tool.spec().kind == Kind::Agent).map(|tool| {
+        let spec = tool.spec();
+        let model = spec.entry.config.get("model").and_then(Value::as_str).unwrap_or_default();
+        AgentDoc {
+            name: name_of(tool).to_owned(),
+            tool_name: spec.name.to_string(),
+            description: spec.description.get(app.lang).to_owned(),
+            model: model.to_owned(),
+            input_schema: tool.model_schema().clone(),
+        }
+    });
+    view::ok(&AgentsDoc { agents: agents.collect() })
+}
+
+/// The agent of a name, with or without the prefix of its tool.
+fn find(app: &App, tenant: &TenantId, name: &str) -> Result<Arc<Tool>, Problem> {
+    let found = [name.to_owned(), format!("{PREFIX}{name}")].into_iter().find_map(|name| {
+        let tool = app.engine.registry().get_for(tenant, &name)?;
+        (tool.spec().kind == Kind::Agent).then_some(tool)
+    });
+    found.ok_or_else(|| Problem::not_found("agent").hint("GET /v1/agents lists all agents"))
+}
+
+/// What an agent is to do.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RunBody {
+    /// What the agent is to do or to answer; short for `input: {message: …}`.
+    #[serde(default)]
+    message: Option<String>,
+    /// The arguments that it declares.
+    #[serde(default)]
+    #[schemars(schema_with = "maybe_object")]
+    input: Option<Map<String, Value>>,
+    /// The conversation that it belongs to.
+    #[serde(default)]
+    #[schemars(schema_with = "shape::name")]
+    conversation_id: Option<String>,
+    /// The person on whose behalf it runs.
+    #[serde(default)]
+    #[schemars(schema_with = "shape::name")]
+    user_id: Option<String>,
+    /// The name of the credential that it asks its model with, where there are
+    /// several.
+    #[serde(default)]
+    #[schemars(schema_with = "shape::name")]
+    credential: Option<String>,
+    /// How long it may take: seconds, or a text such as `30s` or `2m`.
+    #[serde(default)]
+    timeout: Option<Span>,
+}
+
+fn maybe_object(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({"type": ["object", "null"], "additionalProperties": true})
+}
+
+impl RunBody {
+    fn request(self, tool: &Tool, tenant: TenantId) -> Result<CallRequest, Problem> {
+        check_name("/conversation_id", self.conversation_id.as_deref())?;
+        check_name("/user_id", self.user_id.as_deref())?;
+        check_name("/credential", self.credential.as_deref())?;
+        let mut input = self.input.unwrap_or_default();
+        if let Some(message) = self.message
+            && input.insert("message".to_owned(), message.into()).is_some()
+        {
+            let why = "say it once: as `message`, or in `input`";
+            return Err(Problem::bad("there are two messages").at("/message", why));
+        }
+        let context = Context::new(Caller {
+            tenant,
+            user: self.user_id.map(Into::into),
+            caller_type: CallerType::Direct,
+            conversation: self.conversation_id.map(Into::into),
+            ..Caller::default()
+        });
+        let mut request = CallRequest::new(tool.name().as_str(), Value::Object(input));
+        if let Some(timeout) = self.timeout {
+            request = request.timeout(timeout.read("/timeout")?);
+        }
+        if let Some(credential) = self.credential {
+            request = request.credential(credential);
+        }
+        Ok(request.context(context))
+    }
+}
+
+/// What came of a run.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RunResult")]
+pub(crate) struct RunDoc {
+    /// By which it can go on, should it have been cut off.
+    run_id: String,
+    /// The result of its call; `metadata.agentMetadata` says how it went.
+    result: ResultDoc,
+}
+
+fn shown(run: &str, result: &CallResult, app: &App) -> Value {
+    json!({"run_id": run, "result": ResultView(result, app.lang)})
+}
+
+async fn run(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Name(name): Name,
+    headers: HeaderMap,
+    Body(body): Body<RunBody>,
+) -> Result<Response, Problem> {
+    app.refuse_while_draining()?;
+    let tool = find(&app, &who.tenant, &name)?;
+    let id = CallId::at(Timestamp::now());
+    let request = body.request(&tool, who.tenant)?.id(id);
+    Ok(answer(&app, request, id, id.to_string().into(), &headers).await)
+}
+
+async fn resume(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Name(run): Name,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    app.refuse_while_draining()?;
+    let entries = kept(&app, &who, &run).await?;
+    let Some(Entry::Began { tool, input, conversation, user }) = entries.into_iter().next() else {
+        return Err(Problem::not_found("run"));
+    };
+    let tool = find(&app, &who.tenant, &tool)?;
+    let run: Arc<str> = run.into();
+    let context = Context::new(Caller {
+        tenant: who.tenant,
+        user: user.map(Into::into),
+        caller_type: CallerType::Direct,
+        conversation: conversation.map(Into::into),
+        ..Caller::default()
+    });
+    let scope = RunScope { parent: None, run: Arc::clone(&run) };
+    let id = CallId::at(Timestamp::now());
+    let request = CallRequest::new(tool.name().as_str(), input).id(id);
+    let request = request.context(context.object(scope));
+    Ok(answer(&app, request, id, run, &headers).await)
+}
+
+/// What is kept of a run.
+async fn kept(app: &App, who: &Identity, run: &str) -> Result<Vec<Entry>, Problem> {
+    let entries = app.runs.read(&who.tenant, run).await?;
+    match entries.is_empty() {
+        true => Err(Problem::not_found("run")),
+        false => Ok(entries),
+    }
+}
+
+/// How far a run has come.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RunState")]
+struct StateDoc {
+    run_id: String,
+    /// The tool of the agent that it is of.
+    agent: String,
+    /// Whether it has ended; if it has not, it runs or was cut off.
+    has_ended: bool,
+    /// Why it has ended: `done`, `max_turns`, `tokens`, `cost`, `time`, `calls` or
+    /// `loop`.
+    stop: Option<Stopped>,
+    /// What it said at its end.
+    text: Option<String>,
+    /// How often the model was asked.
+    turns: u32,
+    /// The tools that were called, in order.
+    tools: Vec<String>,
+}
+
+/// Why a run has ended.
+#[derive(Serialize, JsonSchema)]
+#[serde(transparent)]
+struct Stopped(#[schemars(with = "String")] Stop);
+
+async fn show(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Name(run): Name,
+) -> Result<Response, Problem> {
+    let entries = kept(&app, &who, &run).await?;
+    let mut state = StateDoc {
+        run_id: run,
+        agent: String::new(),
+        has_ended: false,
+        stop: None,
+        text: None,
+        turns: 0,
+        tools: Vec::new(),
+    };
+    for entry in entries {
+        match entry {
+            Entry::Began { tool, .. } => state.agent = tool,
+            Entry::Answered { turn, .. } => state.turns = turn,
+            Entry::Results { tools, .. } => state.tools.extend(tools),
+            Entry::Ended { stop, text } => {
+                (state.has_ended, state.stop, state.text) = (true, Some(Stopped(stop)), Some(text));
+            }
+        }
+    }
+    Ok(view::ok(&state))
+}
+
+async fn answer(
+    app: &Arc<App>,
+    request: CallRequest,
+    id: CallId,
+    run: Arc<str>,
+    headers: &HeaderMap,
+) -> Response {
+    if !wants_events(headers) {
+        let result = app.engine.call(request).await;
+        return view::ok(&shown(&run, &result, app));
+    }
+    let (sender, receiver) = mpsc::channel(BEHIND);
+    let app = Arc::clone(app);
+    app.tasks.clone().spawn(async move {
+        let _ = sender.try_send(stream::event("run", &json!({"run_id": run, "call_id": id})));
+        let mut family = vec![id];
+        let mut events = app.engine.events();
+        let said = sender.clone();
+        let listener = Listener::new(move |happened| tell_text(&said, happened));
+        let mut work = std::pin::pin!(app.engine.call(request.object(listener)));
+        let result = loop {
+            tokio::select! {
+                result = &mut work => break result,
+                () = sender.closed() => return,
+                Some(happened) = events.next() => tell(&sender, &mut family, &happened),
+            }
+        };
+        while let Ok(Some(happened)) = tokio::time::timeout(Duration::ZERO, events.next()).await {
+            tell(&sender, &mut family, &happened);
+        }
+        stream::end(&sender, stream::event("result", &shown(&run, &result, &app))).await;
+    });
+    stream::answer(receiver)
+}
+
+/// Tells what a model writes. Where nobody takes it in time it is left out; the
+/// result has all of it.
+fn tell_text(sender: &mpsc::Sender<Sent>, happened: &Happened<'_>) {
+    if let Happened::Text { agent, run, text } = happened {
+        let told = json!({"agentName": agent, "run_id": run, "text": text});
+        let _ = sender.try_send(stream::event("text", &told));
+    }
+}
+
+/// Tells an event in the names of a front end, if it is about the run or a call
+/// that is made in it.
+fn tell(sender: &mpsc::Sender<Sent>, family: &mut Vec<CallId>, happened: &Event) {
+    let Some(call) = happened.body.call() else { return };
+    let is_child = call.caller.parent.is_some_and(|parent| family.contains(&parent));
+    if is_child && !family.contains(&call.call_id) {
+        family.push(call.call_id);
+    }
+    if !family.contains(&call.call_id) {
+        return;
+    }
+    for told in happened.to_queue_events() {
+        let told = json!(told);
+        let name = told["type"].as_str().unwrap_or("event").to_owned();
+        let _ = sender.try_send(stream::event(&name, &told));
+    }
+    // What has ended makes no calls any more.
+    if matches!(
+        happened.body,
+        EventBody::ExecutionCompleted { .. } | EventBody::ExecutionFailed { .. }
+    ) && call.call_id != family[0]
+    {
+        family.retain(|own| *own != call.call_id);
+    }
+}

@@ -1,0 +1,94 @@
+//! Agents in the program: on the command line, over HTTP, and after a kill.
+
+mod model;
+mod serving;
+
+use serde_json::json;
+
+use crate::project::Project;
+use model::{Model, call, say};
+
+/// An agent with a tool that only looks, and one that writes.
+const HELPER: &str = "
+name: helper
+kind: agent
+description: Answers questions, and can calculate.
+model: claude-sonnet-4-20250514
+system: Be brief.
+tools: [calculator, write_note, wait]
+";
+
+fn settings(model: &Model) -> String {
+    format!("models:\n  providers:\n    anthropic: anthropic http://{}\n", model.address)
+}
+
+fn project(model: &Model) -> Project {
+    let project = Project::empty();
+    project.write("windlass.yaml", &settings(model)).write("tools/helper.yaml", HELPER);
+    project
+}
+
+fn calculating() -> Model {
+    Model::start(|request| match request["messages"].as_array().unwrap().len() {
+        1 => vec![say("Let me see. "), call("t1", "calculator", &json!({"expression": "6*7"}))],
+        heard => vec![say("It is "), say(&format!("42, after {heard} messages."))],
+    })
+}
+
+#[test]
+fn an_agent_runs_on_the_command_line() {
+    let model = calculating();
+    let project = project(&model);
+    let listed = project.ok(&["agent"]);
+    assert!(listed.contains("helper") && listed.contains("claude-sonnet-4-20250514"), "{listed}");
+    let mut command = project.command(&["agent", "run", "helper", "What is 6 * 7?"]);
+    let ran: crate::project::Ran =
+        command.env("ANTHROPIC_API_KEY", "sk-cli").output().unwrap().into();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.out.ends_with("It is 42, after 3 messages.\n"), "{ran:?}");
+    assert!(ran.err.contains("calls calculator {\"expression\":\"6*7\"}"), "{ran:?}");
+    assert!(ran.err.contains("200 tokens in, 40 out, $0.0012"), "{ran:?}");
+    assert_eq!(model.keys(), ["sk-cli", "sk-cli"]);
+    // For scripts: one document, and nothing else.
+    let told = project.json(&["agent", "run", "helper", "message=What?"]);
+    assert_eq!(told["output"], "It is \n42, after 3 messages.");
+    assert_eq!(told["usage"]["input_tokens"], 200);
+    assert_eq!(told["metadata"]["agentMetadata"]["toolCallsMade"], json!(["calculator"]));
+    let detail = project.ok(&["calls", told["call_id"].as_str().unwrap()]);
+    assert!(detail.contains("$0.0012 for 240 tokens"), "{detail}");
+    let stats = project.ok(&["stats", "helper"]);
+    assert!(stats.contains("$0.0024") && stats.contains("480"), "{stats}");
+    project.run(&["agent", "run", "helpr", "x"]).fails(3, &["did you mean `helper`?"]);
+    project.run(&["agent", "run", "helper"]).fails(2, &["message"]);
+    project.run(&["agent", "resume", "nothing"]).fails(3, &["no run"]);
+    // A run that has ended gives its result again, and asks nobody.
+    let asked = model.requests().len();
+    let run = told["metadata"]["agentMetadata"]["runId"].as_str().unwrap().to_owned();
+    let again = project.json(&["agent", "resume", &run]);
+    assert_eq!((&again["output"], model.requests().len()), (&told["output"], asked));
+}
+
+#[test]
+fn a_stored_key_wins_over_the_environment() {
+    let model = calculating();
+    let project = project(&model);
+    let secret = "{\"api_key\": \"sk-stored\"}";
+    let stored = project.pipe(secret, &["credentials", "set", "anthropic", "--stdin"]);
+    assert_eq!(stored.code, Some(0), "{stored:?}");
+    let mut command = project.command(&["agent", "run", "helper", "Hi"]);
+    let output = command.env("ANTHROPIC_API_KEY", "sk-cli").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(model.keys()[0], "sk-stored");
+}
+
+#[test]
+fn a_chat_remembers_what_was_said() {
+    let model = calculating();
+    let project = project(&model);
+    let ran = project.pipe("What is 6 * 7?\nAnd now?\n", &["chat", "helper"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let said: Vec<&str> = ran.out.lines().collect();
+    assert!(said.iter().any(|line| line.contains("after 3 messages.")), "{ran:?}");
+    assert!(said.last().unwrap().contains("after 5 messages."), "{ran:?}");
+    assert!(ran.err.contains("all in all $0.00"), "{ran:?}");
+}
