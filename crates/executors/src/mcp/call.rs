@@ -27,24 +27,40 @@ pub(super) struct Remote {
 impl Executor for Remote {
     fn execute<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
         Box::pin(async move {
-            let connection = self.server.connection().await?;
-            let asker = call.object::<Asker>();
-            let flight = Flight::new(call.emitter(), asker.clone());
-            let arguments = call.arguments().as_object().cloned().unwrap_or_default();
-            let mut rounds = Rounds::new(&connection, &self.server, asker);
-            loop {
-                let mut params = CallToolRequestParams::new(self.tool.to_string())
-                    .with_arguments(arguments.clone());
-                params.input_responses = rounds.answers.take();
-                params.request_state = rounds.state.take();
-                let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-                let result =
-                    connection.request(request, Some(Arc::clone(&flight)), rounds.meta()).await?;
-                if let Some(result) = rounds.next(result).await? {
-                    return convert::from_result(result);
+            let server = self.server.of(call.caller()).await?;
+            let failed = match self.run(&server, call).await {
+                Err(failed) if failed.kind() == ErrorKind::CredentialInvalid => failed,
+                done => return done,
+            };
+            match server.challenge() {
+                Some(challenge) => {
+                    Err(self.server.ask_to_log_in(call.caller(), &challenge, failed).await)
                 }
+                None => Err(failed),
             }
         })
+    }
+}
+
+impl Remote {
+    async fn run(&self, server: &Server, call: &Call) -> Result<Output, Error> {
+        let connection = server.connection().await?;
+        let asker = call.object::<Asker>();
+        let flight = Flight::new(call.emitter(), asker.clone());
+        let arguments = call.arguments().as_object().cloned().unwrap_or_default();
+        let mut rounds = Rounds::new(&connection, server, asker);
+        loop {
+            let mut params =
+                CallToolRequestParams::new(self.tool.to_string()).with_arguments(arguments.clone());
+            params.input_responses = rounds.answers.take();
+            params.request_state = rounds.state.take();
+            let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+            let result =
+                connection.request(request, Some(Arc::clone(&flight)), rounds.meta()).await?;
+            if let Some(result) = rounds.next(result).await? {
+                return convert::from_result(result);
+            }
+        }
     }
 }
 

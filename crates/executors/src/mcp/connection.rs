@@ -98,8 +98,9 @@ impl Connection {
         &self.peer
     }
 
+    /// Whether it has ended or is about to: what is asked now gets no answer.
     pub(super) fn is_closed(&self) -> bool {
-        self.peer.is_transport_closed()
+        self.ending.get().is_some() || self.peer.is_transport_closed()
     }
 
     /// Whether nothing is under way.

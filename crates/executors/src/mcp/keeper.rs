@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rmcp::RoleClient;
 use rmcp::model::SubscriptionFilter;
-use rmcp::transport::AuthClient;
+use rmcp::transport::{AuthClient, Transport};
 use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -24,7 +25,7 @@ use super::http;
 use super::notebook::{Note, Notebook};
 use super::process::Program;
 use super::quarantine;
-use super::server::{Link, News, Server};
+use super::server::{Link, Listed, News, Server};
 use super::stdio::{Ending, MAX_MESSAGE, Stdio};
 use super::tap::Tap;
 use super::tools;
@@ -40,6 +41,8 @@ const STABLE: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(30);
 /// And has this long to say so.
 const PONG: Duration = Duration::from_secs(10);
+/// How long the last words of a server that listens no more are waited for.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Changes that follow each other closely are looked at once.
 const SETTLE: Duration = Duration::from_millis(100);
 /// Tools that a server may have, and the shortest life of a list.
@@ -49,7 +52,8 @@ const MAX_TTL: Duration = Duration::from_secs(24 * 3600);
 
 pub(super) struct Keeper {
     pub(super) server: Arc<Server>,
-    pub(super) engine: Engine,
+    /// Where its tools are published; nowhere where another keeper does that.
+    pub(super) engine: Option<Engine>,
     pub(super) notebook: Arc<dyn Notebook>,
     pub(super) stop: CancellationToken,
     pub(super) start: Start,
@@ -184,7 +188,8 @@ impl Keeper {
             McpTransport::Command { .. } => {
                 let program = self.program(&settings.transport)?;
                 let limit = settings.max_message_bytes.unwrap_or(MAX_MESSAGE);
-                let stdio = Stdio::start(self.server.name(), &program, limit, ending.clone())?;
+                let stdio =
+                    Stdio::start(self.server.name(), &program, limit, ending.clone()).await?;
                 self.greet(stdio, known, ending).await
             }
             McpTransport::Url { url, headers } => {
@@ -194,7 +199,7 @@ impl Keeper {
                     .collect::<Result<Vec<_>, Error>>()?;
                 let url = self.expanded(url)?;
                 let wire = self.server.wire(&url, limit);
-                let store = self.server.tokens();
+                let store = self.server.store(self.server.account().clone());
                 match authorize::manager(self.server.name(), &wire, &url, store).await? {
                     Some(manager) => {
                         let client = AuthClient::new(wire, manager);
@@ -210,7 +215,7 @@ impl Keeper {
         }
     }
 
-    async fn greet<T: rmcp::transport::Transport<rmcp::RoleClient> + 'static>(
+    async fn greet<T: Transport<RoleClient> + 'static>(
         &self,
         transport: T,
         known: Option<Era>,
@@ -226,6 +231,12 @@ impl Keeper {
         };
         let client = introduction(&settings);
         let greeted = handshake::greet(&mut tap, &client, known).await;
+        if let Err(Refusal::Unsent(error)) = &greeted
+            && authorize::challenge(&**error).is_none()
+        {
+            // Why it listens no more is the last that it says.
+            let _ = timeout(LAST_WORDS, async { while tap.receive().await.is_some() {} }).await;
+        }
         let (era, info) = greeted.map_err(|refusal| {
             let (ended, why) = match refusal {
                 Refusal::Ended => (true, ending.get().unwrap_or_else(|| "ended".to_owned())),
@@ -268,6 +279,9 @@ impl Keeper {
 
     /// Asks for the tools and publishes them; says how long they stay good.
     async fn refresh(&mut self, connection: &Connection) -> Result<Option<Duration>, Error> {
+        if self.engine.is_none() {
+            return Ok(None);
+        }
         if connection.info().capabilities.tools.is_none() {
             self.publish(Vec::new()).await;
             return Ok(None);
@@ -321,9 +335,19 @@ impl Keeper {
             }
         }
         self.note.reached = reached;
+        self.server.listed.send_if_modified(|listed| {
+            let unread = *listed == Listed::Unread;
+            if unread {
+                *listed = Listed::Unknown;
+            }
+            unread
+        });
     }
 
     async fn publish(&mut self, tools: Vec<Value>) {
+        if self.server.settings().quarantine {
+            self.take_over().await;
+        }
         let before = self.note.clone();
         if self.server.settings().quarantine && !before.tools.is_empty() {
             let sorted = quarantine::sort(&before.tools, tools);
@@ -340,6 +364,18 @@ impl Keeper {
         }
     }
 
+    /// Takes over what was accepted elsewhere: by a command, or by another server
+    /// on the same database.
+    async fn take_over(&mut self) {
+        let read = self.notebook.read(self.server.owner(), self.server.name()).await;
+        if let Ok(Some(note)) = read
+            && note.reached == self.note.reached
+            && !note.tools.is_empty()
+        {
+            self.note.tools = note.tools;
+        }
+    }
+
     async fn remember(&self) {
         let note = self.note.clone();
         let written = self.notebook.write(self.server.owner(), self.server.name(), note);
@@ -348,16 +384,13 @@ impl Keeper {
         }
     }
 
-    /// Accepts what was held.
+    /// Accepts what an operator has looked at.
     async fn accept(&mut self) {
-        let mut tools = std::mem::take(&mut self.note.tools);
-        for tool in &mut tools {
-            let held = tool["name"].as_str().and_then(|name| self.note.held.remove(name));
-            if let Some(held) = held {
-                *tool = held;
-            }
+        let names = std::mem::take(&mut *self.server.accepting.lock());
+        // No names would be all of them.
+        if names.is_empty() || self.note.accept(&names).is_empty() {
+            return;
         }
-        (self.note.tools, self.note.held) = (tools, BTreeMap::new());
         self.register();
         self.remember().await;
     }
@@ -367,7 +400,7 @@ impl Keeper {
         self.server.held.lock().clone_from(&self.note.held);
         let held = |name: &str| self.note.held.contains_key(name);
         self.replace(tools::build(&self.server, &self.note.tools, held));
-        self.server.listed.send_replace(true);
+        self.server.listed.send_replace(Listed::Known);
     }
 
     fn publish_nothing(&self) {
@@ -375,8 +408,9 @@ impl Keeper {
     }
 
     fn replace(&self, tools: Vec<windlass::ToolBuilder>) {
+        let Some(engine) = &self.engine else { return };
         let source = format!("mcp/{}", self.server.name());
-        let registry = self.engine.registry();
+        let registry = engine.registry();
         let errors = match self.server.owner() {
             Some(tenant) => registry.replace_source_for(tenant, &source, tools),
             None => registry.replace_source(&source, tools),

@@ -24,6 +24,22 @@ pub struct Note {
     pub(super) held: BTreeMap<String, Value>,
 }
 
+impl Note {
+    /// Accepts those of these names as they are now, or all where there are
+    /// none. Says which.
+    pub fn accept(&mut self, names: &[String]) -> Vec<String> {
+        let wanted = |name: &String| names.is_empty() || names.contains(name);
+        let accepted: Vec<String> = self.held.keys().filter(|name| wanted(name)).cloned().collect();
+        for name in &accepted {
+            let known = self.tools.iter_mut().find(|tool| tool["name"] == name.as_str());
+            if let (Some(known), Some(now)) = (known, self.held.remove(name)) {
+                *known = now;
+            }
+        }
+        accepted
+    }
+}
+
 /// Where notes are kept.
 pub trait Notebook: Send + Sync + 'static {
     /// What is remembered of a server of this owner.

@@ -9,7 +9,7 @@ use clap::Args;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass::{Engine, FolderWatch};
-use windlass_executors::mcp::{Servers, Start};
+use windlass_executors::mcp::{LoginOptions, Servers, Start};
 use windlass_executors::rest::AskConsent;
 
 use crate::approvals::{Desk, SharedDesk};
@@ -127,6 +127,8 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
     let tokens = Arc::new(KeptTokens(Arc::clone(&credentials)));
     let policy = settings.outbound.policy.clone();
     let servers = Servers::follow(&engine, notebook, tokens, policy, Start::Unknown);
+    let redirect_uri = consents.redirect_uri().to_owned();
+    servers.offer_logins(LoginOptions { redirect_uri, ..LoginOptions::default() });
     let servers = Arc::new(servers);
     let watches = watch(&engine, &settings, screen);
     let keys = Keys::new(Arc::clone(&documents));

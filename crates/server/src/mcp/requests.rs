@@ -42,11 +42,12 @@ impl Service {
     pub(super) async fn pass<T: DeserializeOwned>(
         &self,
         server: &Server,
+        client: &Client,
         method: &str,
         params: Value,
     ) -> Result<T, ErrorData> {
         let answer = server.ask(method, &params, None).await;
-        read(answer.map_err(|error| self.failed(&error))?)
+        read(in_era_of(client, answer.map_err(|error| self.failed(&error))?))
     }
 
     fn conversation<'c>(
@@ -248,7 +249,11 @@ impl Service {
             return conversation.resume(&state, input_responses.as_ref()).await;
         }
         if let Some(server) = self.server(client) {
-            let finish = |answer| Ok(Reply::Resource(read(answer)?));
+            let is_modern = client.is_modern;
+            let finish = move |answer| {
+                let answer = if is_modern { answer } else { without_hints(answer) };
+                Ok(Reply::Resource(read(answer)?))
+            };
             let params = json!({"uri": uri});
             let running = self.begin_ask(server, "resources/read", params, context, finish);
             return conversation.run(running, input_responses.as_ref()).await;
@@ -321,6 +326,22 @@ fn inner(mut arguments: Map<String, Value>) -> Result<(String, Map<String, Value
         None | Some(Value::Null) => Ok((name, Map::new())),
         Some(_) => Err(ErrorData::invalid_params("`arguments` is an object", None)),
     }
+}
+
+/// An answer as a client of its era may read it, whichever era the server is of
+/// that gave it.
+fn in_era_of(client: &Client, answer: Value) -> Value {
+    if client.is_modern { answer } else { without_hints(answer) }
+}
+
+/// An answer without what the older era does not know: how long it stays good,
+/// and for whom.
+fn without_hints(mut answer: Value) -> Value {
+    if let Value::Object(answer) = &mut answer {
+        answer.remove("ttlMs");
+        answer.remove("cacheScope");
+    }
+    answer
 }
 
 fn unknown(uri: &str) -> ErrorData {

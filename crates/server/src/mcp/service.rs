@@ -198,6 +198,8 @@ impl ServerHandler for Service {
         let client = self.reader(&context)?;
         if let Some(server) = self.server(&client) {
             server.listed().await.map_err(|error| self.failed(&error))?;
+        } else if let Some(servers) = &self.shared.servers {
+            servers.settled_for(client.tenant()).await;
         }
         let catalogue = self.catalogue(&client);
         let mut tools = catalogue.tools();
@@ -242,7 +244,9 @@ impl ServerHandler for Service {
     ) -> Result<ListPromptsResult, ErrorData> {
         let client = self.reader(&context)?;
         if let Some(server) = self.server(&client) {
-            return self.pass(&server, "prompts/list", to_json(&request.unwrap_or_default())).await;
+            return self
+                .pass(&server, &client, "prompts/list", to_json(&request.unwrap_or_default()))
+                .await;
         }
         let (shown, next) = page(self.prompts(&client), request.as_ref())?;
         let mut result = ListPromptsResult::with_all_items(read(shown.into())?);
@@ -267,7 +271,7 @@ impl ServerHandler for Service {
         let client = self.reader(&context)?;
         if let Some(server) = self.server(&client) {
             let params = to_json(&request.unwrap_or_default());
-            return self.pass(&server, "resources/list", params).await;
+            return self.pass(&server, &client, "resources/list", params).await;
         }
         let (shown, next) = page(self.resources(&client, false), request.as_ref())?;
         let mut result = ListResourcesResult::with_all_items(read(shown.into())?);
@@ -283,7 +287,7 @@ impl ServerHandler for Service {
         let client = self.reader(&context)?;
         if let Some(server) = self.server(&client) {
             let params = to_json(&request.unwrap_or_default());
-            return self.pass(&server, "resources/templates/list", params).await;
+            return self.pass(&server, &client, "resources/templates/list", params).await;
         }
         let (shown, next) = page(self.resources(&client, true), request.as_ref())?;
         let mut result = ListResourceTemplatesResult::with_all_items(read(shown.into())?);
@@ -307,7 +311,9 @@ impl ServerHandler for Service {
     ) -> Result<CompleteResult, ErrorData> {
         let client = self.reader(&context)?;
         match self.server(&client) {
-            Some(server) => self.pass(&server, "completion/complete", to_json(&request)).await,
+            Some(server) => {
+                self.pass(&server, &client, "completion/complete", to_json(&request)).await
+            }
             None => read(self.completion(&client, &to_json(&request))),
         }
     }

@@ -1,5 +1,4 @@
-//! Servers and clients of others. They are installed by `cargo xtask
-//! conformance`, which runs these tests.
+//! Servers and clients of others, which `cargo xtask test` installs.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,7 +11,10 @@ use crate::project::Project;
 /// Where the programs are.
 fn installed() -> PathBuf {
     let folder = std::env::var("WINDLASS_TEST_MCP");
-    folder.unwrap_or_else(|_| panic!("run `cargo xtask conformance`")).into()
+    let folder = folder.unwrap_or_else(|_| {
+        panic!("run `cargo xtask test`, or set WINDLASS_TEST_MCP to where the programs are")
+    });
+    folder.into()
 }
 
 fn node(package: &str, args: &[&str]) -> Value {
@@ -95,7 +97,6 @@ fn safe_calls(folder: &str) -> Vec<(&'static str, Value)> {
 }
 
 #[test]
-#[ignore = "needs packages of npm and PyPI: run by `cargo xtask conformance`"]
 fn every_safe_tool_of_five_servers_answers() {
     let project = project();
     let folder = project.path("").canonicalize().unwrap().display().to_string();
@@ -126,7 +127,6 @@ fn every_safe_tool_of_five_servers_answers() {
 }
 
 #[test]
-#[ignore = "needs packages of npm and PyPI: run by `cargo xtask conformance`"]
 fn a_server_that_is_killed_in_a_call_is_one_error_and_the_next_call_works() {
     let project = project();
     let mut session = super::stdio::Session::older(&project, &["--provider", "everything"]);
@@ -155,7 +155,6 @@ fn a_server_that_is_killed_in_a_call_is_one_error_and_the_next_call_works() {
 }
 
 #[test]
-#[ignore = "needs packages of npm and PyPI: run by `cargo xtask conformance`"]
 fn the_inspector_lists_and_calls_over_both_wires() {
     let project = Project::new();
     let modules = installed().join("npm/node_modules");
