@@ -18,6 +18,7 @@ mod definitions;
 mod durable;
 mod hot_path;
 mod http;
+mod mcp;
 mod openapi;
 mod pages;
 mod records;
@@ -48,6 +49,7 @@ const GROUPS: &[Group] = &[
     ("sse", http::subscribers),
     ("start", http::start),
     ("overload", http::overload),
+    ("mcp", mcp::run),
 ];
 
 fn main() -> anyhow::Result<()> {
@@ -55,6 +57,12 @@ fn main() -> anyhow::Result<()> {
         std::env::args().skip(1).partition(|argument| argument.starts_with("--"));
     if flags.iter().any(|flag| flag == http::BARE) {
         return http::serve_bare();
+    }
+    if flags.iter().any(|flag| flag == mcp::BARE) {
+        return mcp::serve_bare();
+    }
+    if flags.iter().any(|flag| flag == mcp::BARE_STDIO) {
+        return mcp::serve_bare_stdio();
     }
     if let Some(path) = flags.iter().find_map(|flag| flag.strip_prefix(openapi::IMPORT)) {
         return openapi::import_and_list(path);

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use crate::docs;
+use crate::mcp::Programs;
 use crate::postgres::Postgres;
 use crate::run::{cargo, must, root, watched};
 
@@ -21,9 +22,10 @@ pub(crate) fn run() -> anyhow::Result<()> {
     step("tests");
     let mut counts = Counts::default();
     let postgres = Postgres::start()?;
+    let programs = Programs::installed()?;
     let mut command =
         cargo(&["test", "--workspace", "--exclude", "windlass-bench", "--no-fail-fast"]);
-    let tested = watched(postgres.tell(&mut command), |line| counts.read(line))?;
+    let tested = watched(programs.tell(postgres.tell(&mut command)), |line| counts.read(line))?;
     drop(postgres);
     step("examples");
     for example in examples()? {

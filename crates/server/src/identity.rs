@@ -4,11 +4,13 @@
 //! found by that hash. It says which tenant the bearer belongs to and which role
 //! they have; [`Role::may`] is the one table of what that allows.
 
+mod bearers;
 mod cache;
 mod key;
 mod keys;
 mod role;
 
+pub(crate) use bearers::{Bearers, OAuthSettings};
 pub(crate) use key::{ApiKey, NewKey};
 pub(crate) use keys::{KeyRequest, Keys};
 pub(crate) use role::{Action, Role};

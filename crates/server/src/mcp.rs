@@ -21,6 +21,7 @@ mod finder;
 pub(crate) mod fixture_client;
 #[cfg(feature = "fixtures")]
 pub(crate) mod fixtures;
+mod gathered;
 mod library;
 mod notebook;
 mod parked;

@@ -61,6 +61,9 @@ impl Login {
         let done = self.session.handle_callback_url(came_back_to).await;
         done.map_err(|error| failed(self.server.name(), &error))?;
         self.server.logged_in(&self.account);
+        if self.account != *self.server.account() {
+            self.server.learn_from(self.account).await;
+        }
         Ok(())
     }
 }

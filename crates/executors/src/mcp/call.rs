@@ -13,6 +13,7 @@ use super::convert;
 use super::flights::Flight;
 use super::handshake::Era;
 use super::server::Server;
+use super::tools;
 
 /// How often a server may ask for more before it answers.
 const MAX_ROUNDS: usize = 16;
@@ -45,6 +46,10 @@ impl Executor for Remote {
 impl Remote {
     async fn run(&self, server: &Server, call: &Call) -> Result<Output, Error> {
         let connection = server.connection().await?;
+        // What a server said when it was started just now counts for this call, too.
+        if self.server.is_held(&self.tool) {
+            return Err(tools::held(&self.server, &self.tool));
+        }
         let asker = call.object::<Asker>();
         let flight = Flight::new(call.emitter(), asker.clone());
         let arguments = call.arguments().as_object().cloned().unwrap_or_default();

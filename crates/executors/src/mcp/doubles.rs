@@ -94,7 +94,7 @@ impl Doubles {
 impl Server {
     /// The server as a caller is logged in to it: as the person, else as the
     /// tenant, else as everybody is.
-    pub(super) async fn of(self: &Arc<Self>, caller: &Caller) -> Result<Arc<Self>, Error> {
+    pub async fn of(self: &Arc<Self>, caller: &Caller) -> Result<Arc<Self>, Error> {
         if !self.takes_logins() {
             return Ok(Arc::clone(self));
         }
@@ -132,6 +132,20 @@ impl Server {
             McpTransport::Command { .. } => false,
             McpTransport::Url { headers, .. } => {
                 !headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"))
+            }
+        }
+    }
+
+    /// Has the tools published that somebody who has just logged in sees: the
+    /// server may tell them to nobody else.
+    pub(super) async fn learn_from(self: &Arc<Self>, account: Account) {
+        match self.double(account).list("tools/list", "tools").await {
+            Ok(tools) => {
+                *self.learned.lock() = Some(tools);
+                self.learns.notify_one();
+            }
+            Err(error) => {
+                tracing::warn!(server = self.name(), %error, "a login shows no tools");
             }
         }
     }

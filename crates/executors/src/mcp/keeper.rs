@@ -16,13 +16,13 @@ use windlass::definition::{McpServer, McpTransport};
 use windlass::{Engine, Error, ErrorKind};
 
 use super::authorize;
-use super::connection::{Connection, Parts};
+use super::connection::{Connection, List, Parts};
 use super::failure::gone;
 use super::flights::Flights;
 use super::handler::{Handler, introduction};
 use super::handshake::{self, Era, Refusal};
 use super::http;
-use super::notebook::{Note, Notebook};
+use super::notebook::{Note, Notebook, Offers};
 use super::process::Program;
 use super::quarantine;
 use super::server::{Link, Listed, News, Server};
@@ -86,6 +86,10 @@ impl Keeper {
                         self.accept().await;
                         continue;
                     }
+                    () = server.learns.notified() => {
+                        self.learn().await;
+                        continue;
+                    }
                     () = stop.cancelled() => break,
                 }
             }
@@ -110,10 +114,21 @@ impl Keeper {
             let until = Instant::now() + pause;
             self.server.link.send_replace(Link::Down { why, until });
             needed = true;
-            tokio::select! {
-                () = sleep_until(until) => {}
-                () = self.server.hurry.notified() => failures = 0,
-                () = stop.cancelled() => break,
+            self.offer_login();
+            let server = Arc::clone(&self.server);
+            loop {
+                tokio::select! {
+                    () = sleep_until(until) => break,
+                    () = server.hurry.notified() => {
+                        failures = 0;
+                        break;
+                    }
+                    () = server.learns.notified() => self.learn().await,
+                    () = stop.cancelled() => break,
+                }
+            }
+            if stop.is_cancelled() {
+                break;
             }
         }
         let last = self.server.link.send_replace(Link::Gone);
@@ -144,6 +159,7 @@ impl Keeper {
             tokio::select! {
                 () = connection.ended() => return Ok(connection.why_gone()),
                 () = server.accepted.notified() => self.accept().await,
+                () = server.learns.notified() => self.learn().await,
                 heard = news.recv() => match heard {
                     Ok(News::Tools) | Err(RecvError::Lagged(_)) => {
                         sleep(SETTLE).await;
@@ -178,6 +194,13 @@ impl Keeper {
         };
         let connection = connected.map_err(|failed| failed.why)?;
         self.note.era = Some(connection.era());
+        let can = &connection.info().capabilities;
+        let offers = Offers { prompts: can.prompts.is_some(), resources: can.resources.is_some() };
+        if self.note.offers != offers {
+            self.note.offers = offers;
+            *self.server.offers.lock() = offers;
+            self.remember().await;
+        }
         Ok(connection)
     }
 
@@ -286,24 +309,8 @@ impl Keeper {
             self.publish(Vec::new()).await;
             return Ok(None);
         }
-        let mut tools: Vec<Value> = Vec::new();
-        let mut cursor: Option<String> = None;
-        let mut ttl = None;
-        loop {
-            let params = cursor.as_ref().map_or(json!({}), |cursor| json!({"cursor": cursor}));
-            let mut page = connection.ask("tools/list", &params).await?;
-            if let Some(Value::Array(found)) = page.get_mut("tools").map(Value::take) {
-                tools.extend(found);
-            }
-            ttl = page["ttlMs"].as_u64().or(ttl);
-            let next = page["nextCursor"].as_str().map(str::to_owned);
-            if next.is_none() || next == cursor || tools.len() >= MAX_TOOLS {
-                break;
-            }
-            cursor = next;
-        }
-        tools.truncate(MAX_TOOLS);
-        self.publish(tools).await;
+        let List { items, ttl } = connection.list("tools/list", "tools", MAX_TOOLS).await?;
+        self.publish(items).await;
         let ttl = ttl.filter(|millis| *millis > 0).map(Duration::from_millis);
         Ok(ttl.map(|ttl| ttl.clamp(MIN_TTL, MAX_TTL)))
     }
@@ -327,6 +334,7 @@ impl Keeper {
         match self.notebook.read(self.server.owner(), self.server.name()).await {
             Ok(Some(note)) if note.reached == reached => {
                 self.note = note;
+                *self.server.offers.lock() = self.note.offers;
                 self.register();
             }
             Ok(_) => {}
@@ -377,6 +385,9 @@ impl Keeper {
     }
 
     async fn remember(&self) {
+        if self.engine.is_none() {
+            return;
+        }
         let note = self.note.clone();
         let written = self.notebook.write(self.server.owner(), self.server.name(), note);
         if let Err(error) = written.await {
@@ -393,6 +404,25 @@ impl Keeper {
         }
         self.register();
         self.remember().await;
+    }
+
+    /// Publishes what somebody else's connection has listed.
+    async fn learn(&mut self) {
+        let learned = self.server.learned.lock().take();
+        if let Some(tools) = learned {
+            self.publish(tools).await;
+        }
+    }
+
+    /// A server that tells its tools to nobody who has not logged in has one tool
+    /// until then: the way to log in.
+    fn offer_login(&self) {
+        if self.note.tools.is_empty()
+            && self.server.challenge().is_some()
+            && self.server.ways.logins.is_offered()
+        {
+            self.replace(tools::log_in(&self.server).into_iter().collect());
+        }
     }
 
     /// Makes what is known the tools of the engine.

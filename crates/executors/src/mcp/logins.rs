@@ -43,6 +43,11 @@ impl Logins {
         let _ = self.options.set(options);
     }
 
+    /// Whether calls begin logins.
+    pub(super) fn is_offered(&self) -> bool {
+        self.options.get().is_some()
+    }
+
     /// The address at which somebody logs in; none where calls begin no logins.
     pub(super) async fn url(
         &self,

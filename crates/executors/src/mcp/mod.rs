@@ -48,7 +48,7 @@ pub use ask::{Answers, Asker, Questions};
 pub use authorize::{Login, LoginOptions};
 pub use failure::{ProtocolError, ToolFailure};
 pub use keeper::Start;
-pub use notebook::{MemoryNotebook, Note, Notebook};
+pub use notebook::{MemoryNotebook, Note, Notebook, Offers};
 pub use server::{News, Server, State};
 pub use servers::Servers;
 pub use tokens::{Account, MemoryTokens, Tokens};

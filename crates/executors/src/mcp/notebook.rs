@@ -22,6 +22,17 @@ pub struct Note {
     /// Tools that have changed since they were accepted, as they are declared
     /// now, by name.
     pub(super) held: BTreeMap<String, Value>,
+    /// What it has besides tools.
+    pub(super) offers: Offers,
+}
+
+/// What a server has besides tools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offers {
+    /// Prompts.
+    pub prompts: bool,
+    /// Resources.
+    pub resources: bool,
 }
 
 impl Note {

@@ -24,7 +24,7 @@ use super::flights::Flight;
 use super::handshake::Era;
 use super::http::{self, Wire};
 use super::logins::Logins;
-use super::notebook::Notebook;
+use super::notebook::{Notebook, Offers};
 use super::stdio::MAX_MESSAGE;
 use super::tokens::{Account, Store, Tokens};
 use crate::outbound::OutboundPolicy;
@@ -33,6 +33,8 @@ use crate::outbound::OutboundPolicy;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long after a server was named a list waits for it.
 const SETTLING: Duration = Duration::from_secs(5);
+/// How many prompts or resources of a server are listed.
+const MAX_LISTED: usize = 2_000;
 /// How much news a slow listener may miss.
 const NEWS: usize = 64;
 
@@ -86,6 +88,11 @@ pub struct Server {
     /// Those that an operator has looked at, and a word to the keeper.
     pub(super) accepting: Mutex<Vec<String>>,
     pub(super) accepted: Notify,
+    /// Tools that somebody else's connection has listed, and a word to the keeper.
+    pub(super) learned: Mutex<Option<Vec<Value>>>,
+    pub(super) learns: Notify,
+    /// What it has besides tools, as far as is known.
+    pub(super) offers: Mutex<Offers>,
     /// Resources that somebody watches.
     watched: Mutex<BTreeSet<String>>,
     /// Tells that they are others.
@@ -150,6 +157,9 @@ impl Server {
             held: Mutex::default(),
             accepting: Mutex::default(),
             accepted: Notify::new(),
+            learned: Mutex::default(),
+            learns: Notify::new(),
+            offers: Mutex::default(),
             watched: Mutex::default(),
             watching: Notify::new(),
             challenge: Mutex::default(),
@@ -222,6 +232,10 @@ impl Server {
         self.held.lock().clone()
     }
 
+    pub(super) fn is_held(&self, tool: &str) -> bool {
+        self.settings.quarantine && self.held.lock().contains_key(tool)
+    }
+
     /// Accepts them as they are now, in the name of an operator: those of these
     /// names, or all where there are none. Says which.
     pub fn accept(&self, names: &[String]) -> Vec<String> {
@@ -265,6 +279,17 @@ impl Server {
                 return Ok(result);
             }
         }
+    }
+
+    /// What it has besides tools, as far as is known.
+    pub fn offers(&self) -> Offers {
+        *self.offers.lock()
+    }
+
+    /// All pages of one of its lists.
+    pub async fn list(&self, method: &str, items: &str) -> Result<Vec<Value>, Error> {
+        let connection = self.connection().await?;
+        connection.list(method, items, MAX_LISTED).await.map(|list| list.items)
     }
 
     /// Watches a resource: when it changes, that is news.

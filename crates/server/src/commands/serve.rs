@@ -18,7 +18,7 @@ use crate::consents::Consents;
 use crate::credential_source::VaultSource;
 use crate::exit::{Exit, Failure};
 use crate::http::{self, App, Hub, Links, Listener, Metrics};
-use crate::identity::{Keys, NewKey};
+use crate::identity::{Bearers, Keys, NewKey};
 use crate::interrupt::Interrupts;
 use crate::logging;
 use crate::mcp::{KeptNotebook, KeptTokens};
@@ -146,6 +146,7 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
         links: Links::new(&*documents).await?,
         documents,
         keys,
+        bearers: Bearers::new(&settings.server.http.oauth, &settings.outbound.policy, &own_address),
         credentials,
         metrics,
         tracer,

@@ -15,7 +15,7 @@ use super::hub::Hub;
 use super::metrics::Metrics;
 use crate::approvals::Desk;
 use crate::consents::Consents;
-use crate::identity::Keys;
+use crate::identity::{Bearers, Keys, OAuthSettings};
 use crate::telemetry::Tracer;
 use crate::vault::Credentials;
 
@@ -26,6 +26,8 @@ pub(crate) struct App {
     pub(crate) servers: Arc<Servers>,
     pub(crate) documents: Arc<dyn Documents>,
     pub(crate) keys: Keys,
+    /// Who logs in elsewhere.
+    pub(crate) bearers: Option<Bearers>,
     pub(crate) credentials: Arc<Credentials>,
     pub(crate) desk: Arc<Desk>,
     /// People who are asked to agree.
@@ -66,6 +68,8 @@ pub(crate) struct HttpSettings {
     pub(crate) drain: Duration,
     /// How long a call waits for a person.
     pub(crate) approvals_expire: Duration,
+    /// Whose tokens `/mcp` takes, besides keys.
+    pub(crate) oauth: OAuthSettings,
 }
 
 impl Default for HttpSettings {
@@ -79,6 +83,7 @@ impl Default for HttpSettings {
             header_timeout: Duration::from_secs(30),
             drain: Duration::from_secs(30),
             approvals_expire: Duration::from_secs(24 * 3600),
+            oauth: OAuthSettings::default(),
         }
     }
 }

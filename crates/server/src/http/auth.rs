@@ -15,7 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::app::App;
 use super::observe::{self, Asker};
 use super::problem::Problem;
-use crate::identity::Action;
+use crate::identity::{Action, Identity};
 
 /// What a route asks of whoever uses it.
 #[derive(Clone)]
@@ -27,7 +27,7 @@ pub(crate) struct Gate {
 /// Lets a request through whose key may do what the route does.
 pub(crate) async fn check(
     State(gate): State<Gate>,
-    mut request: Request,
+    request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
     let Some(key) = key_of(&request) else {
@@ -38,6 +38,34 @@ pub(crate) async fn check(
     let Some(identity) = identity else {
         return Err(unauthorized("this API key is not known, has expired or was revoked"));
     };
+    admit(&gate, identity, request, next).await
+}
+
+/// The same for a route that also takes tokens of an authorization server.
+pub(crate) async fn check_bearer(
+    State(gate): State<Gate>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    // A token has three parts; a key has one.
+    let token = key_of(&request).filter(|text| text.matches('.').count() == 2);
+    let token = token.map(Cow::into_owned);
+    let (Some(bearers), Some(token)) = (&gate.app.bearers, token) else {
+        return check(State(gate), request, next).await;
+    };
+    let identity = bearers.verify(&token).await?;
+    let identity = identity
+        .ok_or_else(|| unauthorized("this token is not for this server, or has expired"))?;
+    admit(&gate, identity, request, next).await
+}
+
+/// Lets somebody through who may do what the route does.
+async fn admit(
+    gate: &Gate,
+    identity: Identity,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
     if !identity.may(gate.action) {
         let why = format!("the role {} of this tenant may not do this", identity.role);
         return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", why)

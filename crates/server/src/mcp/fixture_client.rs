@@ -94,7 +94,17 @@ fn calls(engine: &Engine, context: &Value) -> Vec<(String, Value)> {
         return wanted.iter().map(|call| (name(call), call["arguments"].clone())).collect();
     }
     let tools = engine.registry().list();
-    tools.iter().map(|tool| (tool.name().to_string(), made_up(tool))).collect()
+    let made = tools.iter().map(|tool| {
+        let mut arguments = made_up(tool);
+        // A tool that wants a schema wants to see what we made of another's.
+        if let (Some(schema), Some(other)) =
+            (arguments.get_mut("schema"), tools.iter().find(|other| other.name() != tool.name()))
+        {
+            *schema = other.spec().input.clone();
+        }
+        (tool.name().to_string(), arguments)
+    });
+    made.collect()
 }
 
 /// Arguments that fit a tool's schema.
@@ -130,6 +140,6 @@ fn answer(questions: Questions) -> windlass::BoxFuture<'static, Result<Answers, 
         }
         _ => json!({"roots": []}),
     };
-    let answers = questions.iter().map(|(key, question)| (key.clone(), one(question))).collect();
+    let answers = questions.into_iter().map(|(key, question)| (key, one(&question))).collect();
     Box::pin(std::future::ready(Ok(answers)))
 }

@@ -11,7 +11,7 @@ fn message(method: &str, params: Value) -> Value {
 }
 
 /// A request of the newer era.
-fn newer(client: &Client, method: &str, mut params: Value) -> Answer {
+pub(super) fn newer(client: &Client, method: &str, mut params: Value) -> Answer {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -24,7 +24,7 @@ fn newer(client: &Client, method: &str, mut params: Value) -> Answer {
     client.json("POST", "/mcp", &headers, &message(method, params))
 }
 
-fn body(answer: &Answer) -> Value {
+pub(super) fn body(answer: &Answer) -> Value {
     let text = String::from_utf8_lossy(&answer.body);
     // One answer as JSON, or as the events of a stream.
     let json =
