@@ -32,6 +32,7 @@ mod mcp;
 
 #[allow(dead_code, unused_imports, reason = "the HTTP layer uses what commands do not")]
 mod identity;
+mod questions;
 mod random;
 #[allow(dead_code, reason = "the HTTP layer uses what commands do not")]
 mod uses;

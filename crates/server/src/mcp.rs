@@ -34,6 +34,7 @@ mod tokens;
 mod upstream;
 mod who;
 
+pub(crate) use asking::pick;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use notebook::KeptNotebook;
 pub(crate) use service::{MAX_TOOLS, Service, Shared};

@@ -7,7 +7,7 @@ use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, Request
 use serde_json::{Map, Value, json};
 use windlass::{BoxFuture, Call, Error, ErrorKind, Executor, Output};
 
-use super::ask::{Answers, Asker, Questions};
+use super::ask::{Answers, Asker, Askers, Questions};
 use super::connection::Connection;
 use super::convert;
 use super::flights::Flight;
@@ -50,7 +50,7 @@ impl Remote {
         if self.server.is_held(&self.tool) {
             return Err(tools::held(&self.server, &self.tool));
         }
-        let asker = call.object::<Asker>();
+        let asker = Askers::of(call);
         let flight = Flight::new(call.emitter(), asker.clone());
         let arguments = call.arguments().as_object().cloned().unwrap_or_default();
         let mut rounds = Rounds::new(&connection, server, asker);

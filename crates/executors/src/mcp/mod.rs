@@ -44,7 +44,7 @@ mod tokens;
 mod tools;
 mod watchdog;
 
-pub use ask::{Answers, Asker, Questions};
+pub use ask::{Answers, Asker, Askers, Questions};
 pub use authorize::{Login, LoginOptions};
 pub use failure::{ProtocolError, ToolFailure};
 pub use keeper::Start;

@@ -23,6 +23,7 @@ use crate::interrupt::Interrupts;
 use crate::logging;
 use crate::mcp::{KeptNotebook, KeptTokens};
 use crate::output::Screen;
+use crate::questions::Questions;
 use crate::settings::{Flag, Settings};
 use crate::telemetry;
 use crate::vault::Grants;
@@ -119,7 +120,11 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
         }
     });
     let desk = Desk::new(Arc::clone(&documents), settings.server.http.approvals_expire);
-    let builder = Engine::builder().credentials(source).approvals(SharedDesk(Arc::clone(&desk)));
+    let questions = Arc::<Questions>::default();
+    let builder = Engine::builder()
+        .credentials(source)
+        .approvals(SharedDesk(Arc::clone(&desk)))
+        .object(questions.askers());
     let serving = wiring::serving(builder, &settings, screen, &metrics, tracer.clone(), Some(ask));
     let engine = serving.await?;
     let _ = asked.set(engine.clone());
@@ -141,6 +146,7 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
         engine,
         servers,
         desk,
+        questions,
         consents,
         outbound,
         links: Links::new(&*documents).await?,

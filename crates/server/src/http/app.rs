@@ -16,6 +16,7 @@ use super::metrics::Metrics;
 use crate::approvals::Desk;
 use crate::consents::Consents;
 use crate::identity::{Bearers, Keys, OAuthSettings};
+use crate::questions::Questions;
 use crate::telemetry::Tracer;
 use crate::vault::Credentials;
 
@@ -30,6 +31,8 @@ pub(crate) struct App {
     pub(crate) bearers: Option<Bearers>,
     pub(crate) credentials: Arc<Credentials>,
     pub(crate) desk: Arc<Desk>,
+    /// What tools ask in the middle of calls.
+    pub(crate) questions: Arc<Questions>,
     /// People who are asked to agree.
     pub(crate) consents: Arc<Consents>,
     /// The guarded way out.

@@ -30,14 +30,13 @@ pub(crate) async fn check(
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    let Some(key) = key_of(&request) else {
-        return Err(unauthorized("this needs an API key")
-            .hint("send Authorization: Bearer KEY; `windlass keys create` makes one"));
-    };
-    let identity = gate.app.keys.verify(&key).await?;
-    let Some(identity) = identity else {
-        return Err(unauthorized("this API key is not known, has expired or was revoked"));
-    };
+    let identity = bearer_of_key(&gate.app, key_of(&request).as_deref()).await?;
+    // Only the protocol shows a part of the tools.
+    if identity.tools.is_some() {
+        let why = "this key is for some of the tools, over /mcp";
+        return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", why)
+            .hint("use a key without a view of tools"));
+    }
     admit(&gate, identity, request, next).await
 }
 
@@ -50,13 +49,24 @@ pub(crate) async fn check_bearer(
     // A token has three parts; a key has one.
     let token = key_of(&request).filter(|text| text.matches('.').count() == 2);
     let token = token.map(Cow::into_owned);
-    let (Some(bearers), Some(token)) = (&gate.app.bearers, token) else {
-        return check(State(gate), request, next).await;
+    let identity = match (&gate.app.bearers, token) {
+        (Some(bearers), Some(token)) => bearers
+            .verify(&token)
+            .await?
+            .ok_or_else(|| unauthorized("this token is not for this server, or has expired"))?,
+        _ => bearer_of_key(&gate.app, key_of(&request).as_deref()).await?,
     };
-    let identity = bearers.verify(&token).await?;
-    let identity = identity
-        .ok_or_else(|| unauthorized("this token is not for this server, or has expired"))?;
     admit(&gate, identity, request, next).await
+}
+
+/// Whoever holds a key.
+async fn bearer_of_key(app: &App, key: Option<&str>) -> Result<Identity, Problem> {
+    let Some(key) = key else {
+        return Err(unauthorized("this needs an API key")
+            .hint("send Authorization: Bearer KEY; `windlass keys create` makes one"));
+    };
+    let identity = app.keys.verify(key).await?;
+    identity.ok_or_else(|| unauthorized("this API key is not known, has expired or was revoked"))
 }
 
 /// Lets somebody through who may do what the route does.

@@ -141,7 +141,13 @@ impl Bearers {
         };
         let mut name = claims.sub;
         name.truncate(name.floor_char_boundary(MAX_SUBJECT));
-        Some(Identity { tenant, key_id: format!("oauth:{name}"), role: Role::Caller, name })
+        Some(Identity {
+            tenant,
+            key_id: format!("oauth:{name}"),
+            role: Role::Caller,
+            name,
+            tools: None,
+        })
     }
 
     /// The key of this name, or the only one.

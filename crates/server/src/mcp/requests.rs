@@ -94,7 +94,7 @@ impl Service {
         let tool = self.catalogue(client).find(&name);
         // A name that nobody has is still a call, with a record and a good answer.
         let called = tool.as_ref().map_or(name.as_str(), |tool| tool.name().as_str());
-        if let (None, View::Provider(_)) = (&tool, &self.view) {
+        if tool.is_none() && (self.view != View::All || client.identity.tools.is_some()) {
             return Err(ErrorData::invalid_params(format!("Unknown tool: {name}"), None));
         }
         let running =
