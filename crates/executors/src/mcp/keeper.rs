@@ -1,18 +1,17 @@
 //! The keeper of a server: connects when it is needed, keeps its tools up to
 //! date, and begins again when it has gone.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::RoleClient;
 use rmcp::model::SubscriptionFilter;
 use rmcp::transport::{AuthClient, Transport};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
-use windlass::definition::{McpServer, McpTransport};
+use windlass::definition::McpTransport;
 use windlass::{Engine, Error, ErrorKind};
 
 use super::authorize;
@@ -24,11 +23,9 @@ use super::handshake::{self, Era, Refusal};
 use super::http;
 use super::notebook::{Note, Notebook, Offers};
 use super::process::Program;
-use super::quarantine;
-use super::server::{Link, Listed, News, Server};
+use super::server::{Link, News, Server};
 use super::stdio::{Ending, MAX_MESSAGE, Stdio};
 use super::tap::Tap;
-use super::tools;
 
 /// How long a server may take to start: it may have to be fetched first.
 const START: Duration = Duration::from_secs(60);
@@ -326,129 +323,6 @@ impl Keeper {
             Err(_) => Some(MAX_PAUSE),
         }
     }
-
-    /// Publishes what is known from an earlier time, so that a server need not
-    /// run to be known.
-    async fn recall(&mut self) {
-        let reached = fingerprint(self.server.settings());
-        match self.notebook.read(self.server.owner(), self.server.name()).await {
-            Ok(Some(note)) if note.reached == reached => {
-                self.note = note;
-                *self.server.offers.lock() = self.note.offers;
-                self.register();
-            }
-            Ok(_) => {}
-            Err(error) => {
-                tracing::warn!(server = self.server.name(), %error, "nothing is known of a server");
-            }
-        }
-        self.note.reached = reached;
-        self.server.listed.send_if_modified(|listed| {
-            let unread = *listed == Listed::Unread;
-            if unread {
-                *listed = Listed::Unknown;
-            }
-            unread
-        });
-    }
-
-    async fn publish(&mut self, tools: Vec<Value>) {
-        if self.server.settings().quarantine {
-            self.take_over().await;
-        }
-        let before = self.note.clone();
-        if self.server.settings().quarantine && !before.tools.is_empty() {
-            let sorted = quarantine::sort(&before.tools, tools);
-            for name in sorted.held.keys() {
-                tracing::warn!(server = self.server.name(), tool = name, "a changed tool is held");
-            }
-            (self.note.tools, self.note.held) = (sorted.tools, sorted.held);
-        } else {
-            (self.note.tools, self.note.held) = (tools, BTreeMap::new());
-        }
-        self.register();
-        if self.note != before {
-            self.remember().await;
-        }
-    }
-
-    /// Takes over what was accepted elsewhere: by a command, or by another server
-    /// on the same database.
-    async fn take_over(&mut self) {
-        let read = self.notebook.read(self.server.owner(), self.server.name()).await;
-        if let Ok(Some(note)) = read
-            && note.reached == self.note.reached
-            && !note.tools.is_empty()
-        {
-            self.note.tools = note.tools;
-        }
-    }
-
-    async fn remember(&self) {
-        if self.engine.is_none() {
-            return;
-        }
-        let note = self.note.clone();
-        let written = self.notebook.write(self.server.owner(), self.server.name(), note);
-        if let Err(error) = written.await {
-            tracing::warn!(server = self.server.name(), %error, "a server is not remembered");
-        }
-    }
-
-    /// Accepts what an operator has looked at.
-    async fn accept(&mut self) {
-        let names = std::mem::take(&mut *self.server.accepting.lock());
-        // No names would be all of them.
-        if names.is_empty() || self.note.accept(&names).is_empty() {
-            return;
-        }
-        self.register();
-        self.remember().await;
-    }
-
-    /// Publishes what somebody else's connection has listed.
-    async fn learn(&mut self) {
-        let learned = self.server.learned.lock().take();
-        if let Some(tools) = learned {
-            self.publish(tools).await;
-        }
-    }
-
-    /// A server that tells its tools to nobody who has not logged in has one tool
-    /// until then: the way to log in.
-    fn offer_login(&self) {
-        if self.note.tools.is_empty()
-            && self.server.challenge().is_some()
-            && self.server.ways.logins.is_offered()
-        {
-            self.replace(tools::log_in(&self.server).into_iter().collect());
-        }
-    }
-
-    /// Makes what is known the tools of the engine.
-    fn register(&self) {
-        self.server.held.lock().clone_from(&self.note.held);
-        let held = |name: &str| self.note.held.contains_key(name);
-        self.replace(tools::build(&self.server, &self.note.tools, held));
-        self.server.listed.send_replace(Listed::Known);
-    }
-
-    fn publish_nothing(&self) {
-        self.replace(Vec::new());
-    }
-
-    fn replace(&self, tools: Vec<windlass::ToolBuilder>) {
-        let Some(engine) = &self.engine else { return };
-        let source = format!("mcp/{}", self.server.name());
-        let registry = engine.registry();
-        let errors = match self.server.owner() {
-            Some(tenant) => registry.replace_source_for(tenant, &source, tools),
-            None => registry.replace_source(&source, tools),
-        };
-        for error in errors {
-            tracing::warn!(server = self.server.name(), %error, "a tool is left out");
-        }
-    }
 }
 
 /// Why a connection could not be made.
@@ -534,13 +408,4 @@ async fn is_well(connection: &Connection) -> bool {
 fn pause(failures: u32) -> Duration {
     let doubled = PAUSE * 2_u32.saturating_pow(failures.saturating_sub(1).min(8));
     doubled.min(MAX_PAUSE)
-}
-
-/// Tells one way to reach a server from another, without what it is told in
-/// secret.
-fn fingerprint(settings: &McpServer) -> String {
-    match &settings.transport {
-        McpTransport::Command { command, args, .. } => json!([command, args]).to_string(),
-        McpTransport::Url { url, .. } => url.clone(),
-    }
 }

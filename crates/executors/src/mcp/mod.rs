@@ -35,6 +35,7 @@ mod keeper;
 mod logins;
 mod notebook;
 mod process;
+mod publish;
 mod quarantine;
 mod server;
 mod servers;
