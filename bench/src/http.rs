@@ -12,18 +12,19 @@ mod start;
 mod subscribers;
 
 pub(crate) use bare::serve as serve_bare;
-pub(crate) use calls::run as calls;
+pub(crate) use calls::{median, run as calls};
+pub(crate) use client::{Connection, Load, closed_loop};
 pub(crate) use overload::run as overload;
-pub(crate) use serve::first_line;
+pub(crate) use serve::{Server, first_line};
 pub(crate) use start::run as start;
 pub(crate) use subscribers::run as subscribers;
 
 /// The argument that makes this program the bare server.
 pub(crate) const BARE: &str = "--bare-server";
 /// Connections of a client that asks again as soon as it is answered.
-const CONNECTIONS: usize = 64;
+pub(crate) const CONNECTIONS: usize = 64;
 
 /// A runtime for a client. One thread: what is measured needs the others.
-fn client_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+pub(crate) fn client_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }

@@ -19,6 +19,7 @@ mod definitions;
 mod durable;
 mod hot_path;
 mod http;
+mod mcp;
 mod openapi;
 mod pages;
 mod records;
@@ -53,6 +54,7 @@ const GROUPS: &[Group] = &[
     ("turn", agents::turn),
     ("agents", agents::many),
     ("search", search::run),
+    ("mcp", mcp::run),
 ];
 
 fn main() -> anyhow::Result<()> {
@@ -63,6 +65,12 @@ fn main() -> anyhow::Result<()> {
     }
     if flags.iter().any(|flag| flag == agents::MODEL) {
         return agents::serve_model();
+    }
+    if flags.iter().any(|flag| flag == mcp::BARE) {
+        return mcp::serve_bare();
+    }
+    if flags.iter().any(|flag| flag == mcp::BARE_STDIO) {
+        return mcp::serve_bare_stdio();
     }
     if let Some(path) = flags.iter().find_map(|flag| flag.strip_prefix(openapi::IMPORT)) {
         return openapi::import_and_list(path);

@@ -4,6 +4,7 @@ use std::process::Command;
 
 use anyhow::Context;
 
+use crate::mcp::Programs;
 use crate::run::{cargo, must};
 
 /// Runs the named benchmarks, or all. The server is built beside them: some
@@ -14,5 +15,10 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     let own = std::env::current_exe()?;
     let target = own.parent().and_then(|folder| folder.parent());
     let target = target.with_context(|| format!("{}: not in a target folder", own.display()))?;
-    must(Command::new(target.join("release/windlass-bench")).args(arguments))
+    let mut bench = Command::new(target.join("release/windlass-bench"));
+    bench.args(arguments);
+    if arguments.is_empty() || arguments.iter().any(|name| name == "mcp") {
+        Programs::installed()?.tell(&mut bench);
+    }
+    must(&mut bench)
 }

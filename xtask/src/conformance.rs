@@ -16,6 +16,9 @@ use crate::run::{cargo, must, root};
 const SUITE: &str = "@modelcontextprotocol/conformance/dist/index.js";
 const REVISIONS: [&str; 2] = ["2025-11-25", "2026-07-28"];
 
+/// How often servers are started, cancelled and killed.
+const ROUNDS: &str = "200";
+
 /// How many of the required scenarios must pass, by mode and revision.
 const REQUIRED: [(Mode, [usize; 2]); 3] =
     [(Mode::Server, [30, 37]), (Mode::Client, [18, 32]), (Mode::Through, [29, 36])];
@@ -37,8 +40,8 @@ impl Mode {
     }
 }
 
-/// Runs the suite; arguments are the modes to run, or none for all. `real` are
-/// the tests with servers and clients of others.
+/// Runs the suite; arguments are the modes to run, or none for all. `rounds` are
+/// the starts and ends of servers that must leave nothing behind.
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     let wanted = |mode: Mode| {
         arguments.is_empty() || arguments.iter().any(|argument| argument == mode.name())
@@ -62,9 +65,9 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
             score.failed().join(", ")
         );
     }
-    if arguments.is_empty() || arguments.iter().any(|argument| argument == "real") {
-        let mut tests = cargo(&["test", "--package", "windlass-server", "--test", "it"]);
-        must(programs.tell(tests.args(["mcp::real", "--", "--ignored"])))?;
+    if arguments.is_empty() || arguments.iter().any(|argument| argument == "rounds") {
+        let mut tests = cargo(&["test", "--package", "windlass-executors"]);
+        must(tests.args(["--test", "it", "mcp::processes"]).env("WINDLASS_TEST_ROUNDS", ROUNDS))?;
     }
     let below = table.iter().find(|(_, _, least, score)| score.passed() < *least);
     if let Some((mode, revision, least, score)) = below {

@@ -16,12 +16,12 @@ const HELP: &str = "\
 cargo xtask test                  check formatting, lints, docs, and run all tests and examples
 cargo xtask bench [NAME…] [--json]  measure; NAME is one of call, burst, sustained, definitions,
                                   admission, threads, batch, pages, durable, openapi, http,
-                                  sse, start, overload, turn, agents, search
+                                  sse, start, overload, turn, agents, search, mcp
 cargo xtask chaos [--kills N] [--minutes N]
                                   kill a process under load again and again (200 kills, 10 minutes)
-cargo xtask conformance [server|client|through|real…]
-                                  the official suite of the Model Context Protocol, and
-                                  servers and clients of others
+cargo xtask conformance [server|client|through|rounds…]
+                                  the official suite of the Model Context Protocol, and 200
+                                  starts and ends of servers that leave nothing behind
 cargo xtask docs [--check]        write docs/reference, or check that it is up to date
 cargo xtask schemathesis [--cases N]
                                   made-up requests against our own OpenAPI document (10,000)

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use crate::mcp::Programs;
 use crate::postgres::Postgres;
 use crate::run::{cargo, must, root, watched};
 use crate::{docs, schemathesis, sdks, upstreams};
@@ -21,9 +22,10 @@ pub(crate) fn run() -> anyhow::Result<()> {
     step("tests");
     let mut counts = Counts::default();
     let postgres = Postgres::start()?;
+    let programs = Programs::installed()?;
     let mut command =
         cargo(&["test", "--workspace", "--exclude", "windlass-bench", "--no-fail-fast"]);
-    let tested = watched(postgres.tell(&mut command), |line| counts.read(line))?;
+    let tested = watched(programs.tell(postgres.tell(&mut command)), |line| counts.read(line))?;
     drop(postgres);
     step("requests made up from our OpenAPI document");
     schemathesis::run(schemathesis::SHORT)?;

@@ -77,6 +77,11 @@ impl Consents {
         Self { documents, outbound, grants, redirect_uri }
     }
 
+    /// Where people come back to.
+    pub(crate) fn redirect_uri(&self) -> &str {
+        &self.redirect_uri
+    }
+
     /// The address at which the caller of a call agrees.
     pub(crate) async fn ask(&self, call: &Call, consent: Consent) -> Result<String, Error> {
         let client = call.secret(&consent.client_id).map(Secret::expose).unwrap_or_default();

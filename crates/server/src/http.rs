@@ -34,6 +34,7 @@ mod own_tools;
 mod page;
 mod problem;
 mod providers;
+mod questions;
 mod reference;
 #[expect(dead_code, reason = "it only describes what others write")]
 mod shape;
@@ -71,6 +72,7 @@ fn rows() -> Vec<Operation> {
         .chain(tagged("credentials", oauth::rows()))
         .chain(tagged("credentials", credentials::rows()))
         .chain(tagged("calls", calls::rows()))
+        .chain(tagged("calls", questions::rows()))
         .chain(tagged("batches", batches::rows()))
         .chain(tagged("turns", turns::rows()))
         .chain(tagged("agents", agents::rows()))

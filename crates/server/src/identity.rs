@@ -4,14 +4,18 @@
 //! found by that hash. It says which tenant the bearer belongs to and which role
 //! they have; [`Role::may`] is the one table of what that allows.
 
+mod bearers;
 mod cache;
 mod key;
 mod keys;
 mod role;
+mod tool_view;
 
+pub(crate) use bearers::{Bearers, OAuthSettings};
 pub(crate) use key::{ApiKey, NewKey};
 pub(crate) use keys::{KeyRequest, Keys};
 pub(crate) use role::{Action, Role};
+pub(crate) use tool_view::ToolView;
 
 use windlass::TenantId;
 
@@ -26,6 +30,8 @@ pub(crate) struct Identity {
     pub(crate) role: Role,
     /// What the key is called.
     pub(crate) name: String,
+    /// Which tools they see; all where nobody said.
+    pub(crate) tools: Option<ToolView>,
 }
 
 impl Identity {

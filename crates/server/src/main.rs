@@ -33,6 +33,7 @@ mod mcp;
 
 #[allow(dead_code, unused_imports, reason = "the HTTP layer uses what commands do not")]
 mod identity;
+mod questions;
 mod random;
 #[allow(dead_code, reason = "the HTTP layer uses what commands do not")]
 mod uses;
@@ -84,8 +85,8 @@ fn run(global: &cli::Global, command: Command, screen: Screen) -> Result<Exit, F
     match command {
         Command::Call(args) => call::run(&args, settings()?, screen),
         Command::Batch(args) => batch::run(&args, settings()?, screen),
-        Command::Agent(args) => agent::run(args, settings()?, screen),
-        Command::Chat(args) => chat::run(&args, settings()?, screen),
+        Command::Agent(args) => agent::run(args, &settings()?, screen),
+        Command::Chat(args) => chat::run(&args, &settings()?, screen),
         Command::Tools(args) => tools::run(&args, &settings()?, screen),
         Command::Calls(args) => calls::run(args, &settings()?, screen),
         Command::Serve(args) => serve::run(&args, settings_with(args.flags()?)?, screen),

@@ -21,6 +21,7 @@ mod finder;
 pub(crate) mod fixture_client;
 #[cfg(feature = "fixtures")]
 pub(crate) mod fixtures;
+mod gathered;
 mod library;
 mod notebook;
 mod parked;
@@ -33,6 +34,7 @@ mod tokens;
 mod upstream;
 mod who;
 
+pub(crate) use asking::pick;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use notebook::KeptNotebook;
 pub(crate) use service::{MAX_TOOLS, Service, Shared};

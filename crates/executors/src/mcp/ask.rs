@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
-use windlass::{BoxFuture, Error};
+use windlass::{BoxFuture, Call, Error};
 
 /// Questions by their names: each is a `method` and its `params`, as the
 /// protocol writes them (`elicitation/create`, `sampling/createMessage`,
@@ -15,6 +15,24 @@ pub type Questions = BTreeMap<String, Value>;
 pub type Answers = BTreeMap<String, Value>;
 
 type Ask = dyn Fn(Questions) -> BoxFuture<'static, Result<Answers, Error>> + Send + Sync;
+
+type MakeAsker = dyn Fn(&Call) -> Option<Asker> + Send + Sync;
+
+/// Makes askers for calls that bring none: an object of all tools of an engine.
+pub struct Askers(Box<MakeAsker>);
+
+impl Askers {
+    /// The calls that can be asked, and how.
+    pub fn new(of: impl Fn(&Call) -> Option<Asker> + Send + Sync + 'static) -> Self {
+        Self(Box::new(of))
+    }
+
+    /// Who can be asked about a call.
+    pub(super) fn of(call: &Call) -> Option<Arc<Asker>> {
+        let own = call.object::<Asker>();
+        own.or_else(|| (call.object::<Self>()?.0)(call).map(Arc::new))
+    }
+}
 
 /// Asks whoever made a call. A caller that can be asked puts one into the
 /// call's context.

@@ -6,78 +6,29 @@
 //! its calls say that somebody has to log in. [`Server::login`] begins that, a
 //! person agrees in a browser, and [`Login::finish`] keeps the tokens.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use parking_lot::Mutex;
 use rmcp::transport::auth::{
-    AuthError, AuthorizationManager, AuthorizationRequest, CredentialStore, OAuthHttpClient,
-    OAuthHttpClientFuture, OAuthHttpRedirectPolicy, OAuthHttpRequest, OAuthState,
-    StoredCredentials,
+    AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationRequest,
+    AuthorizationSession, OAuthClientConfig, OAuthHttpClient, OAuthHttpClientFuture,
+    OAuthHttpRedirectPolicy, OAuthHttpRequest,
 };
 use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError};
-use windlass::{BoxFuture, Error, ErrorKind, Secret, TenantId};
+use serde_json::Value;
+use windlass::{Error, ErrorKind, Secret};
 
 use super::connection::causes;
 use super::http::Wire;
 use super::server::Server;
+use super::tokens::{Account, Kept, Registered, Store};
 use crate::outbound::Request;
 
 /// The largest answer of an authorization server.
 const MAX_ANSWER: u64 = 1024 * 1024;
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Where the tokens of servers are kept.
-pub trait Tokens: Send + Sync + 'static {
-    /// What is kept for a server of this owner.
-    fn load<'a>(
-        &'a self,
-        owner: Option<&'a TenantId>,
-        server: &'a str,
-    ) -> BoxFuture<'a, Result<Option<Secret>, Error>>;
-
-    /// Keeps it; forgets it where it is nothing.
-    fn save<'a>(
-        &'a self,
-        owner: Option<&'a TenantId>,
-        server: &'a str,
-        tokens: Option<Secret>,
-    ) -> BoxFuture<'a, Result<(), Error>>;
-}
-
-/// Tokens that are lost with the process.
-#[derive(Default)]
-pub struct MemoryTokens(Mutex<HashMap<(Option<TenantId>, String), Secret>>);
-
-impl Tokens for MemoryTokens {
-    fn load<'a>(
-        &'a self,
-        owner: Option<&'a TenantId>,
-        server: &'a str,
-    ) -> BoxFuture<'a, Result<Option<Secret>, Error>> {
-        let kept = self.0.lock();
-        let tokens = kept.get(&(owner.cloned(), server.to_owned()));
-        let tokens = tokens.map(|tokens| Secret::new(tokens.expose()));
-        Box::pin(std::future::ready(Ok(tokens)))
-    }
-
-    fn save<'a>(
-        &'a self,
-        owner: Option<&'a TenantId>,
-        server: &'a str,
-        tokens: Option<Secret>,
-    ) -> BoxFuture<'a, Result<(), Error>> {
-        let name = (owner.cloned(), server.to_owned());
-        let mut kept = self.0.lock();
-        match tokens {
-            Some(tokens) => drop(kept.insert(name, tokens)),
-            None => drop(kept.remove(&name)),
-        }
-        Box::pin(std::future::ready(Ok(())))
-    }
-}
+/// What we call ourselves where we register.
+const NAME: &str = "windlass";
 
 /// How to log in.
 #[derive(Clone, Default)]
@@ -94,22 +45,25 @@ pub struct LoginOptions {
 
 /// A login that waits for a person.
 pub struct Login {
-    state: OAuthState,
-    url: String,
+    session: AuthorizationSession,
     server: Arc<Server>,
+    account: Account,
 }
 
 impl Login {
     /// Where a person agrees.
     pub fn url(&self) -> &str {
-        &self.url
+        self.session.get_authorization_url()
     }
 
     /// Ends the login with the address that the browser came back to.
-    pub async fn finish(mut self, came_back_to: &str) -> Result<(), Error> {
-        let done = self.state.handle_callback_url(came_back_to).await;
+    pub async fn finish(self, came_back_to: &str) -> Result<(), Error> {
+        let done = self.session.handle_callback_url(came_back_to).await;
         done.map_err(|error| failed(self.server.name(), &error))?;
-        self.server.logged_in();
+        self.server.logged_in(&self.account);
+        if self.account != *self.server.account() {
+            self.server.learn_from(self.account).await;
+        }
         Ok(())
     }
 }
@@ -117,25 +71,66 @@ impl Login {
 /// Begins a login.
 pub(super) async fn begin(
     server: &Arc<Server>,
-    wire: Wire,
-    url: &str,
-    store: Store,
+    account: Account,
+    challenge: Option<&str>,
     options: LoginOptions,
 ) -> Result<Login, Error> {
     let wrong = |error: AuthError| failed(server.name(), &error);
+    let (url, wire) = server.remote()?;
+    let store = server.store(account.clone());
+    let before = store.read().await?;
+    let mut manager = manager_of(&url, wire).await.map_err(wrong)?;
+    manager.set_credential_store(store.clone());
+    let found = manager.resolve_metadata_from_challenge(challenge).await.map_err(wrong)?;
+    let metadata = found.metadata;
+    manager.set_metadata(metadata.clone());
+    // What another authorization server knew of us is none of this one's business.
+    let is_same =
+        |kept: &Kept| metadata.issuer.is_some() && kept.credentials.issuer == metadata.issuer;
+    let before = before.filter(is_same);
+    let mut scopes = manager.select_initial_scopes(&[]).await;
+    // Who asks for more wants to keep what there is.
+    let granted = before.iter().flat_map(|kept| &kept.credentials.granted_scopes);
+    let more: Vec<String> = granted.filter(|scope| !scopes.contains(scope)).cloned().collect();
+    scopes.extend(more);
+    let mut request = AuthorizationRequest::new(options.redirect_uri.clone())
+        .with_initial_scope_selection()
+        .with_scopes(scopes.clone())
+        .with_client_name(NAME);
+    let mut client = Registered { client_secret: None, redirect_uri: options.redirect_uri.clone() };
+    if let Some(id) = options.client_id {
+        request.client_id = Some(id);
+        client.client_secret = options.client_secret.map(|secret| secret.expose().to_owned());
+    } else if options.client_metadata_url.is_some() && takes_documents(&metadata) {
+        request.client_metadata_url = options.client_metadata_url;
+    } else if let Some(kept) =
+        before.filter(|kept| kept.client.redirect_uri == options.redirect_uri)
+    {
+        request.client_id = Some(kept.credentials.client_id);
+        client = kept.client;
+    } else {
+        let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
+        let registered = manager.register_client(NAME, &options.redirect_uri, &scopes).await;
+        let registered = registered.map_err(wrong)?;
+        request.client_id = Some(registered.client_id);
+        client.client_secret = registered.client_secret;
+    }
+    request.client_secret.clone_from(&client.client_secret);
+    store.register(client);
+    let session = AuthorizationSession::new(manager, request).await;
+    let session = session.map_err(|(_, error)| wrong(error))?;
+    Ok(Login { session, server: Arc::clone(server), account })
+}
+
+/// Whether an authorization server takes the address of a document for an id.
+fn takes_documents(metadata: &AuthorizationMetadata) -> bool {
+    let said = metadata.additional_fields.get("client_id_metadata_document_supported");
+    said == Some(&Value::Bool(true))
+}
+
+async fn manager_of(url: &str, wire: Wire) -> Result<AuthorizationManager, AuthError> {
     let http: Arc<dyn OAuthHttpClient> = Arc::new(wire);
-    let mut manager =
-        AuthorizationManager::new_with_oauth_http_client(url, http).await.map_err(wrong)?;
-    manager.set_credential_store(store);
-    let mut state = OAuthState::Unauthorized(manager);
-    let mut request = AuthorizationRequest::new(options.redirect_uri).with_client_name("windlass");
-    request.client_id = options.client_id;
-    request.client_secret = options.client_secret.map(|secret| secret.expose().to_owned());
-    request.client_metadata_url = options.client_metadata_url;
-    request.challenge = server.challenge();
-    state.start_authorization(request).await.map_err(wrong)?;
-    let url = state.get_authorization_url().await.map_err(wrong)?;
-    Ok(Login { state, url, server: Arc::clone(server) })
+    AuthorizationManager::new_with_oauth_http_client(url, http).await
 }
 
 /// Who adds tokens to requests, where there are any.
@@ -145,15 +140,18 @@ pub(super) async fn manager(
     url: &str,
     store: Store,
 ) -> Result<Option<AuthorizationManager>, Error> {
-    if store.read().await?.is_none() {
-        return Ok(None);
-    }
+    let Some(kept) = store.read().await? else { return Ok(None) };
     let wrong = |error: AuthError| failed(server, &error);
-    let http: Arc<dyn OAuthHttpClient> = Arc::new(wire.clone());
-    let mut manager =
-        AuthorizationManager::new_with_oauth_http_client(url, http).await.map_err(wrong)?;
+    store.register(kept.client.clone());
+    let mut manager = manager_of(url, wire.clone()).await.map_err(wrong)?;
     manager.set_credential_store(store);
     let usable = manager.initialize_from_store().await.map_err(wrong)?;
+    if let (true, Some(secret)) = (usable, kept.client.client_secret) {
+        let id = kept.credentials.client_id;
+        let client =
+            OAuthClientConfig::new(id, kept.client.redirect_uri).with_client_secret(secret);
+        manager.configure_client(client).map_err(wrong)?;
+    }
     Ok(usable.then_some(manager))
 }
 
@@ -178,48 +176,19 @@ pub(super) fn wants_login(server: &str) -> Error {
     Error::new(ErrorKind::CredentialInvalid, why)
 }
 
+/// The error of a call whose caller can log in.
+pub(super) fn authorization_required(server: &str, url: &str) -> Error {
+    let message = format!("authorization required: a person has to agree at {url}");
+    let feedback = format!(
+        "Authorization required: ask the user to open {url} and to allow access to `{server}`, \
+         then call the tool again. / 需要授权:请让用户打开 {url} 并允许访问 `{server}`,然后重试。"
+    );
+    Error::new(ErrorKind::CredentialInvalid, message).with_feedback(feedback)
+}
+
 fn failed(server: &str, error: &AuthError) -> Error {
     let why = format!("nobody could be logged in to `{server}`: {}", causes(error));
     Error::new(ErrorKind::CredentialInvalid, why)
-}
-
-/// The tokens of one server.
-#[derive(Clone)]
-pub(super) struct Store {
-    pub(super) tokens: Arc<dyn Tokens>,
-    pub(super) owner: Option<TenantId>,
-    pub(super) server: Arc<str>,
-}
-
-impl Store {
-    async fn read(&self) -> Result<Option<StoredCredentials>, Error> {
-        let kept = self.tokens.load(self.owner.as_ref(), &self.server).await?;
-        // What cannot be read is as good as nothing: somebody logs in again.
-        Ok(kept.and_then(|kept| serde_json::from_str(kept.expose()).ok()))
-    }
-
-    async fn write(&self, tokens: Option<Secret>) -> Result<(), AuthError> {
-        let saved = self.tokens.save(self.owner.as_ref(), &self.server, tokens).await;
-        saved.map_err(|error| AuthError::CredentialStoreError(error.message().to_owned()))
-    }
-}
-
-#[async_trait]
-impl CredentialStore for Store {
-    async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
-        let read = self.read().await;
-        read.map_err(|error| AuthError::CredentialStoreError(error.message().to_owned()))
-    }
-
-    async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
-        let text = serde_json::to_string(&credentials)
-            .map_err(|error| AuthError::CredentialStoreError(error.to_string()))?;
-        self.write(Some(Secret::new(text))).await
-    }
-
-    async fn clear(&self) -> Result<(), AuthError> {
-        self.write(None).await
-    }
 }
 
 impl OAuthHttpClient for Wire {

@@ -7,12 +7,13 @@ use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, Request
 use serde_json::{Map, Value, json};
 use windlass::{BoxFuture, Call, Error, ErrorKind, Executor, Output};
 
-use super::ask::{Answers, Asker, Questions};
+use super::ask::{Answers, Asker, Askers, Questions};
 use super::connection::Connection;
 use super::convert;
 use super::flights::Flight;
 use super::handshake::Era;
 use super::server::Server;
+use super::tools;
 
 /// How often a server may ask for more before it answers.
 const MAX_ROUNDS: usize = 16;
@@ -27,24 +28,44 @@ pub(super) struct Remote {
 impl Executor for Remote {
     fn execute<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
         Box::pin(async move {
-            let connection = self.server.connection().await?;
-            let asker = call.object::<Asker>();
-            let flight = Flight::new(call.emitter(), asker.clone());
-            let arguments = call.arguments().as_object().cloned().unwrap_or_default();
-            let mut rounds = Rounds::new(&connection, &self.server, asker);
-            loop {
-                let mut params = CallToolRequestParams::new(self.tool.to_string())
-                    .with_arguments(arguments.clone());
-                params.input_responses = rounds.answers.take();
-                params.request_state = rounds.state.take();
-                let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-                let result =
-                    connection.request(request, Some(Arc::clone(&flight)), rounds.meta()).await?;
-                if let Some(result) = rounds.next(result).await? {
-                    return convert::from_result(result);
+            let server = self.server.of(call.caller()).await?;
+            let failed = match self.run(&server, call).await {
+                Err(failed) if failed.kind() == ErrorKind::CredentialInvalid => failed,
+                done => return done,
+            };
+            match server.challenge() {
+                Some(challenge) => {
+                    Err(self.server.ask_to_log_in(call.caller(), &challenge, failed).await)
                 }
+                None => Err(failed),
             }
         })
+    }
+}
+
+impl Remote {
+    async fn run(&self, server: &Server, call: &Call) -> Result<Output, Error> {
+        let connection = server.connection().await?;
+        // What a server said when it was started just now counts for this call, too.
+        if self.server.is_held(&self.tool) {
+            return Err(tools::held(&self.server, &self.tool));
+        }
+        let asker = Askers::of(call);
+        let flight = Flight::new(call.emitter(), asker.clone());
+        let arguments = call.arguments().as_object().cloned().unwrap_or_default();
+        let mut rounds = Rounds::new(&connection, server, asker);
+        loop {
+            let mut params =
+                CallToolRequestParams::new(self.tool.to_string()).with_arguments(arguments.clone());
+            params.input_responses = rounds.answers.take();
+            params.request_state = rounds.state.take();
+            let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+            let result =
+                connection.request(request, Some(Arc::clone(&flight)), rounds.meta()).await?;
+            if let Some(result) = rounds.next(result).await? {
+                return convert::from_result(result);
+            }
+        }
     }
 }
 

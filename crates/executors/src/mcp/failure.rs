@@ -65,5 +65,11 @@ impl ToolFailure {
 
 /// The error of a call whose server cannot be reached, or is gone.
 pub(super) fn gone(server: &str, why: &str) -> Error {
-    Error::new(ErrorKind::Network, format!("the server `{server}` {why}"))
+    // What it said last is for operators.
+    let feedback = format!(
+        "The server `{server}` could not be reached, or ended before it answered. Try again; if it \
+         fails again, find another way. / 服务器 `{server}` 无法访问,或在应答前已结束。请重试;\
+         若再次失败,请换一种方式。"
+    );
+    Error::new(ErrorKind::Network, format!("the server `{server}` {why}")).with_feedback(feedback)
 }

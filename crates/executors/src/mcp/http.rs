@@ -149,12 +149,15 @@ impl Wire {
 
 /// What an answer without leave says.
 fn refused(answer: &Answer) -> Option<Failed> {
-    let challenge = answer.header("www-authenticate")?.to_owned();
+    let challenge = answer.header("www-authenticate").map(str::to_owned);
     match answer.status() {
         StatusCode::UNAUTHORIZED => {
+            // Where to log in is also found without a word about it.
+            let challenge = challenge.unwrap_or_else(|| "Bearer".to_owned());
             Some(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge)))
         }
         StatusCode::FORBIDDEN => {
+            let challenge = challenge?;
             let scope = parameter(&challenge, "scope");
             let refused = InsufficientScopeError::new(challenge, scope);
             Some(StreamableHttpError::InsufficientScope(refused))

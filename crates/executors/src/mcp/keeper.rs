@@ -1,33 +1,31 @@
 //! The keeper of a server: connects when it is needed, keeps its tools up to
 //! date, and begins again when it has gone.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rmcp::RoleClient;
 use rmcp::model::SubscriptionFilter;
-use rmcp::transport::AuthClient;
-use serde_json::{Value, json};
+use rmcp::transport::{AuthClient, Transport};
+use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
-use windlass::definition::{McpServer, McpTransport};
+use windlass::definition::McpTransport;
 use windlass::{Engine, Error, ErrorKind};
 
 use super::authorize;
-use super::connection::{Connection, Parts};
+use super::connection::{Connection, List, Parts};
 use super::failure::gone;
 use super::flights::Flights;
 use super::handler::{Handler, introduction};
 use super::handshake::{self, Era, Refusal};
 use super::http;
-use super::notebook::{Note, Notebook};
+use super::notebook::{Note, Notebook, Offers};
 use super::process::Program;
-use super::quarantine;
 use super::server::{Link, News, Server};
 use super::stdio::{Ending, MAX_MESSAGE, Stdio};
 use super::tap::Tap;
-use super::tools;
 
 /// How long a server may take to start: it may have to be fetched first.
 const START: Duration = Duration::from_secs(60);
@@ -40,6 +38,8 @@ const STABLE: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(30);
 /// And has this long to say so.
 const PONG: Duration = Duration::from_secs(10);
+/// How long the last words of a server that listens no more are waited for.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Changes that follow each other closely are looked at once.
 const SETTLE: Duration = Duration::from_millis(100);
 /// Tools that a server may have, and the shortest life of a list.
@@ -49,7 +49,8 @@ const MAX_TTL: Duration = Duration::from_secs(24 * 3600);
 
 pub(super) struct Keeper {
     pub(super) server: Arc<Server>,
-    pub(super) engine: Engine,
+    /// Where its tools are published; nowhere where another keeper does that.
+    pub(super) engine: Option<Engine>,
     pub(super) notebook: Arc<dyn Notebook>,
     pub(super) stop: CancellationToken,
     pub(super) start: Start,
@@ -82,6 +83,10 @@ impl Keeper {
                         self.accept().await;
                         continue;
                     }
+                    () = server.learns.notified() => {
+                        self.learn().await;
+                        continue;
+                    }
                     () = stop.cancelled() => break,
                 }
             }
@@ -106,10 +111,21 @@ impl Keeper {
             let until = Instant::now() + pause;
             self.server.link.send_replace(Link::Down { why, until });
             needed = true;
-            tokio::select! {
-                () = sleep_until(until) => {}
-                () = self.server.hurry.notified() => failures = 0,
-                () = stop.cancelled() => break,
+            self.offer_login();
+            let server = Arc::clone(&self.server);
+            loop {
+                tokio::select! {
+                    () = sleep_until(until) => break,
+                    () = server.hurry.notified() => {
+                        failures = 0;
+                        break;
+                    }
+                    () = server.learns.notified() => self.learn().await,
+                    () = stop.cancelled() => break,
+                }
+            }
+            if stop.is_cancelled() {
+                break;
             }
         }
         let last = self.server.link.send_replace(Link::Gone);
@@ -140,6 +156,7 @@ impl Keeper {
             tokio::select! {
                 () = connection.ended() => return Ok(connection.why_gone()),
                 () = server.accepted.notified() => self.accept().await,
+                () = server.learns.notified() => self.learn().await,
                 heard = news.recv() => match heard {
                     Ok(News::Tools) | Err(RecvError::Lagged(_)) => {
                         sleep(SETTLE).await;
@@ -174,6 +191,13 @@ impl Keeper {
         };
         let connection = connected.map_err(|failed| failed.why)?;
         self.note.era = Some(connection.era());
+        let can = &connection.info().capabilities;
+        let offers = Offers { prompts: can.prompts.is_some(), resources: can.resources.is_some() };
+        if self.note.offers != offers {
+            self.note.offers = offers;
+            *self.server.offers.lock() = offers;
+            self.remember().await;
+        }
         Ok(connection)
     }
 
@@ -184,7 +208,8 @@ impl Keeper {
             McpTransport::Command { .. } => {
                 let program = self.program(&settings.transport)?;
                 let limit = settings.max_message_bytes.unwrap_or(MAX_MESSAGE);
-                let stdio = Stdio::start(self.server.name(), &program, limit, ending.clone())?;
+                let stdio =
+                    Stdio::start(self.server.name(), &program, limit, ending.clone()).await?;
                 self.greet(stdio, known, ending).await
             }
             McpTransport::Url { url, headers } => {
@@ -194,7 +219,7 @@ impl Keeper {
                     .collect::<Result<Vec<_>, Error>>()?;
                 let url = self.expanded(url)?;
                 let wire = self.server.wire(&url, limit);
-                let store = self.server.tokens();
+                let store = self.server.store(self.server.account().clone());
                 match authorize::manager(self.server.name(), &wire, &url, store).await? {
                     Some(manager) => {
                         let client = AuthClient::new(wire, manager);
@@ -210,7 +235,7 @@ impl Keeper {
         }
     }
 
-    async fn greet<T: rmcp::transport::Transport<rmcp::RoleClient> + 'static>(
+    async fn greet<T: Transport<RoleClient> + 'static>(
         &self,
         transport: T,
         known: Option<Era>,
@@ -226,6 +251,12 @@ impl Keeper {
         };
         let client = introduction(&settings);
         let greeted = handshake::greet(&mut tap, &client, known).await;
+        if let Err(Refusal::Unsent(error)) = &greeted
+            && authorize::challenge(&**error).is_none()
+        {
+            // Why it listens no more is the last that it says.
+            let _ = timeout(LAST_WORDS, async { while tap.receive().await.is_some() {} }).await;
+        }
         let (era, info) = greeted.map_err(|refusal| {
             let (ended, why) = match refusal {
                 Refusal::Ended => (true, ending.get().unwrap_or_else(|| "ended".to_owned())),
@@ -268,28 +299,15 @@ impl Keeper {
 
     /// Asks for the tools and publishes them; says how long they stay good.
     async fn refresh(&mut self, connection: &Connection) -> Result<Option<Duration>, Error> {
+        if self.engine.is_none() {
+            return Ok(None);
+        }
         if connection.info().capabilities.tools.is_none() {
             self.publish(Vec::new()).await;
             return Ok(None);
         }
-        let mut tools: Vec<Value> = Vec::new();
-        let mut cursor: Option<String> = None;
-        let mut ttl = None;
-        loop {
-            let params = cursor.as_ref().map_or(json!({}), |cursor| json!({"cursor": cursor}));
-            let mut page = connection.ask("tools/list", &params).await?;
-            if let Some(Value::Array(found)) = page.get_mut("tools").map(Value::take) {
-                tools.extend(found);
-            }
-            ttl = page["ttlMs"].as_u64().or(ttl);
-            let next = page["nextCursor"].as_str().map(str::to_owned);
-            if next.is_none() || next == cursor || tools.len() >= MAX_TOOLS {
-                break;
-            }
-            cursor = next;
-        }
-        tools.truncate(MAX_TOOLS);
-        self.publish(tools).await;
+        let List { items, ttl } = connection.list("tools/list", "tools", MAX_TOOLS).await?;
+        self.publish(items).await;
         let ttl = ttl.filter(|millis| *millis > 0).map(Duration::from_millis);
         Ok(ttl.map(|ttl| ttl.clamp(MIN_TTL, MAX_TTL)))
     }
@@ -303,86 +321,6 @@ impl Keeper {
                 Some(MAX_PAUSE)
             }
             Err(_) => Some(MAX_PAUSE),
-        }
-    }
-
-    /// Publishes what is known from an earlier time, so that a server need not
-    /// run to be known.
-    async fn recall(&mut self) {
-        let reached = fingerprint(self.server.settings());
-        match self.notebook.read(self.server.owner(), self.server.name()).await {
-            Ok(Some(note)) if note.reached == reached => {
-                self.note = note;
-                self.register();
-            }
-            Ok(_) => {}
-            Err(error) => {
-                tracing::warn!(server = self.server.name(), %error, "nothing is known of a server");
-            }
-        }
-        self.note.reached = reached;
-    }
-
-    async fn publish(&mut self, tools: Vec<Value>) {
-        let before = self.note.clone();
-        if self.server.settings().quarantine && !before.tools.is_empty() {
-            let sorted = quarantine::sort(&before.tools, tools);
-            for name in sorted.held.keys() {
-                tracing::warn!(server = self.server.name(), tool = name, "a changed tool is held");
-            }
-            (self.note.tools, self.note.held) = (sorted.tools, sorted.held);
-        } else {
-            (self.note.tools, self.note.held) = (tools, BTreeMap::new());
-        }
-        self.register();
-        if self.note != before {
-            self.remember().await;
-        }
-    }
-
-    async fn remember(&self) {
-        let note = self.note.clone();
-        let written = self.notebook.write(self.server.owner(), self.server.name(), note);
-        if let Err(error) = written.await {
-            tracing::warn!(server = self.server.name(), %error, "a server is not remembered");
-        }
-    }
-
-    /// Accepts what was held.
-    async fn accept(&mut self) {
-        let mut tools = std::mem::take(&mut self.note.tools);
-        for tool in &mut tools {
-            let held = tool["name"].as_str().and_then(|name| self.note.held.remove(name));
-            if let Some(held) = held {
-                *tool = held;
-            }
-        }
-        (self.note.tools, self.note.held) = (tools, BTreeMap::new());
-        self.register();
-        self.remember().await;
-    }
-
-    /// Makes what is known the tools of the engine.
-    fn register(&self) {
-        self.server.held.lock().clone_from(&self.note.held);
-        let held = |name: &str| self.note.held.contains_key(name);
-        self.replace(tools::build(&self.server, &self.note.tools, held));
-        self.server.listed.send_replace(true);
-    }
-
-    fn publish_nothing(&self) {
-        self.replace(Vec::new());
-    }
-
-    fn replace(&self, tools: Vec<windlass::ToolBuilder>) {
-        let source = format!("mcp/{}", self.server.name());
-        let registry = self.engine.registry();
-        let errors = match self.server.owner() {
-            Some(tenant) => registry.replace_source_for(tenant, &source, tools),
-            None => registry.replace_source(&source, tools),
-        };
-        for error in errors {
-            tracing::warn!(server = self.server.name(), %error, "a tool is left out");
         }
     }
 }
@@ -470,13 +408,4 @@ async fn is_well(connection: &Connection) -> bool {
 fn pause(failures: u32) -> Duration {
     let doubled = PAUSE * 2_u32.saturating_pow(failures.saturating_sub(1).min(8));
     doubled.min(MAX_PAUSE)
-}
-
-/// Tells one way to reach a server from another, without what it is told in
-/// secret.
-fn fingerprint(settings: &McpServer) -> String {
-    match &settings.transport {
-        McpTransport::Command { command, args, .. } => json!([command, args]).to_string(),
-        McpTransport::Url { url, .. } => url.clone(),
-    }
 }

@@ -22,6 +22,33 @@ pub struct Note {
     /// Tools that have changed since they were accepted, as they are declared
     /// now, by name.
     pub(super) held: BTreeMap<String, Value>,
+    /// What it has besides tools.
+    pub(super) offers: Offers,
+}
+
+/// What a server has besides tools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offers {
+    /// Prompts.
+    pub prompts: bool,
+    /// Resources.
+    pub resources: bool,
+}
+
+impl Note {
+    /// Accepts those of these names as they are now, or all where there are
+    /// none. Says which.
+    pub fn accept(&mut self, names: &[String]) -> Vec<String> {
+        let wanted = |name: &String| names.is_empty() || names.contains(name);
+        let accepted: Vec<String> = self.held.keys().filter(|name| wanted(name)).cloned().collect();
+        for name in &accepted {
+            let known = self.tools.iter_mut().find(|tool| tool["name"] == name.as_str());
+            if let (Some(known), Some(now)) = (known, self.held.remove(name)) {
+                *known = now;
+            }
+        }
+        accepted
+    }
 }
 
 /// Where notes are kept.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use windlass::{Error, ErrorKind};
 
@@ -16,6 +16,9 @@ use super::watchdog;
 
 /// What every program needs. Nothing else of our environment is passed on.
 const INHERITED: [&str; 8] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
+/// Becomes the program once it is told to. Should this process be killed before
+/// the watchdog knows of the group, there is nobody to tell it, and it ends.
+const GATE: &str = r#"read -r _ && exec "$0" "$@""#;
 /// How long a server may take to end by itself once its input has ended.
 const GRACE: Duration = Duration::from_secs(1);
 /// How long it may take after it was asked to.
@@ -41,12 +44,14 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts a program in a group of its own.
-    pub(super) fn start(
+    pub(super) async fn start(
         server: &str,
         program: &Program,
     ) -> Result<(Self, ChildStdin, ChildStdout), Error> {
-        let mut command = Command::new(&program.command);
+        watchdog::ready();
+        let mut command = Command::new("/bin/sh");
         command
+            .args(["-c", GATE, &program.command])
             .args(&program.args)
             .env_clear()
             .envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
@@ -73,9 +78,18 @@ impl Process {
         let pipes = (child.stdin.take(), child.stdout.take());
         let process = Self { child, group, said };
         match pipes {
-            (Some(stdin), Some(stdout)) => Ok((process, stdin, stdout)),
+            (Some(mut stdin), Some(stdout)) => {
+                let told = stdin.write_all(b"\n").await;
+                told.map_err(|error| failed(error.to_string()))?;
+                Ok((process, stdin, stdout))
+            }
             _ => Err(failed("it has no pipes".to_owned())),
         }
+    }
+
+    /// Ends when it has.
+    pub(super) async fn gone(&mut self) {
+        let _ = self.child.wait().await;
     }
 
     /// Why it ended, for operators: its status, and what it said last.

@@ -8,23 +8,33 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, broadcast, watch};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use windlass::definition::{Asking, McpServer, McpTransport};
-use windlass::{Error, ErrorKind, TenantId};
+use windlass::{Caller, Error, ErrorKind, TenantId};
 
 use super::ask::Asker;
-use super::authorize::{self, Login, LoginOptions, Store, Tokens};
+use super::authorize::{self, Login, LoginOptions};
 use super::call::Rounds;
 use super::connection::{self, Connection};
+use super::doubles::Doubles;
 use super::expand::expand;
 use super::failure::gone;
 use super::flights::Flight;
 use super::handshake::Era;
 use super::http::{self, Wire};
+use super::logins::Logins;
+use super::notebook::{Notebook, Offers};
 use super::stdio::MAX_MESSAGE;
+use super::tokens::{Account, Store, Tokens};
 use crate::outbound::OutboundPolicy;
 
 /// What a call waits for at most while a server is given another chance.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long after a server was named a list waits for it.
+const SETTLING: Duration = Duration::from_secs(5);
+/// How many prompts or resources of a server are listed.
+const MAX_LISTED: usize = 2_000;
 /// How much news a slow listener may miss.
 const NEWS: usize = 64;
 
@@ -60,33 +70,59 @@ pub enum State {
 pub struct Server {
     name: Arc<str>,
     owner: Option<TenantId>,
+    /// As whom it is used, where it wants a login.
+    account: Account,
+    /// The same server, as others use it.
+    pub(super) doubles: Doubles,
     settings: Arc<McpServer>,
+    named: Instant,
     pub(super) link: watch::Sender<Link>,
     /// Whether its tools are known.
-    pub(super) listed: watch::Sender<bool>,
+    pub(super) listed: watch::Sender<Listed>,
     /// Wakes the keeper.
     pub(super) needed: Notify,
     /// Ends the pause after a failed start.
     pub(super) hurry: Notify,
     /// Tools that have changed since they were accepted, as they are now.
     pub(super) held: Mutex<BTreeMap<String, Value>>,
-    /// Tells the keeper that an operator has looked at them.
+    /// Those that an operator has looked at, and a word to the keeper.
+    pub(super) accepting: Mutex<Vec<String>>,
     pub(super) accepted: Notify,
+    /// Tools that somebody else's connection has listed, and a word to the keeper.
+    pub(super) learned: Mutex<Option<Vec<Value>>>,
+    pub(super) learns: Notify,
+    /// What it has besides tools, as far as is known.
+    pub(super) offers: Mutex<Offers>,
     /// Resources that somebody watches.
     watched: Mutex<BTreeSet<String>>,
     /// Tells that they are others.
     pub(super) watching: Notify,
     /// What it said when it wanted somebody to log in.
     challenge: Mutex<Option<String>>,
-    ways: Ways,
+    pub(super) ways: Ways,
     pub(super) news: broadcast::Sender<News>,
 }
 
-/// What servers share: how they are reached, and where their tokens are.
+/// What is known of a server's tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Listed {
+    /// The notebook has not been read yet.
+    Unread,
+    /// The server has to be asked.
+    Unknown,
+    Known,
+}
+
+/// What servers share: how they are reached, where their tokens are, and who
+/// keeps them.
 #[derive(Clone)]
 pub(super) struct Ways {
     pub(super) outbound: Arc<OutboundPolicy>,
+    pub(super) notebook: Arc<dyn Notebook>,
     pub(super) tokens: Arc<dyn Tokens>,
+    pub(super) logins: Arc<Logins>,
+    pub(super) stop: CancellationToken,
+    pub(super) keepers: TaskTracker,
 }
 
 /// The connection, as calls see it.
@@ -105,17 +141,25 @@ impl Server {
         owner: Option<TenantId>,
         settings: Arc<McpServer>,
         ways: Ways,
+        account: Account,
     ) -> Arc<Self> {
         Arc::new(Self {
             name: name.into(),
             owner,
+            account,
+            doubles: Doubles::default(),
             settings,
+            named: Instant::now(),
             link: watch::Sender::new(Link::Idle),
-            listed: watch::Sender::new(false),
+            listed: watch::Sender::new(Listed::Unread),
             needed: Notify::new(),
             hurry: Notify::new(),
             held: Mutex::default(),
+            accepting: Mutex::default(),
             accepted: Notify::new(),
+            learned: Mutex::default(),
+            learns: Notify::new(),
+            offers: Mutex::default(),
             watched: Mutex::default(),
             watching: Notify::new(),
             challenge: Mutex::default(),
@@ -149,11 +193,31 @@ impl Server {
     /// started and asked.
     pub async fn listed(&self) -> Result<(), Error> {
         let mut listed = self.listed.subscribe();
-        let known = async { listed.wait_for(|known| *known).await.is_ok() };
+        // Nobody is started for what the notebook will say.
+        let read = listed.wait_for(|known| *known != Listed::Unread).await;
+        if read.is_ok_and(|known| *known == Listed::Known) {
+            return Ok(());
+        }
+        let known = async { listed.wait_for(|known| *known == Listed::Known).await.is_ok() };
         tokio::select! {
             biased;
             _ = known => Ok(()),
             connected = self.connection() => connected.map(drop),
+        }
+    }
+
+    /// Waits a little for the tools of a server that nobody knows yet and that has
+    /// only just been named. One that cannot be started, or takes its time, holds
+    /// up no list.
+    pub(super) async fn settled(&self) {
+        let mut listed = self.listed.subscribe();
+        let mut link = self.link.subscribe();
+        let known = listed.wait_for(|known| *known == Listed::Known);
+        let down = link.wait_for(|link| matches!(link, Link::Down { .. } | Link::Gone));
+        tokio::select! {
+            _ = known => {}
+            _ = down => {}
+            () = tokio::time::sleep_until(self.named + SETTLING) => {}
         }
     }
 
@@ -168,9 +232,19 @@ impl Server {
         self.held.lock().clone()
     }
 
-    /// Accepts them as they are now, in the name of an operator.
-    pub fn accept(&self) {
+    pub(super) fn is_held(&self, tool: &str) -> bool {
+        self.settings.quarantine && self.held.lock().contains_key(tool)
+    }
+
+    /// Accepts them as they are now, in the name of an operator: those of these
+    /// names, or all where there are none. Says which.
+    pub fn accept(&self, names: &[String]) -> Vec<String> {
+        let held = self.held();
+        let wanted = |name: &String| names.is_empty() || names.contains(name);
+        let accepted: Vec<String> = held.into_keys().filter(wanted).collect();
+        self.accepting.lock().extend(accepted.iter().cloned());
         self.accepted.notify_one();
+        accepted
     }
 
     /// What it says of itself: `capabilities`, `serverInfo`, `instructions`.
@@ -207,6 +281,17 @@ impl Server {
         }
     }
 
+    /// What it has besides tools, as far as is known.
+    pub fn offers(&self) -> Offers {
+        *self.offers.lock()
+    }
+
+    /// All pages of one of its lists.
+    pub async fn list(&self, method: &str, items: &str) -> Result<Vec<Value>, Error> {
+        let connection = self.connection().await?;
+        connection.list(method, items, MAX_LISTED).await.map(|list| list.items)
+    }
+
     /// Watches a resource: when it changes, that is news.
     pub async fn watch(&self, uri: &str) -> Result<(), Error> {
         let connection = self.connection().await?;
@@ -236,13 +321,24 @@ impl Server {
     /// Begins a login for a server that wants one. Whoever may use the server
     /// gets to use what it allows then.
     pub async fn login(self: &Arc<Self>, options: LoginOptions) -> Result<Login, Error> {
-        let McpTransport::Url { url, .. } = &self.settings.transport else {
-            let why = format!("`{}` is a process; nobody logs in to it", self.name);
-            return Err(Error::new(ErrorKind::InvalidArguments, why));
-        };
-        let url = self.expanded(url)?;
-        let wire = self.wire(&url, MAX_MESSAGE);
-        authorize::begin(self, wire, &url, self.tokens(), options).await
+        let challenge = self.challenge();
+        authorize::begin(self, self.account.clone(), challenge.as_deref(), options).await
+    }
+
+    /// What a call of this caller ends with that failed for want of a login: the
+    /// address at which they log in, where there is one.
+    pub(super) async fn ask_to_log_in(
+        self: &Arc<Self>,
+        caller: &Caller,
+        challenge: &str,
+        failed: Error,
+    ) -> Error {
+        let account = self.account_of(caller);
+        match self.ways.logins.url(self, account, Some(challenge)).await {
+            Some(Ok(url)) => authorize::authorization_required(&self.name, &url),
+            Some(Err(error)) => error,
+            None => failed,
+        }
     }
 
     /// What the server said when it wanted somebody to log in; nothing while it
@@ -255,8 +351,12 @@ impl Server {
         *self.challenge.lock() = Some(challenge);
     }
 
-    /// Forgets the challenge, and has the server tried at once.
-    pub(super) fn logged_in(&self) {
+    /// Somebody has logged in: as everybody, and the server is tried at once, or
+    /// as themselves.
+    pub(super) fn logged_in(&self, account: &Account) {
+        if *account != self.account {
+            return self.doubles.forget(account);
+        }
         *self.challenge.lock() = None;
         if let Link::Up(connection) = &*self.link.borrow() {
             connection.end("is asked with other tokens");
@@ -264,9 +364,24 @@ impl Server {
         self.hurry.notify_one();
     }
 
-    pub(super) fn tokens(&self) -> Store {
-        let (tokens, owner) = (Arc::clone(&self.ways.tokens), self.owner.clone());
-        Store { tokens, owner, server: Arc::clone(&self.name) }
+    pub(super) fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// The tokens of an account.
+    pub(super) fn store(&self, account: Account) -> Store {
+        Store::new(Arc::clone(&self.ways.tokens), account)
+    }
+
+    /// The address of a remote server, and the way there.
+    pub(super) fn remote(&self) -> Result<(String, Wire), Error> {
+        let McpTransport::Url { url, .. } = &self.settings.transport else {
+            let why = format!("`{}` is a process; nobody logs in to it", self.name);
+            return Err(Error::new(ErrorKind::InvalidArguments, why));
+        };
+        let url = self.expanded(url)?;
+        let wire = self.wire(&url, MAX_MESSAGE);
+        Ok((url, wire))
     }
 
     pub(super) fn wire(&self, url: &str, max_message: usize) -> Wire {

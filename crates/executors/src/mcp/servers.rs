@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -12,11 +13,12 @@ use tokio_util::task::TaskTracker;
 use windlass::definition::McpServer;
 use windlass::{Engine, Error, TenantId};
 
-use super::authorize::Tokens;
+use super::authorize::LoginOptions;
 use super::failure::gone;
 use super::keeper::{Keeper, Start};
 use super::notebook::{Note, Notebook};
 use super::server::{Server, Ways};
+use super::tokens::{Account, Tokens};
 use crate::outbound::OutboundPolicy;
 
 /// How long all servers together may take to end.
@@ -30,12 +32,9 @@ pub struct Servers {
 
 struct Shared {
     engine: Engine,
-    notebook: Arc<dyn Notebook>,
     ways: Ways,
     start: Start,
     known: Mutex<HashMap<Name, Entry>>,
-    stop: CancellationToken,
-    keepers: TaskTracker,
 }
 
 type Name = (Option<TenantId>, String);
@@ -59,12 +58,16 @@ impl Servers {
         let stop = CancellationToken::new();
         let shared = Arc::new(Shared {
             engine: engine.clone(),
-            notebook,
-            ways: Ways { outbound: Arc::new(outbound), tokens },
+            ways: Ways {
+                outbound: Arc::new(outbound),
+                notebook,
+                tokens,
+                logins: Arc::default(),
+                stop: stop.clone(),
+                keepers: TaskTracker::new(),
+            },
             start,
             known: Mutex::default(),
-            stop: stop.clone(),
-            keepers: TaskTracker::new(),
         });
         let mut changes = engine.providers().changes();
         shared.sync();
@@ -74,7 +77,7 @@ impl Servers {
                 loop {
                     tokio::select! {
                         changed = changes.changed() => if changed.is_err() { return },
-                        () = shared.stop.cancelled() => return,
+                        () = shared.ways.stop.cancelled() => return,
                     }
                     shared.sync();
                 }
@@ -125,11 +128,32 @@ impl Servers {
         errors
     }
 
+    /// Waits a little for servers of a tenant that have only just been named, so
+    /// that the first list has their tools.
+    pub async fn settled_for(&self, tenant: &TenantId) {
+        let servers = self.list_for(tenant);
+        join_all(servers.iter().map(|server| server.settled())).await;
+    }
+
+    /// Lets a call whose server wants a login end with the address at which its
+    /// caller logs in. The browser comes back to the address in the options, and
+    /// [`Servers::came_back`] is told.
+    pub fn offer_logins(&self, options: LoginOptions) {
+        self.shared.ways.logins.offer(options);
+    }
+
+    /// A browser has come back to this address; none where that is about
+    /// something else.
+    pub async fn came_back(&self, address: &str) -> Option<Result<(), Error>> {
+        let login = self.shared.ways.logins.take(address)?;
+        Some(login.finish(address).await)
+    }
+
     /// Ends all servers.
     pub async fn stop(&self) {
-        self.shared.stop.cancel();
-        self.shared.keepers.close();
-        let _ = timeout(STOP, self.shared.keepers.wait()).await;
+        self.shared.ways.stop.cancel();
+        self.shared.ways.keepers.close();
+        let _ = timeout(STOP, self.shared.ways.keepers.wait()).await;
     }
 }
 
@@ -156,17 +180,20 @@ impl Shared {
     }
 
     fn start(&self, (owner, name): Name, settings: Arc<McpServer>) -> Entry {
-        let server = Server::new(&name, owner, Arc::clone(&settings), self.ways.clone());
-        let stop = self.stop.child_token();
+        let tenant = owner.clone().unwrap_or_default();
+        let account = Account { tenant, server: name.as_str().into(), user: None };
+        let (own, ways) = (Arc::clone(&settings), self.ways.clone());
+        let server = Server::new(&name, owner, own, ways, account);
+        let stop = self.ways.stop.child_token();
         let keeper = Keeper {
             server: Arc::clone(&server),
-            engine: self.engine.clone(),
-            notebook: Arc::clone(&self.notebook),
+            engine: Some(self.engine.clone()),
+            notebook: Arc::clone(&self.ways.notebook),
             stop: stop.clone(),
             start: self.start,
             note: Note::default(),
         };
-        self.keepers.spawn(keeper.run());
+        self.ways.keepers.spawn(keeper.run());
         Entry { server, settings, stop }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rmcp::RoleClient;
@@ -13,12 +14,19 @@ use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
+use tokio::sync::Notify;
+use tokio::time::timeout;
 use windlass::Error;
 
 use super::process::{Process, Program};
 
 /// The largest message that is taken from a server that says nothing else.
 pub(super) const MAX_MESSAGE: usize = 16 * 1024 * 1024;
+
+/// How long the last line of a server that has ended may be on its way.
+const LAST_LINE: Duration = Duration::from_millis(50);
+/// How every message begins.
+const START: &[u8] = b"{\"";
 
 /// Why a connection ended, for the calls that were under way.
 #[derive(Clone, Default)]
@@ -43,16 +51,18 @@ pub(super) struct Stdio {
     line: Vec<u8>,
     max_message: usize,
     ending: Ending,
+    /// Told when the server reads no more.
+    deaf: Arc<Notify>,
 }
 
 impl Stdio {
-    pub(super) fn start(
+    pub(super) async fn start(
         server: &str,
         program: &Program,
         max_message: usize,
         ending: Ending,
     ) -> Result<Self, Error> {
-        let (process, stdin, stdout) = Process::start(server, program)?;
+        let (process, stdin, stdout) = Process::start(server, program).await?;
         Ok(Self {
             process,
             input: Arc::new(tokio::sync::Mutex::new(Some(stdin))),
@@ -60,26 +70,50 @@ impl Stdio {
             line: Vec::new(),
             max_message,
             ending,
+            deaf: Arc::default(),
         })
     }
 
-    /// Reads a line. It may be given up at any time and goes on where it was.
-    async fn read_line(&mut self) -> io::Result<Line> {
-        loop {
-            let available = self.output.fill_buf().await?;
-            if available.is_empty() {
-                return Ok(Line::End);
+    /// Waits for the next line, or for the end of what there is to read.
+    async fn next_line(&mut self) -> io::Result<Line> {
+        let Self { process, output, line, max_message, deaf, .. } = self;
+        tokio::select! {
+            biased;
+            read = read_line(output, line, *max_message) => read,
+            // It may still be there, but nothing can be asked of it.
+            () = deaf.notified() => {
+                deaf.notify_one();
+                Ok(Line::End)
             }
-            let newline = available.iter().position(|byte| *byte == b'\n');
-            let taken = newline.map_or(available.len(), |at| at + 1);
-            if self.line.len() + taken > self.max_message {
-                return Ok(Line::TooLong);
+            // What it has started may hold its output open for as long as it likes.
+            () = process.gone() => {
+                let last = timeout(LAST_LINE, read_line(output, line, *max_message)).await;
+                last.unwrap_or(Ok(Line::End))
             }
-            self.line.extend_from_slice(&available[..taken]);
-            self.output.consume(taken);
-            if newline.is_some() {
-                return Ok(Line::Whole);
-            }
+        }
+    }
+}
+
+/// Reads a line. It may be given up at any time and goes on where it was.
+async fn read_line(
+    output: &mut BufReader<ChildStdout>,
+    line: &mut Vec<u8>,
+    max_message: usize,
+) -> io::Result<Line> {
+    loop {
+        let available = output.fill_buf().await?;
+        if available.is_empty() {
+            return Ok(Line::End);
+        }
+        let newline = available.iter().position(|byte| *byte == b'\n');
+        let taken = newline.map_or(available.len(), |at| at + 1);
+        if line.len() + taken > max_message {
+            return Ok(Line::TooLong);
+        }
+        line.extend_from_slice(&available[..taken]);
+        output.consume(taken);
+        if newline.is_some() {
+            return Ok(Line::Whole);
         }
     }
 }
@@ -97,7 +131,7 @@ impl Transport<RoleClient> for Stdio {
         &mut self,
         item: ClientJsonRpcMessage,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        let input = Arc::clone(&self.input);
+        let (input, deaf) = (Arc::clone(&self.input), Arc::clone(&self.deaf));
         async move {
             let mut line = serde_json::to_vec(&item)?;
             line.push(b'\n');
@@ -105,14 +139,20 @@ impl Transport<RoleClient> for Stdio {
             let Some(pipe) = input.as_mut() else {
                 return Err(io::Error::from(io::ErrorKind::NotConnected));
             };
-            pipe.write_all(&line).await?;
-            pipe.flush().await
+            let written = match pipe.write_all(&line).await {
+                Ok(()) => pipe.flush().await,
+                Err(error) => Err(error),
+            };
+            if written.is_err() {
+                deaf.notify_one();
+            }
+            written
         }
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
-            match self.read_line().await {
+            match self.next_line().await {
                 Ok(Line::Whole) => {}
                 Ok(Line::End) => {
                     let why = self.process.ended().await;
@@ -130,7 +170,7 @@ impl Transport<RoleClient> for Stdio {
                     return None;
                 }
             }
-            let read = parse(&self.line);
+            let read = parse(&self.line).or_else(|| parse(after_noise(&self.line)?));
             if read.is_none() && !self.line.trim_ascii().is_empty() {
                 let start = &self.line[..self.line.len().min(200)];
                 let line = String::from_utf8_lossy(start);
@@ -154,6 +194,13 @@ impl Transport<RoleClient> for Stdio {
         self.process.stop().await;
         Ok(())
     }
+}
+
+/// The message in a line that something else was written into first, without an
+/// end of its own: a prompt, or how far an installation is.
+fn after_noise(line: &[u8]) -> Option<&[u8]> {
+    let start = line.windows(START.len()).position(|part| part == START)?;
+    line.get(start..)
 }
 
 /// Reads a message. A result stays the JSON that it is: what it means depends on
@@ -193,5 +240,7 @@ mod tests {
         for noise in noise {
             assert!(parse(noise).is_none(), "{}", String::from_utf8_lossy(noise));
         }
+        let behind = after_noise(b"ready> {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}");
+        assert!(behind.and_then(parse).is_some(), "a message may be behind noise");
     }
 }

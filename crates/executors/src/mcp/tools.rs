@@ -1,5 +1,6 @@
 //! A server's declarations become tools of the engine.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -8,6 +9,7 @@ use windlass::{
     ToolName, ToolSpec, empty_object_schema,
 };
 
+use super::authorize;
 use super::call::Remote;
 use super::server::Server;
 
@@ -99,6 +101,41 @@ pub fn declared(spec: &ToolSpec) -> Option<&Value> {
     if spec.kind == Kind::Mcp { spec.entry.config.get(DECLARED) } else { None }
 }
 
+/// The tool by which somebody logs in to a server whose tools nobody knows yet.
+pub(super) fn log_in(server: &Arc<Server>) -> Option<ToolBuilder> {
+    let name = server.name();
+    let mut spec = ToolSpec::new(ToolName::new(&format!("{name}/log_in")).ok()?);
+    spec.provider = Some(name.to_owned());
+    spec.kind = Kind::Mcp;
+    spec.description = Text::Many(BTreeMap::from([
+        (
+            "en".to_owned(),
+            format!(
+                "Gives the address at which the user logs in to `{name}`. Its tools are there \
+                 once somebody has."
+            ),
+        ),
+        ("zh".to_owned(), format!("返回用户登录 `{name}` 的地址。登录后才能看到它的工具。")),
+    ]));
+    spec.behaviour.read_only = true;
+    spec.input = empty_object_schema();
+    Some(ToolBuilder::new(spec, Arc::new(LogIn(Arc::clone(server)))))
+}
+
+/// Logs somebody in.
+struct LogIn(Arc<Server>);
+
+impl Executor for LogIn {
+    fn execute<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
+        Box::pin(async move {
+            let Self(server) = self;
+            let failed = authorize::wants_login(server.name());
+            let challenge = server.challenge().unwrap_or_default();
+            Err(server.ask_to_log_in(call.caller(), &challenge, failed).await)
+        })
+    }
+}
+
 /// A tool that waits for an operator.
 struct Held {
     server: Arc<Server>,
@@ -107,12 +144,16 @@ struct Held {
 
 impl Executor for Held {
     fn execute<'a>(&'a self, _call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
-        let why = format!(
-            "the tool `{}` of `{}` has changed since it was accepted, and an operator has not \
-             looked at the difference yet",
-            self.tool,
-            self.server.name()
-        );
-        Box::pin(std::future::ready(Err(Error::new(ErrorKind::Denied, why))))
+        Box::pin(std::future::ready(Err(held(&self.server, &self.tool))))
     }
+}
+
+/// The error of a call of such a tool.
+pub(super) fn held(server: &Server, tool: &str) -> Error {
+    let why = format!(
+        "the tool `{tool}` of `{}` has changed since it was accepted, and an operator has not \
+         looked at the difference yet",
+        server.name()
+    );
+    Error::new(ErrorKind::Denied, why)
 }

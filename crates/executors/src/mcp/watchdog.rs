@@ -13,7 +13,8 @@ use std::sync::LazyLock;
 
 use parking_lot::Mutex;
 
-/// Lines of `+ GROUP` and `- GROUP`; at the end, what is left is killed.
+/// Lines of `+ GROUP` and `- GROUP`; at the end, what is left is killed. Not every
+/// shell takes `kill -9 -- -GROUP`.
 const SCRIPT: &str = r#"
 groups=""
 while read -r sign group; do
@@ -25,10 +26,15 @@ while read -r sign group; do
     groups=$left
   fi
 done
-for one in $groups; do kill -9 -- "-$one" 2>/dev/null; done
+for one in $groups; do kill -s KILL -- "-$one" 2>/dev/null; done
 "#;
 
 static WATCHDOG: LazyLock<Mutex<Option<ChildStdin>>> = LazyLock::new(|| Mutex::new(start()));
+
+/// Starts it, if it does not run yet.
+pub(super) fn ready() {
+    LazyLock::force(&WATCHDOG);
+}
 
 /// Has a group of processes ended with this one.
 pub(super) fn watch(group: i32) {

@@ -9,7 +9,7 @@ use windlass::TenantId;
 
 use crate::cli;
 use crate::exit::{Exit, Failure};
-use crate::identity::{ApiKey, KeyRequest, Keys, NewKey, Role};
+use crate::identity::{ApiKey, KeyRequest, Keys, NewKey, Role, ToolView};
 use crate::output::{Grid, Screen, cell, local_time, strong};
 use crate::settings::Settings;
 use crate::wiring;
@@ -37,6 +37,9 @@ enum KeysAction {
         /// When it stops working: 90d, 2027-01-31, 2027-01-31T08:00:00Z
         #[arg(long, value_name = "WHEN", value_parser = parse_end)]
         expires: Option<Timestamp>,
+        /// Only these tools, over /mcp alone: a name, or 'files/*'; may be repeated
+        #[arg(long, value_name = "TOOL")]
+        tool: Vec<String>,
     },
     /// List the keys, without their texts
     List,
@@ -55,6 +58,7 @@ enum KeysAction {
 fn after_help() -> String {
     let examples = cli::examples(&[
         ("A key for an agent", "windlass keys create agent-7"),
+        ("For an MCP client that sees some tools", "windlass keys create claude --tool 'files/*'"),
         ("For a script", "KEY=$(windlass keys create ci --expires 90d --quiet)"),
         ("For a person who runs the server", "windlass keys create ada --role admin"),
         ("Which keys there are, and when they were used", "windlass keys list"),
@@ -80,8 +84,9 @@ pub(crate) fn run(args: KeysArgs, settings: &Settings, screen: Screen) -> Result
         };
         let keys = Keys::new(documents);
         match args.action {
-            KeysAction::Create { name, role, expires } => {
-                let request = KeyRequest { name, role, expires_at: expires };
+            KeysAction::Create { name, role, expires, tool } => {
+                let tools = ToolView::new(tool).map_err(Failure::named)?;
+                let request = KeyRequest { name, role, expires_at: expires, tools };
                 show_new(&keys.create(&tenant, request).await.map_err(Failure::named)?, screen)?;
             }
             KeysAction::List => list(&keys.list(&tenant).await?, settings, screen)?,

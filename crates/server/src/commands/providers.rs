@@ -8,12 +8,14 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use windlass::TenantId;
+use windlass_executors::mcp::Notebook;
 use windlass_executors::rest::{Import, ImportOptions, Selector};
 use windlass_store::{Documents, Expect, Put};
 
 use crate::cli;
 use crate::exit::{Exit, Failure};
 use crate::imports::{self, Kept, SPACE, Source};
+use crate::mcp::KeptNotebook;
 use crate::output::Screen;
 use crate::settings::Settings;
 use crate::wiring;
@@ -300,19 +302,39 @@ impl Desk<'_> {
     }
 
     async fn accept(&self, name: &str, tools: &[String]) -> Result<(), Failure> {
+        if self.documents.get(SPACE, &self.tenant, name).await?.is_none()
+            && let Some(accepted) = self.accept_of_server(name, tools).await?
+        {
+            return show::accepted(&accepted, self.screen);
+        }
         for _ in 0..ATTEMPTS {
             let (version, mut kept) = self.kept(name).await?;
             let accepted = kept.accept(tools);
-            if let Some(unknown) = tools.iter().find(|tool| !accepted.contains(tool)) {
-                let why = format!("the tool `{unknown}` of `{name}` does not wait to be accepted");
-                return Err(Failure::new(Exit::NotFound, why)
-                    .hint(format!("`windlass providers show {name}` names those that do")));
-            }
+            must_wait(name, tools, &accepted)?;
             if self.replace(name, version, &kept).await? {
                 return show::accepted(&accepted, self.screen);
             }
         }
         Err(busy(name))
+    }
+
+    /// Accepts what an MCP server says of its tools now; none where nothing is
+    /// known of such a server.
+    async fn accept_of_server(
+        &self,
+        name: &str,
+        tools: &[String],
+    ) -> Result<Option<Vec<String>>, Failure> {
+        let notebook = KeptNotebook(Arc::clone(&self.documents));
+        let everybodys = (self.tenant == TenantId::default()).then_some(None);
+        for owner in [Some(Some(&self.tenant)), everybodys].into_iter().flatten() {
+            let Some(mut note) = notebook.read(owner, name).await? else { continue };
+            let accepted = note.accept(tools);
+            must_wait(name, tools, &accepted)?;
+            notebook.write(owner, name, note).await?;
+            return Ok(Some(accepted));
+        }
+        Ok(None)
     }
 
     async fn remove(&self, name: &str) -> Result<(), Failure> {
@@ -352,6 +374,14 @@ impl Desk<'_> {
         let text = imports::read_file(path).map_err(Failure::named)?;
         Ok(Source { text, url: None, folder: path.parent().map(Path::to_owned) })
     }
+}
+
+/// Refuses a name of nothing that waits.
+fn must_wait(name: &str, tools: &[String], accepted: &[String]) -> Result<(), Failure> {
+    let Some(unknown) = tools.iter().find(|tool| !accepted.contains(tool)) else { return Ok(()) };
+    let why = format!("the tool `{unknown}` of `{name}` does not wait to be accepted");
+    Err(Failure::new(Exit::NotFound, why)
+        .hint(format!("`windlass providers show {name}` names those that do")))
 }
 
 fn taken(name: &str) -> Failure {

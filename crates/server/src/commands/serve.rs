@@ -9,7 +9,7 @@ use clap::Args;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass::{Engine, FolderWatch};
-use windlass_executors::mcp::{Servers, Start};
+use windlass_executors::mcp::{LoginOptions, Servers, Start};
 use windlass_executors::rest::AskConsent;
 
 use crate::approvals::{Desk, SharedDesk};
@@ -18,11 +18,12 @@ use crate::consents::Consents;
 use crate::credential_source::VaultSource;
 use crate::exit::{Exit, Failure};
 use crate::http::{self, App, Hub, Links, Listener, Metrics};
-use crate::identity::{Keys, NewKey};
+use crate::identity::{Bearers, Keys, NewKey};
 use crate::interrupt::Interrupts;
 use crate::logging;
 use crate::mcp::{KeptNotebook, KeptTokens};
 use crate::output::Screen;
+use crate::questions::Questions;
 use crate::runs::KeptRuns;
 use crate::settings::{Flag, Settings};
 use crate::telemetry;
@@ -120,7 +121,11 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
         }
     });
     let desk = Desk::new(Arc::clone(&documents), settings.server.http.approvals_expire);
-    let builder = Engine::builder().credentials(source).approvals(SharedDesk(Arc::clone(&desk)));
+    let questions = Arc::<Questions>::default();
+    let builder = Engine::builder()
+        .credentials(source)
+        .approvals(SharedDesk(Arc::clone(&desk)))
+        .object(questions.askers());
     let runs = Arc::new(KeptRuns(Arc::clone(&documents)));
     let (tracing, ask) = (tracer.clone(), Some(ask));
     let engine =
@@ -130,6 +135,8 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
     let tokens = Arc::new(KeptTokens(Arc::clone(&credentials)));
     let policy = settings.outbound.policy.clone();
     let servers = Servers::follow(&engine, notebook, tokens, policy, Start::Unknown);
+    let redirect_uri = consents.redirect_uri().to_owned();
+    servers.offer_logins(LoginOptions { redirect_uri, ..LoginOptions::default() });
     let servers = Arc::new(servers);
     let watches = watch(&engine, &settings, screen);
     let keys = Keys::new(Arc::clone(&documents));
@@ -142,12 +149,14 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
         engine,
         servers,
         desk,
+        questions,
         consents,
         outbound,
         runs,
         links: Links::new(&*documents).await?,
         documents,
         keys,
+        bearers: Bearers::new(&settings.server.http.oauth, &settings.outbound.policy, &own_address),
         credentials,
         metrics,
         tracer,

@@ -15,7 +15,8 @@ use super::hub::Hub;
 use super::metrics::Metrics;
 use crate::approvals::Desk;
 use crate::consents::Consents;
-use crate::identity::Keys;
+use crate::identity::{Bearers, Keys, OAuthSettings};
+use crate::questions::Questions;
 use crate::runs::KeptRuns;
 use crate::telemetry::Tracer;
 use crate::vault::Credentials;
@@ -27,8 +28,12 @@ pub(crate) struct App {
     pub(crate) servers: Arc<Servers>,
     pub(crate) documents: Arc<dyn Documents>,
     pub(crate) keys: Keys,
+    /// Who logs in elsewhere.
+    pub(crate) bearers: Option<Bearers>,
     pub(crate) credentials: Arc<Credentials>,
     pub(crate) desk: Arc<Desk>,
+    /// What tools ask in the middle of calls.
+    pub(crate) questions: Arc<Questions>,
     /// People who are asked to agree.
     pub(crate) consents: Arc<Consents>,
     /// The guarded way out.
@@ -73,6 +78,8 @@ pub(crate) struct HttpSettings {
     pub(crate) drain: Duration,
     /// How long a call waits for a person.
     pub(crate) approvals_expire: Duration,
+    /// Whose tokens `/mcp` takes, besides keys.
+    pub(crate) oauth: OAuthSettings,
 }
 
 impl Default for HttpSettings {
@@ -88,6 +95,7 @@ impl Default for HttpSettings {
             reader_timeout: Duration::from_secs(30),
             drain: Duration::from_secs(30),
             approvals_expire: Duration::from_secs(24 * 3600),
+            oauth: OAuthSettings::default(),
         }
     }
 }

@@ -15,7 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::app::App;
 use super::observe::{self, Asker};
 use super::problem::Problem;
-use crate::identity::Action;
+use crate::identity::{Action, Identity};
 
 /// What a route asks of whoever uses it.
 #[derive(Clone)]
@@ -27,17 +27,55 @@ pub(crate) struct Gate {
 /// Lets a request through whose key may do what the route does.
 pub(crate) async fn check(
     State(gate): State<Gate>,
-    mut request: Request,
+    request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    let Some(key) = key_of(&request) else {
+    let identity = bearer_of_key(&gate.app, key_of(&request).as_deref()).await?;
+    // Only the protocol shows a part of the tools.
+    if identity.tools.is_some() {
+        let why = "this key is for some of the tools, over /mcp";
+        return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", why)
+            .hint("use a key without a view of tools"));
+    }
+    admit(&gate, identity, request, next).await
+}
+
+/// The same for a route that also takes tokens of an authorization server.
+pub(crate) async fn check_bearer(
+    State(gate): State<Gate>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    // A token has three parts; a key has one.
+    let token = key_of(&request).filter(|text| text.matches('.').count() == 2);
+    let token = token.map(Cow::into_owned);
+    let identity = match (&gate.app.bearers, token) {
+        (Some(bearers), Some(token)) => bearers
+            .verify(&token)
+            .await?
+            .ok_or_else(|| unauthorized("this token is not for this server, or has expired"))?,
+        _ => bearer_of_key(&gate.app, key_of(&request).as_deref()).await?,
+    };
+    admit(&gate, identity, request, next).await
+}
+
+/// Whoever holds a key.
+async fn bearer_of_key(app: &App, key: Option<&str>) -> Result<Identity, Problem> {
+    let Some(key) = key else {
         return Err(unauthorized("this needs an API key")
             .hint("send Authorization: Bearer KEY; `windlass keys create` makes one"));
     };
-    let identity = gate.app.keys.verify(&key).await?;
-    let Some(identity) = identity else {
-        return Err(unauthorized("this API key is not known, has expired or was revoked"));
-    };
+    let identity = app.keys.verify(key).await?;
+    identity.ok_or_else(|| unauthorized("this API key is not known, has expired or was revoked"))
+}
+
+/// Lets somebody through who may do what the route does.
+async fn admit(
+    gate: &Gate,
+    identity: Identity,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
     if !identity.may(gate.action) {
         let why = format!("the role {} of this tenant may not do this", identity.role);
         return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", why)

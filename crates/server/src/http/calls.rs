@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
-use windlass::{BatchId, CallId, CallRequest, PageRequest, RecordFilter, TenantId};
+use windlass::{BatchId, CallId, CallRequest, Kind, PageRequest, RecordFilter, TenantId};
 use windlass_store::{Change, Expect, Put};
 
 use super::app::App;
@@ -39,6 +39,8 @@ const CANCEL_LIFE: Duration = Duration::from_secs(60);
 const PENDING_GRACE: Duration = Duration::from_secs(300);
 /// The longest time that somebody waits for a call that runs elsewhere.
 const MAX_WAIT: Duration = Duration::from_secs(60);
+/// How long a call may take whose tool may ask a person, if nobody says otherwise.
+const ASKING: Duration = Duration::from_secs(300);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 pub(crate) fn rows() -> Vec<Operation> {
@@ -126,7 +128,11 @@ async fn run(
         })?;
         body.idempotency_key.get_or_insert_with(|| key.to_owned());
     }
+    let may_ask = prefers_async(&headers) && app.may_ask(&who.tenant, &body);
     let mut request = body.request(who.tenant.clone(), "")?;
+    if may_ask {
+        request = request.timeout(ASKING.max(app.engine.settings().default_timeout));
+    }
     if let Some(trace) = app.trace(&headers) {
         request = request.trace(trace);
     }
@@ -166,7 +172,9 @@ async fn begin(
     put.expires_at = Timestamp::now().checked_add(windlass::duration::MAX + PENDING_GRACE).ok();
     app.documents.put(put, Expect::Anything).await?;
     let own = Arc::clone(app);
+    let askable = app.questions.expect(tenant.clone(), id);
     app.tasks.spawn(async move {
+        let _askable = askable;
         own.engine.call(request.id(id)).await;
         // The record says from now on what became of it.
         let flushed = own.engine.records().flush().await;
@@ -373,6 +381,15 @@ impl App {
         let cancelled = self.engine.cancel_batch(tenant, id);
         self.tell_others(tenant, format!("{BATCH}{id}")).await?;
         Ok(cancelled)
+    }
+
+    /// Whether a call is one of a tool that may ask a person, and nobody said how
+    /// long it may take.
+    fn may_ask(&self, tenant: &TenantId, body: &CallBody) -> bool {
+        let tool = self.engine.registry().get_for(tenant, &body.tool);
+        body.timeout.is_none()
+            && tool
+                .is_some_and(|tool| tool.spec().kind == Kind::Mcp && tool.spec().timeout.is_none())
     }
 
     /// Asks the other servers to cancel something.

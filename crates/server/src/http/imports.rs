@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use windlass::TenantId;
+use windlass_executors::mcp::Server;
 use windlass_executors::rest::{Import, ImportOptions, Limits};
 use windlass_store::{Expect, Put};
 
@@ -298,12 +299,32 @@ async fn accept(
     Name(name): Name,
     Body(body): Body<AcceptBody>,
 ) -> Result<Response, Problem> {
+    if let Some(server) = app.servers.get_for(&who.tenant, &name) {
+        return accept_of_server(&server, &who.tenant, &body.tools);
+    }
     let (version, mut kept) = kept(&app, &who.tenant, &name).await?;
     let accepted = kept.accept(&body.tools);
     let flagged = kept.flagged();
     if !accepted.is_empty() {
         replace(&app, &who.tenant, &name, version, kept).await?;
     }
+    Ok(view::ok(&json!({"accepted": accepted, "flagged": flagged})))
+}
+
+/// Accepts what a server of tools says of them now. One that all tenants see is
+/// the operator's.
+fn accept_of_server(
+    server: &Server,
+    tenant: &TenantId,
+    tools: &[String],
+) -> Result<Response, Problem> {
+    if server.owner().map_or(*tenant != TenantId::default(), |owner| owner != tenant) {
+        let why = format!("`{}` is a server of all tenants", server.name());
+        return Err(Problem::conflict(why).hint("the operator accepts changes of its tools"));
+    }
+    let accepted = server.accept(tools);
+    let flagged = server.held().into_keys().filter(|name| !accepted.contains(name));
+    let flagged: Vec<String> = flagged.collect();
     Ok(view::ok(&json!({"accepted": accepted, "flagged": flagged})))
 }
 

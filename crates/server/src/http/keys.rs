@@ -20,7 +20,7 @@ use super::page::PageQuery;
 use super::problem::Problem;
 use super::shape;
 use super::view;
-use crate::identity::{Action, Identity, KeyRequest, NewKey, Role};
+use crate::identity::{Action, Identity, KeyRequest, NewKey, Role, ToolView};
 
 pub(crate) fn rows() -> Vec<Operation> {
     vec![
@@ -63,6 +63,8 @@ struct KeyDoc {
     /// What it is for.
     name: String,
     role: RoleName,
+    /// Which tools its bearer sees, over `/mcp` alone; all where there is nothing.
+    tools: Option<Vec<String>>,
     /// How it begins.
     prefix: String,
     /// When it was made.
@@ -122,6 +124,11 @@ struct KeyBody {
     #[serde(default)]
     #[schemars(schema_with = "life")]
     expires_in: Option<Span>,
+    /// Which tools its bearer sees: names, in which `*` stands for anything. Such
+    /// a key is for `/mcp` alone.
+    #[serde(default)]
+    #[schemars(length(max = 100), inner(length(min = 1, max = 200), regex(pattern = r"^[^\s]+$")))]
+    tools: Vec<String>,
     /// Whose it is, if not the asker's own tenant.
     #[serde(default)]
     #[schemars(schema_with = "tenant")]
@@ -199,7 +206,10 @@ async fn create(
         return Err(Problem::bad("a time span is wrong").at("/expires_in", "at least 1s"));
     }
     let expires_at = expires_in.and_then(|span| Timestamp::now().checked_add(span).ok());
-    let request = KeyRequest { name: body.name, role: body.role.into(), expires_at };
+    let tools = ToolView::new(body.tools).map_err(|error| {
+        Problem::bad("a view is wrong").at("/tools", error.message().to_owned())
+    })?;
+    let request = KeyRequest { name: body.name, role: body.role.into(), expires_at, tools };
     let new = app.keys.create(&tenant, request).await.map_err(|error| match error.kind() {
         ErrorKind::InvalidArguments => {
             Problem::bad("a name is wrong").at("/name", error.message().to_owned())

@@ -27,7 +27,7 @@ pub(super) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
     let gate = Gate { app: Arc::clone(app), action: Action::ReadTools };
     endpoint
         .router()
-        .layer(from_fn_with_state(gate, auth::check))
+        .layer(from_fn_with_state(gate, auth::check_bearer))
         .layer(from_fn_with_state(Arc::clone(app), point_out))
         .route(METADATA, get(metadata))
         .route(&format!("{METADATA}/mcp"), get(metadata))
@@ -52,11 +52,15 @@ async fn point_out(State(_): State<Arc<App>>, request: Request, next: Next) -> R
     response
 }
 
-async fn metadata(headers: HeaderMap) -> Response {
-    let about = json!({
+async fn metadata(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    let mut about = json!({
         "resource": format!("{}/mcp", base(&headers)),
         "resource_name": "windlass",
         "bearer_methods_supported": ["header"],
     });
+    if let Some(bearers) = &app.bearers {
+        about["resource"] = bearers.audience().into();
+        about["authorization_servers"] = json!([bearers.issuer()]);
+    }
     view::ok(&about).into_response()
 }

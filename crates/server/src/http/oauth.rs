@@ -36,12 +36,17 @@ struct CallbackQuery {
 
 async fn callback(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> Response {
     // A browser shows a page, whatever somebody wrote into its address.
-    let query: CallbackQuery =
-        serde_urlencoded::from_str(query.as_deref().unwrap_or_default()).unwrap_or_default();
+    let text = query.unwrap_or_default();
+    let query: CallbackQuery = serde_urlencoded::from_str(&text).unwrap_or_default();
     let (Some(state), Some(code), None) = (&query.state, &query.code, &query.error) else {
         return page(StatusCode::BAD_REQUEST, "Access was not granted.", "未获得授权。");
     };
-    match finish(&app, state, code).await {
+    let address = format!("{}?{text}", app.consents.redirect_uri());
+    let finished = match app.servers.came_back(&address).await {
+        Some(finished) => finished,
+        None => finish(&app, state, code).await,
+    };
+    match finished {
         Ok(()) => {
             let english = "Access was granted. You can close this page.";
             page(StatusCode::OK, english, "已授权,可以关闭此页面。")

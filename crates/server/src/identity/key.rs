@@ -10,7 +10,7 @@ use subtle::ConstantTimeEq;
 use windlass::{Error, ErrorKind, Secret, TenantId};
 use windlass_store::Document;
 
-use super::{Identity, Role};
+use super::{Identity, Role, ToolView};
 use crate::random;
 
 /// What every key begins with, so that scanners find one that leaked.
@@ -32,6 +32,8 @@ pub(crate) struct ApiKey {
     pub(crate) name: String,
     /// What it allows.
     pub(crate) role: Role,
+    /// Which tools its bearer sees; all where nobody said.
+    pub(crate) tools: Option<ToolView>,
     /// The beginning of its text, such as `wl_3kTz90aB`.
     pub(crate) prefix: String,
     /// When it was made.
@@ -59,6 +61,7 @@ impl ApiKey {
             key_id: self.id.clone(),
             role: self.role,
             name: self.name.clone(),
+            tools: self.tools.clone(),
         }
     }
 }
@@ -74,6 +77,8 @@ pub(crate) struct NewKey {
 pub(super) struct Stored {
     pub(super) name: String,
     pub(super) role: Role,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) tools: Option<ToolView>,
     pub(super) prefix: String,
     pub(super) hash: Hash,
     pub(super) created_at: Timestamp,
@@ -100,6 +105,7 @@ impl Stored {
             tenant,
             name: self.name,
             role: self.role,
+            tools: self.tools,
             prefix: self.prefix,
             created_at: self.created_at,
             rotated_at: self.rotated_at,

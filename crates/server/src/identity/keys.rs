@@ -9,7 +9,7 @@ use windlass_store::{Document, Documents, Expect, Put};
 
 use super::cache::{Cache, Found};
 use super::key::{self, ApiKey, Hash, NewKey, Stored};
-use super::{Identity, Role};
+use super::{Identity, Role, ToolView};
 use crate::random;
 use crate::uses::Uses;
 
@@ -36,6 +36,8 @@ pub(crate) struct KeyRequest {
     pub(crate) role: Role,
     /// When it stops working.
     pub(crate) expires_at: Option<Timestamp>,
+    /// Which tools its bearer sees; all where nobody says.
+    pub(crate) tools: Option<ToolView>,
 }
 
 /// The API keys of all tenants.
@@ -94,8 +96,12 @@ impl Keys {
                 return Ok(None);
             }
         }
-        let request =
-            KeyRequest { name: "first admin key".to_owned(), role: Role::Admin, expires_at: None };
+        let request = KeyRequest {
+            name: "first admin key".to_owned(),
+            role: Role::Admin,
+            expires_at: None,
+            tools: None,
+        };
         self.create_as(&TenantId::default(), FIRST.to_owned(), request).await
     }
 
@@ -193,6 +199,7 @@ impl Keys {
         let stored = Stored {
             name,
             role: request.role,
+            tools: request.tools,
             prefix,
             hash: Hash::digest(text.expose()),
             created_at: now,

@@ -101,7 +101,7 @@ pub(super) fn to_requests(questions: &Questions) -> Option<InputRequests> {
 
 /// The answers to all questions, if each is there and looks like one. What was
 /// not asked for is ignored.
-pub(super) fn pick(
+pub(crate) fn pick(
     questions: &Questions,
     given: Option<&BTreeMap<String, Value>>,
 ) -> Option<Answers> {

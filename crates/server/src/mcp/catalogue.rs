@@ -33,15 +33,21 @@ impl Catalogue<'_> {
             Some(session) => without_search(self.engine.active_tools(Some(session))),
             None => without_search(self.engine.active_tools_for(self.client.tenant())),
         };
-        let shown = tools.into_iter().filter(|tool| self.view.shows(tool));
+        let shown = tools.into_iter().filter(|tool| self.shows(tool));
         shown.map(|tool| (self.name(&tool), tool)).collect()
+    }
+
+    /// Whether a tool is in the view, and in that of the client's key.
+    pub(super) fn shows(&self, tool: &Tool) -> bool {
+        let own = self.client.identity.tools.as_ref();
+        self.view.shows(tool) && own.is_none_or(|own| own.shows(tool.name().as_str()))
     }
 
     /// The tool that a client means.
     pub(super) fn find(&self, name: &str) -> Option<Arc<Tool>> {
         let registry = self.engine.registry();
         let get = |name: &str| {
-            registry.get_for(self.client.tenant(), name).filter(|tool| self.view.shows(tool))
+            registry.get_for(self.client.tenant(), name).filter(|tool| self.shows(tool))
         };
         if let View::Provider(provider) = self.view {
             let own = get(&format!("{provider}/{name}")).or_else(|| get(name));

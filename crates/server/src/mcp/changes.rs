@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::select_all;
 use rmcp::RoleServer;
 use rmcp::model::ResourceUpdatedNotificationParam;
 use rmcp::service::{Peer, SubscriptionSink};
+use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep, sleep_until};
 use windlass::{EventBody, TenantId};
 use windlass_executors::mcp::News;
@@ -113,17 +115,19 @@ struct Watch {
     tenant: TenantId,
     events: windlass::Subscription,
     library: tokio::sync::watch::Receiver<u64>,
-    news: Option<tokio::sync::broadcast::Receiver<News>>,
+    news: Vec<broadcast::Receiver<News>>,
 }
 
 impl Watch {
     fn new(shared: &Shared, view: &View, tenant: TenantId) -> Self {
-        let news = match (view, &shared.servers) {
+        let servers = match (view, &shared.servers) {
             (View::Provider(name), Some(servers)) => {
-                servers.get_for(&tenant, name).map(|server| server.news())
+                servers.get_for(&tenant, name).into_iter().collect()
             }
-            _ => None,
+            (View::All, Some(servers)) => servers.list_for(&tenant),
+            (_, None) => Vec::new(),
         };
+        let news = servers.iter().map(|server| server.news()).collect();
         let (events, library) = (shared.engine.events(), shared.engine.library().changes());
         Self { tenant, events, library, news }
     }
@@ -158,18 +162,21 @@ impl Watch {
     }
 }
 
-async fn heard(news: &mut Option<tokio::sync::broadcast::Receiver<News>>) -> Option<News> {
-    use tokio::sync::broadcast::error::RecvError;
-    match news {
-        Some(receiver) => match receiver.recv().await {
-            Ok(news) => Some(news),
-            Err(RecvError::Lagged(_)) => Some(News::Resources),
-            Err(RecvError::Closed) => {
-                *news = None;
-                None
-            }
-        },
-        None => std::future::pending().await,
+/// What one of the servers says next.
+async fn heard(news: &mut Vec<broadcast::Receiver<News>>) -> Option<News> {
+    use broadcast::error::RecvError;
+    if news.is_empty() {
+        return std::future::pending().await;
+    }
+    let all = news.iter_mut().map(|receiver| Box::pin(receiver.recv()));
+    let (heard, at, _) = select_all(all).await;
+    match heard {
+        Ok(news) => Some(news),
+        Err(RecvError::Lagged(_)) => Some(News::Resources),
+        Err(RecvError::Closed) => {
+            news.swap_remove(at);
+            None
+        }
     }
 }
 

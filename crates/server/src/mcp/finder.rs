@@ -91,7 +91,7 @@ impl Catalogue<'_> {
         let session = windlass::Session::of(&self.client.caller());
         let groups = self.engine.groups();
         let all = self.engine.registry().list_for(self.client.tenant()).into_iter();
-        all.filter(|tool| tool.spec().exposure == Exposure::Deferred && self.view.shows(tool))
+        all.filter(|tool| tool.spec().exposure == Exposure::Deferred && self.shows(tool))
             .filter(|tool| {
                 let group = tool.spec().group.as_ref();
                 group.is_none_or(|group| groups.is_active(group, session.as_ref()))

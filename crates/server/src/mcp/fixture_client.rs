@@ -21,7 +21,7 @@ pub(crate) fn run(url: &str) -> Result<Exit, Failure> {
         let servers = json!({"mcpServers": {"s": {"url": url}}}).to_string();
         engine.load_text("conformance", &servers);
         let notebook = Arc::new(MemoryNotebook::default());
-        let policy = OutboundPolicy::default();
+        let policy = this_machine();
         let tokens = Arc::new(MemoryTokens::default());
         let servers = Servers::follow(&engine, notebook, tokens, policy, Start::Unknown);
         let server = servers.get_for(&TenantId::default(), "s");
@@ -63,6 +63,13 @@ pub(crate) fn run(url: &str) -> Result<Exit, Failure> {
 /// How often somebody agrees before it is enough.
 const LOGINS: usize = 3;
 
+/// The suite plays all parts on this machine, which is closed otherwise.
+fn this_machine() -> OutboundPolicy {
+    let mut policy = OutboundPolicy::default();
+    policy.allow.extend(["127.0.0.0/8", "localhost"].iter().flat_map(|place| place.parse()));
+    policy
+}
+
 /// Logs in as a person would, with a browser that agrees to everything.
 async fn log_in(server: &Arc<Server>, context: &Value) -> Result<(), Failure> {
     let text = |name: &str| context[name].as_str().map(str::to_owned);
@@ -73,11 +80,8 @@ async fn log_in(server: &Arc<Server>, context: &Value) -> Result<(), Failure> {
         client_metadata_url: Some("https://conformance-test.local/client-metadata.json".to_owned()),
     };
     let login = server.login(options).await?;
-    let mut policy = OutboundPolicy::default();
-    policy.allow.extend("127.0.0.0/8".parse());
-    policy.allow.extend("localhost".parse());
     let request = Request::parse(axum::http::Method::GET, login.url())?.without_redirects();
-    let answer = Outbound::new(policy).send(request).await?;
+    let answer = Outbound::new(this_machine()).send(request).await?;
     let back = answer.header("location").unwrap_or_default().to_owned();
     Ok(login.finish(&back).await?)
 }
@@ -90,7 +94,17 @@ fn calls(engine: &Engine, context: &Value) -> Vec<(String, Value)> {
         return wanted.iter().map(|call| (name(call), call["arguments"].clone())).collect();
     }
     let tools = engine.registry().list();
-    tools.iter().map(|tool| (tool.name().to_string(), made_up(tool))).collect()
+    let made = tools.iter().map(|tool| {
+        let mut arguments = made_up(tool);
+        // A tool that wants a schema wants to see what we made of another's.
+        if let (Some(schema), Some(other)) =
+            (arguments.get_mut("schema"), tools.iter().find(|other| other.name() != tool.name()))
+        {
+            *schema = other.spec().input.clone();
+        }
+        (tool.name().to_string(), arguments)
+    });
+    made.collect()
 }
 
 /// Arguments that fit a tool's schema.
@@ -126,6 +140,6 @@ fn answer(questions: Questions) -> windlass::BoxFuture<'static, Result<Answers, 
         }
         _ => json!({"roots": []}),
     };
-    let answers = questions.iter().map(|(key, question)| (key.clone(), one(question))).collect();
+    let answers = questions.into_iter().map(|(key, question)| (key, one(&question))).collect();
     Box::pin(std::future::ready(Ok(answers)))
 }

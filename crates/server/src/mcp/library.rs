@@ -176,7 +176,7 @@ pub(super) fn find<'r>(
 
 /// What stands in an address where a template has names. A name stands for one
 /// part of a path.
-fn matched(template: &str, uri: &str) -> Option<BTreeMap<String, String>> {
+pub(super) fn matched(template: &str, uri: &str) -> Option<BTreeMap<String, String>> {
     let mut values = BTreeMap::new();
     let (mut template, mut uri) = (template, uri);
     while let Some((before, after)) = template.split_once('{') {

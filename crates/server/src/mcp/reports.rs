@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
-use windlass::{CallId, Content, Engine, EventBody};
+use windlass::{CallId, Content, Engine, EventBody, Subscription};
 
 /// What a slow client may be behind; then reports are left out.
 const BEHIND: usize = 128;
@@ -41,7 +41,8 @@ impl Reports {
     /// Follows a call from before it begins.
     pub(super) fn follow(&self, engine: &Engine, id: CallId) -> Following {
         self.started.get_or_init(|| {
-            tokio::spawn(deliver(engine.clone(), Arc::clone(&self.followed)));
+            // Now, and not when the task runs: the call may report before that.
+            tokio::spawn(deliver(engine.events(), Arc::clone(&self.followed)));
         });
         let (sender, reports) = mpsc::channel(BEHIND);
         self.followed.lock().insert(id, sender);
@@ -55,9 +56,7 @@ impl Drop for Following {
     }
 }
 
-async fn deliver(engine: Engine, followed: Followed) {
-    let mut events = engine.events();
-    drop(engine);
+async fn deliver(mut events: Subscription, followed: Followed) {
     while let Some(event) = events.next().await {
         let (id, report) = match &event.body {
             EventBody::ExecutionProgress { call, progress } => {

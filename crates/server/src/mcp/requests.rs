@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rmcp::RoleServer;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResult, ErrorData, GetPromptRequestParams,
+    CallToolRequestParams, CallToolResult, ErrorCode, ErrorData, GetPromptRequestParams,
     ReadResourceRequestParams,
 };
 use rmcp::service::RequestContext;
@@ -42,11 +42,12 @@ impl Service {
     pub(super) async fn pass<T: DeserializeOwned>(
         &self,
         server: &Server,
+        client: &Client,
         method: &str,
         params: Value,
     ) -> Result<T, ErrorData> {
         let answer = server.ask(method, &params, None).await;
-        read(answer.map_err(|error| self.failed(&error))?)
+        read(in_era_of(client, answer.map_err(|error| self.failed(&error))?))
     }
 
     fn conversation<'c>(
@@ -93,7 +94,7 @@ impl Service {
         let tool = self.catalogue(client).find(&name);
         // A name that nobody has is still a call, with a record and a good answer.
         let called = tool.as_ref().map_or(name.as_str(), |tool| tool.name().as_str());
-        if let (None, View::Provider(_)) = (&tool, &self.view) {
+        if tool.is_none() && (self.view != View::All || client.identity.tools.is_some()) {
             return Err(ErrorData::invalid_params(format!("Unknown tool: {name}"), None));
         }
         let running =
@@ -194,7 +195,11 @@ impl Service {
         if let Some(state) = request_state {
             return conversation.resume(&state, input_responses.as_ref()).await;
         }
-        if let Some(server) = self.server(client) {
+        let own = match self.server(client).await? {
+            Some(server) => Some((server, name.clone())),
+            None => self.of_prompt(client, &name).await,
+        };
+        if let Some((server, name)) = own {
             let mut params = json!({"name": name});
             if let Some(arguments) = arguments {
                 params["arguments"] = Value::Object(arguments);
@@ -247,11 +252,21 @@ impl Service {
         if let Some(state) = request_state {
             return conversation.resume(&state, input_responses.as_ref()).await;
         }
-        if let Some(server) = self.server(client) {
-            let finish = |answer| Ok(Reply::Resource(read(answer)?));
+        let server = match self.server(client).await? {
+            Some(server) => Some(server),
+            None if self.has_resource(client, &uri) => None,
+            None => self.of_resource(client, &uri).await,
+        };
+        if let Some(server) = server {
+            let is_modern = client.is_modern;
+            let finish = move |answer| {
+                let answer = if is_modern { answer } else { without_hints(answer) };
+                Ok(Reply::Resource(read(answer)?))
+            };
             let params = json!({"uri": uri});
             let running = self.begin_ask(server, "resources/read", params, context, finish);
-            return conversation.run(running, input_responses.as_ref()).await;
+            let done = conversation.run(running, input_responses.as_ref()).await;
+            return done.map_err(|error| if is_modern { error } else { in_older_words(error) });
         }
         if let Some(file) = uri.strip_prefix(FILES) {
             return self.file(&uri, file, client).await;
@@ -263,6 +278,12 @@ impl Service {
             }
             None => Err(unknown(&uri)),
         }
+    }
+
+    /// Whether a resource is a file that was kept, or of a definition.
+    fn has_resource(&self, client: &Client, uri: &str) -> bool {
+        let resources = self.shared.engine.library().resources_for(client.tenant());
+        uri.starts_with(FILES) || library::find(&resources, uri).is_some()
     }
 
     /// Reads a file that was kept: what clients sent, or a result that was cut.
@@ -321,6 +342,32 @@ fn inner(mut arguments: Map<String, Value>) -> Result<(String, Map<String, Value
         None | Some(Value::Null) => Ok((name, Map::new())),
         Some(_) => Err(ErrorData::invalid_params("`arguments` is an object", None)),
     }
+}
+
+/// An answer as a client of its era may read it, whichever era the server is of
+/// that gave it.
+fn in_era_of(client: &Client, answer: Value) -> Value {
+    if client.is_modern { answer } else { without_hints(answer) }
+}
+
+/// An answer without what the older era does not know: how long it stays good,
+/// and for whom.
+fn without_hints(mut answer: Value) -> Value {
+    if let Value::Object(answer) = &mut answer {
+        answer.remove("ttlMs");
+        answer.remove("cacheScope");
+    }
+    answer
+}
+
+/// The refusal of a resource that is not there, which has a code of its own in the
+/// older era.
+fn in_older_words(mut error: ErrorData) -> ErrorData {
+    let names_uri = error.data.as_ref().is_some_and(|data| data.get("uri").is_some());
+    if error.code == ErrorCode::INVALID_PARAMS && names_uri {
+        error.code = ErrorCode::RESOURCE_NOT_FOUND;
+    }
+    error
 }
 
 fn unknown(uri: &str) -> ErrorData {

@@ -24,6 +24,7 @@ use windlass_executors::mcp::{Server, Servers};
 use super::catalogue::Catalogue;
 use super::changes;
 use super::finder;
+use super::gathered::Listed;
 use super::parked::Parked;
 use super::reports::Reports;
 use super::running::rank;
@@ -98,9 +99,53 @@ impl Service {
     }
 
     /// The server that a view is about.
-    pub(super) fn server(&self, client: &Client) -> Option<Arc<Server>> {
-        let View::Provider(name) = &self.view else { return None };
-        self.shared.servers.as_ref()?.get_for(client.tenant(), name)
+    pub(super) async fn server(&self, client: &Client) -> Result<Option<Arc<Server>>, ErrorData> {
+        let View::Provider(name) = &self.view else { return Ok(None) };
+        let servers = self.shared.servers.as_ref();
+        let server = servers.and_then(|servers| servers.get_for(client.tenant(), name));
+        match server {
+            // As whoever asks is logged in to it.
+            Some(server) => {
+                let own = server.of(&client.caller()).await;
+                own.map(Some).map_err(|error| self.failed(&error))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// The server that has a resource, if one has.
+    async fn watched(&self, client: &Client, uri: &str) -> Result<Option<Arc<Server>>, ErrorData> {
+        match self.server(client).await? {
+            Some(server) => Ok(Some(server)),
+            None => Ok(self.of_resource(client, uri).await),
+        }
+    }
+
+    /// Values for what a client types: of a server's prompt or template, or of a
+    /// definition's.
+    async fn completed(
+        &self,
+        client: &Client,
+        mut request: Value,
+    ) -> Result<CompleteResult, ErrorData> {
+        let wanted = &request["ref"];
+        let name = wanted["name"].as_str().unwrap_or_default().to_owned();
+        let uri = wanted["uri"].as_str().unwrap_or_default().to_owned();
+        let server = match wanted["type"].as_str() {
+            Some("ref/prompt") => match self.of_prompt(client, &name).await {
+                Some((server, own)) => {
+                    request["ref"]["name"] = own.into();
+                    Some(server)
+                }
+                None => None,
+            },
+            Some("ref/resource") => self.of_resource(client, &uri).await,
+            _ => None,
+        };
+        match server {
+            Some(server) => self.pass(&server, client, "completion/complete", request).await,
+            None => read(self.completion(client, &request)),
+        }
     }
 
     fn reader(&self, context: &RequestContext<RoleServer>) -> Result<Client, ErrorData> {
@@ -172,7 +217,7 @@ impl ServerHandler for Service {
         *self.session.tenant.lock() = Some(client.tenant().clone());
         context.peer.set_peer_info(request.clone());
         let mut result = self.negotiate_initialize(&request)?;
-        if let Some(server) = self.server(&client) {
+        if let Some(server) = self.server(&client).await? {
             let about = server.about().await.map_err(|error| self.failed(&error))?;
             if let Some(instructions) = about["instructions"].as_str() {
                 result.instructions = Some(instructions.to_owned());
@@ -196,8 +241,10 @@ impl ServerHandler for Service {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let client = self.reader(&context)?;
-        if let Some(server) = self.server(&client) {
+        if let Some(server) = self.server(&client).await? {
             server.listed().await.map_err(|error| self.failed(&error))?;
+        } else if let Some(servers) = &self.shared.servers {
+            servers.settled_for(client.tenant()).await;
         }
         let catalogue = self.catalogue(&client);
         let mut tools = catalogue.tools();
@@ -241,10 +288,12 @@ impl ServerHandler for Service {
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
         let client = self.reader(&context)?;
-        if let Some(server) = self.server(&client) {
-            return self.pass(&server, "prompts/list", to_json(&request.unwrap_or_default())).await;
+        if let Some(server) = self.server(&client).await? {
+            return self
+                .pass(&server, &client, "prompts/list", to_json(&request.unwrap_or_default()))
+                .await;
         }
-        let (shown, next) = page(self.prompts(&client), request.as_ref())?;
+        let (shown, next) = page(self.all(&client, Listed::Prompts).await, request.as_ref())?;
         let mut result = ListPromptsResult::with_all_items(read(shown.into())?);
         result.next_cursor = next;
         Ok(result)
@@ -265,11 +314,11 @@ impl ServerHandler for Service {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let client = self.reader(&context)?;
-        if let Some(server) = self.server(&client) {
+        if let Some(server) = self.server(&client).await? {
             let params = to_json(&request.unwrap_or_default());
-            return self.pass(&server, "resources/list", params).await;
+            return self.pass(&server, &client, "resources/list", params).await;
         }
-        let (shown, next) = page(self.resources(&client, false), request.as_ref())?;
+        let (shown, next) = page(self.all(&client, Listed::Resources).await, request.as_ref())?;
         let mut result = ListResourcesResult::with_all_items(read(shown.into())?);
         result.next_cursor = next;
         Ok(result)
@@ -281,11 +330,11 @@ impl ServerHandler for Service {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         let client = self.reader(&context)?;
-        if let Some(server) = self.server(&client) {
+        if let Some(server) = self.server(&client).await? {
             let params = to_json(&request.unwrap_or_default());
-            return self.pass(&server, "resources/templates/list", params).await;
+            return self.pass(&server, &client, "resources/templates/list", params).await;
         }
-        let (shown, next) = page(self.resources(&client, true), request.as_ref())?;
+        let (shown, next) = page(self.all(&client, Listed::Templates).await, request.as_ref())?;
         let mut result = ListResourceTemplatesResult::with_all_items(read(shown.into())?);
         result.next_cursor = next;
         Ok(result)
@@ -306,9 +355,11 @@ impl ServerHandler for Service {
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
         let client = self.reader(&context)?;
-        match self.server(&client) {
-            Some(server) => self.pass(&server, "completion/complete", to_json(&request)).await,
-            None => read(self.completion(&client, &to_json(&request))),
+        match self.server(&client).await? {
+            Some(server) => {
+                self.pass(&server, &client, "completion/complete", to_json(&request)).await
+            }
+            None => self.completed(&client, to_json(&request)).await,
         }
     }
 
@@ -328,7 +379,7 @@ impl ServerHandler for Service {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let client = self.reader(&context)?;
-        if let Some(server) = self.server(&client) {
+        if let Some(server) = self.watched(&client, &request.uri).await? {
             server.watch(&request.uri).await.map_err(|error| self.failed(&error))?;
         }
         let mut subscribed = self.session.subscribed.lock();
@@ -345,7 +396,7 @@ impl ServerHandler for Service {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let client = self.reader(&context)?;
-        if let Some(server) = self.server(&client) {
+        if let Some(server) = self.watched(&client, &request.uri).await? {
             server.unwatch(&request.uri).await.map_err(|error| self.failed(&error))?;
         }
         self.session.subscribed.lock().remove(&request.uri);

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use windlass::definition::{CredentialField, CredentialKind, ProviderSpec};
-use windlass::{BoxFuture, Error, Secret, TenantId};
-use windlass_executors::mcp::Tokens;
+use windlass::{BoxFuture, Error, Secret};
+use windlass_executors::mcp::{Account, Tokens};
 
 use crate::vault::{CredentialRequest, Credentials, Given, Wanted};
 
@@ -27,18 +27,14 @@ fn provider(server: &str) -> ProviderSpec {
 }
 
 impl Tokens for KeptTokens {
-    fn load<'a>(
-        &'a self,
-        owner: Option<&'a TenantId>,
-        server: &'a str,
-    ) -> BoxFuture<'a, Result<Option<Secret>, Error>> {
+    fn load<'a>(&'a self, account: &'a Account) -> BoxFuture<'a, Result<Option<Secret>, Error>> {
         Box::pin(async move {
-            let tenant = owner.cloned().unwrap_or_default();
-            if self.0.find(&tenant, server, None, OAUTH).await?.is_none() {
+            let Account { tenant, server, user } = account;
+            if self.0.find(tenant, server, user.as_deref(), OAUTH).await?.is_none() {
                 return Ok(None);
             }
-            let wanted = Wanted { name: Some(OAUTH), user: None };
-            let revealed = self.0.reveal(&tenant, &provider(server), wanted).await?;
+            let wanted = Wanted { name: Some(OAUTH), user: user.as_deref() };
+            let revealed = self.0.reveal(tenant, &provider(server), wanted).await?;
             let values = revealed.into_iter().flat_map(|revealed| revealed.values);
             Ok(values.into_iter().find(|(name, _)| name == OAUTH).map(|(_, value)| value))
         })
@@ -46,25 +42,24 @@ impl Tokens for KeptTokens {
 
     fn save<'a>(
         &'a self,
-        owner: Option<&'a TenantId>,
-        server: &'a str,
+        account: &'a Account,
         tokens: Option<Secret>,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
-            let tenant = owner.cloned().unwrap_or_default();
-            let kept = self.0.find(&tenant, server, None, OAUTH).await?;
+            let Account { tenant, server, user } = account;
+            let kept = self.0.find(tenant, server, user.as_deref(), OAUTH).await?;
             let provider = provider(server);
+            let values = |tokens| vec![(OAUTH.to_owned(), Given::Text(tokens))];
             match (kept, tokens) {
                 (Some(id), Some(tokens)) => {
-                    let values = vec![(OAUTH.to_owned(), Given::Text(tokens))];
-                    self.0.rotate(&tenant, &provider, &id, values).await.map(drop)
+                    self.0.rotate(tenant, &provider, &id, values(tokens)).await.map(drop)
                 }
                 (None, Some(tokens)) => {
-                    let values = vec![(OAUTH.to_owned(), Given::Text(tokens))];
-                    let request = CredentialRequest { name: OAUTH.to_owned(), user: None, values };
-                    self.0.store(&tenant, &provider, request).await.map(drop)
+                    let (name, user) = (OAUTH.to_owned(), user.as_deref().map(str::to_owned));
+                    let request = CredentialRequest { name, user, values: values(tokens) };
+                    self.0.store(tenant, &provider, request).await.map(drop)
                 }
-                (Some(id), None) => self.0.delete(&tenant, &id).await,
+                (Some(id), None) => self.0.delete(tenant, &id).await,
                 (None, None) => Ok(()),
             }
         })

@@ -68,6 +68,7 @@ fn operator() -> Identity {
         key_id: "operator".to_owned(),
         role: Role::Operator,
         name: "operator".to_owned(),
+        tools: None,
     }
 }
 

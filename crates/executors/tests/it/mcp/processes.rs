@@ -114,3 +114,53 @@ async fn rounds() {
     assert_eq!(children(), before, "after {rounds} rounds");
     assert!(open_files() <= files, "{} files were open, now {}", files, open_files());
 }
+
+/// Marks a process and whatever it starts, so that they are found again.
+const MARK: &str = "WINDLASS_TEST_MARK";
+
+/// The processes that carry a mark.
+fn marked(mark: &str) -> Vec<u32> {
+    let wanted = format!("{MARK}={mark}");
+    let carries = |id: &u32| {
+        let known = std::fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
+        known.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+    };
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let ids = all.filter_map(|entry| entry.file_name().to_string_lossy().parse::<u32>().ok());
+    ids.filter(carries).collect()
+}
+
+#[test]
+fn nobody_outlives_a_process_that_is_killed() {
+    let this = std::env::current_exe().unwrap();
+    let rounds = std::env::var(ROUNDS).ok().and_then(|rounds| rounds.parse().ok());
+    let rounds: u64 = rounds.unwrap_or(12);
+    let mark = format!("{}-{:?}", std::process::id(), Instant::now());
+    let mut ready = 0;
+    for round in 0..rounds {
+        let mut command = std::process::Command::new(&this);
+        command.args(["--exact", "mcp::processes::victim", "--nocapture"]);
+        command.env(ALONE, &mark).stdout(std::process::Stdio::null());
+        let mut victim = command.stderr(std::process::Stdio::null()).spawn().unwrap();
+        // At every moment of a start, and of the time after it.
+        std::thread::sleep(Duration::from_millis(round * 37 % 400));
+        ready += usize::from(marked(&mark).len() >= 2);
+        victim.kill().unwrap();
+        victim.wait().unwrap();
+    }
+    let start = Instant::now();
+    while !marked(&mark).is_empty() && start.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(marked(&mark), [] as [u32; 0], "after {rounds} rounds");
+    assert!(ready > 0, "no server was ever started");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn victim() {
+    let Ok(mark) = std::env::var(ALONE) else { return };
+    let mut marked = server("child+stubborn");
+    marked["env"][MARK] = json!(mark);
+    let _rig = Rig::new(&[("s", marked)]).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+}

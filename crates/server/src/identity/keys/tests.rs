@@ -10,7 +10,7 @@ fn keys() -> (Arc<MemoryDocuments>, Keys) {
 }
 
 fn request(name: &str, role: Role) -> KeyRequest {
-    KeyRequest { name: name.to_owned(), role, expires_at: None }
+    KeyRequest { name: name.to_owned(), role, expires_at: None, tools: None }
 }
 
 #[tokio::test]
@@ -25,7 +25,8 @@ async fn a_key_says_who_holds_it() {
             tenant: acme.clone(),
             key_id: made.key.id.clone(),
             role: Role::Caller,
-            name: "agent 7".to_owned()
+            name: "agent 7".to_owned(),
+            tools: None,
         }
     );
     assert_eq!(keys.list(&acme).await.unwrap().len(), 1);

@@ -22,6 +22,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "get_provider",
             "list_calls",
             "get_call",
+            "get_questions",
             "list_approvals",
             "get_approval_rules",
             "get_approval",
@@ -42,6 +43,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "run_call",
             "cancel_call",
+            "answer_questions",
             "cancel_conversation",
             "run_batch",
             "run_turn",

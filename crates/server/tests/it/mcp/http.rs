@@ -11,7 +11,7 @@ fn message(method: &str, params: Value) -> Value {
 }
 
 /// A request of the newer era.
-fn newer(client: &Client, method: &str, mut params: Value) -> Answer {
+pub(super) fn newer(client: &Client, method: &str, mut params: Value) -> Answer {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -24,7 +24,7 @@ fn newer(client: &Client, method: &str, mut params: Value) -> Answer {
     client.json("POST", "/mcp", &headers, &message(method, params))
 }
 
-fn body(answer: &Answer) -> Value {
+pub(super) fn body(answer: &Answer) -> Value {
     let text = String::from_utf8_lossy(&answer.body);
     // One answer as JSON, or as the events of a stream.
     let json =
@@ -130,4 +130,43 @@ fn progress_comes_before_the_result() {
         "_meta": {"progressToken": "p"}});
     let done = body(&older(&client, &session, "tools/call", call));
     assert_eq!(done["result"]["content"][0]["text"], "9", "{done}");
+}
+
+#[test]
+fn a_key_with_a_view_sees_and_calls_its_tools_and_nothing_else() {
+    let server = Server::start();
+    let body_of = json!({"name": "claude", "role": "caller", "tools": ["calc*", "weekday"]});
+    let made = server.admin().post("/v1/keys", &body_of).is(201);
+    assert_eq!(made["key"]["tools"], json!(["calc*", "weekday"]));
+    let client = server.client(made["secret"].as_str().unwrap());
+    let list = body(&newer(&client, "tools/list", json!({})));
+    let mut names: Vec<&str> = (list["result"]["tools"].as_array().unwrap().iter())
+        .map(|tool| tool["name"].as_str().unwrap())
+        .collect();
+    names.sort_unstable();
+    assert_eq!(names, ["calculator", "weekday"]);
+    let call = |name: &str| {
+        let arguments = json!({"expression": "1+1", "message": "x"});
+        body(&newer(&client, "tools/call", json!({"name": name, "arguments": arguments})))
+    };
+    assert_eq!(call("calculator")["result"]["content"][0]["text"], "2");
+    for hidden in ["echo", "call_tool", "no_such_tool"] {
+        assert_eq!(call(hidden)["error"]["code"], -32602, "{hidden}");
+    }
+    let wrapped = json!({"name": "call_tool", "arguments": {"name": "echo", "arguments": {}}});
+    assert_eq!(body(&newer(&client, "tools/call", wrapped))["error"]["code"], -32602);
+    assert_eq!(client.get("/v1/tools").status, 403, "the API has no views");
+    let bad = json!({"name": "x", "role": "caller", "tools": ["a b"]});
+    assert_eq!(
+        server
+            .admin()
+            .send_unchecked(
+                "POST",
+                "/v1/keys",
+                &[("Content-Type", "application/json")],
+                bad.to_string().as_bytes()
+            )
+            .status,
+        400
+    );
 }

@@ -1,18 +1,22 @@
-//! Servers and clients of others. They are installed by `cargo xtask
-//! conformance`, which runs these tests.
+//! Servers and clients of others, which `cargo xtask test` installs.
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::http::Server;
 use crate::project::Project;
 
 /// Where the programs are.
 fn installed() -> PathBuf {
     let folder = std::env::var("WINDLASS_TEST_MCP");
-    folder.unwrap_or_else(|_| panic!("run `cargo xtask conformance`")).into()
+    let folder = folder.unwrap_or_else(|_| {
+        panic!("run `cargo xtask test`, or set WINDLASS_TEST_MCP to where the programs are")
+    });
+    folder.into()
 }
 
 fn node(package: &str, args: &[&str]) -> Value {
@@ -95,7 +99,6 @@ fn safe_calls(folder: &str) -> Vec<(&'static str, Value)> {
 }
 
 #[test]
-#[ignore = "needs packages of npm and PyPI: run by `cargo xtask conformance`"]
 fn every_safe_tool_of_five_servers_answers() {
     let project = project();
     let folder = project.path("").canonicalize().unwrap().display().to_string();
@@ -126,7 +129,6 @@ fn every_safe_tool_of_five_servers_answers() {
 }
 
 #[test]
-#[ignore = "needs packages of npm and PyPI: run by `cargo xtask conformance`"]
 fn a_server_that_is_killed_in_a_call_is_one_error_and_the_next_call_works() {
     let project = project();
     let mut session = super::stdio::Session::older(&project, &["--provider", "everything"]);
@@ -155,7 +157,6 @@ fn a_server_that_is_killed_in_a_call_is_one_error_and_the_next_call_works() {
 }
 
 #[test]
-#[ignore = "needs packages of npm and PyPI: run by `cargo xtask conformance`"]
 fn the_inspector_lists_and_calls_over_both_wires() {
     let project = Project::new();
     let modules = installed().join("npm/node_modules");
@@ -191,4 +192,50 @@ fn the_inspector_lists_and_calls_over_both_wires() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+#[test]
+fn a_question_suspends_a_call_in_the_background_and_is_declined_where_nobody_waits_for_it() {
+    const TOOL: &str = "everything/trigger-elicitation-request";
+    let project = Project::new();
+    let servers = json!({"mcpServers": {"everything": node("server-everything", &["stdio"])}});
+    project.write("tools/servers.json", &servers.to_string());
+    let server = Server::run(Arc::new(project), &[], &[], None);
+    let client = server.admin();
+    let call = json!({"tool": TOOL, "arguments": {}});
+    let start = Instant::now();
+    let refused = loop {
+        let said = client.post("/v1/calls", &call).text();
+        if !said.contains("tool_not_found") {
+            break said;
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "{said}");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert!(refused.contains("declined"), "{refused}");
+
+    let begun = client.json("POST", "/v1/calls", &[("Prefer", "respond-async")], &call).is(202);
+    let id = begun["call_id"].as_str().unwrap();
+    let place = format!("/v1/calls/{id}/questions");
+    let start = Instant::now();
+    let asked = loop {
+        let asked = client.get(&place);
+        if asked.status == 200 {
+            break asked.value();
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "{asked:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let (name, question) = asked["questions"].as_object().unwrap().iter().next().unwrap();
+    assert_eq!(question["method"], "elicitation/create", "{asked}");
+    let answers = format!("/v1/calls/{id}/answers");
+    let stranger = server.key("other", "caller");
+    let cancelled = json!({"answers": {name: {"action": "cancel"}}});
+    assert_eq!(stranger.get(&place).status, 404, "another tenant's call is not there");
+    assert_eq!(stranger.post(&answers, &cancelled).status, 404);
+    assert_eq!(client.post(&answers, &json!({"answers": {name: {"yes": true}}})).status, 400);
+    assert_eq!(client.post(&answers, &cancelled).is(200)["answered"], 1);
+    let done = client.get(&format!("/v1/calls/{id}?wait=20s")).text();
+    assert!(done.contains("cancelled the elicitation"), "{done}");
+    assert_eq!(client.get(&place).status, 404);
 }

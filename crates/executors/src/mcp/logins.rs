@@ -1,0 +1,98 @@
+//! Logins that calls have begun, until a browser comes back.
+//!
+//! A call whose server wants a login ends with an address at which its caller
+//! agrees. The same address is given to the next call, so that a model that
+//! tries again does not begin login after login.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use url::Url;
+use windlass::Error;
+
+use super::authorize::{self, Login, LoginOptions};
+use super::server::Server;
+use super::tokens::Account;
+
+/// How long a person has.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// How many logins may be under way.
+const MAX_PENDING: usize = 1_000;
+
+/// Logins under way, by their state.
+#[derive(Default)]
+pub(super) struct Logins {
+    options: OnceLock<LoginOptions>,
+    pending: Mutex<HashMap<String, Pending>>,
+}
+
+struct Pending {
+    login: Login,
+    account: Account,
+    /// What the server wanted then; more may be wanted now.
+    challenge: Option<String>,
+    until: Instant,
+}
+
+impl Logins {
+    /// Lets calls begin logins.
+    pub(super) fn offer(&self, options: LoginOptions) {
+        let _ = self.options.set(options);
+    }
+
+    /// Whether calls begin logins.
+    pub(super) fn is_offered(&self) -> bool {
+        self.options.get().is_some()
+    }
+
+    /// The address at which somebody logs in; none where calls begin no logins.
+    pub(super) async fn url(
+        &self,
+        server: &Arc<Server>,
+        account: Account,
+        challenge: Option<&str>,
+    ) -> Option<Result<String, Error>> {
+        let options = self.options.get()?.clone();
+        if let Some(url) = self.begun(&account, challenge) {
+            return Some(Ok(url));
+        }
+        let login = match authorize::begin(server, account.clone(), challenge, options).await {
+            Ok(login) => login,
+            Err(error) => return Some(Err(error)),
+        };
+        let url = login.url().to_owned();
+        let state = state_of(&url)?;
+        let mut pending = self.pending.lock();
+        let now = Instant::now();
+        pending.retain(|_, other| other.until > now && other.account != account);
+        if pending.len() < MAX_PENDING {
+            let challenge = challenge.map(str::to_owned);
+            pending.insert(state, Pending { login, account, challenge, until: now + PATIENCE });
+        }
+        Some(Ok(url))
+    }
+
+    fn begun(&self, account: &Account, challenge: Option<&str>) -> Option<String> {
+        let pending = self.pending.lock();
+        let mut all = pending.values().filter(|pending| pending.until > Instant::now());
+        let begun = all.find(|pending| {
+            pending.account == *account && pending.challenge.as_deref() == challenge
+        })?;
+        Some(begun.login.url().to_owned())
+    }
+
+    /// The login that a browser came back from; it is finished once.
+    pub(super) fn take(&self, came_back_to: &str) -> Option<Login> {
+        let pending = self.pending.lock().remove(&state_of(came_back_to)?)?;
+        (pending.until > Instant::now()).then_some(pending.login)
+    }
+}
+
+fn state_of(url: &str) -> Option<String> {
+    let url = Url::parse(url).ok()?;
+    let mut pairs = url.query_pairs();
+    pairs.find_map(|(name, value)| (name == "state").then(|| value.into_owned()))
+}

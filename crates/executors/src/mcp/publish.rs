@@ -1,0 +1,145 @@
+//! What a server lists becomes tools of the engine, and is remembered.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use windlass::definition::{McpServer, McpTransport};
+
+use super::keeper::Keeper;
+use super::quarantine;
+use super::server::Listed;
+use super::tools;
+
+impl Keeper {
+    /// Publishes what is known from an earlier time, so that a server need not
+    /// run to be known.
+    pub(super) async fn recall(&mut self) {
+        let reached = fingerprint(self.server.settings());
+        match self.notebook.read(self.server.owner(), self.server.name()).await {
+            Ok(Some(note)) if note.reached == reached => {
+                self.note = note;
+                *self.server.offers.lock() = self.note.offers;
+                self.register();
+            }
+            Ok(_) => {}
+            Err(error) => {
+                tracing::warn!(server = self.server.name(), %error, "nothing is known of a server");
+            }
+        }
+        self.note.reached = reached;
+        self.server.listed.send_if_modified(|listed| {
+            let unread = *listed == Listed::Unread;
+            if unread {
+                *listed = Listed::Unknown;
+            }
+            unread
+        });
+    }
+
+    pub(super) async fn publish(&mut self, tools: Vec<Value>) {
+        if self.server.settings().quarantine {
+            self.take_over().await;
+        }
+        let before = self.note.clone();
+        if self.server.settings().quarantine && !before.tools.is_empty() {
+            let sorted = quarantine::sort(&before.tools, tools);
+            for name in sorted.held.keys() {
+                tracing::warn!(server = self.server.name(), tool = name, "a changed tool is held");
+            }
+            (self.note.tools, self.note.held) = (sorted.tools, sorted.held);
+        } else {
+            (self.note.tools, self.note.held) = (tools, BTreeMap::new());
+        }
+        self.register();
+        if self.note != before {
+            self.remember().await;
+        }
+    }
+
+    /// Takes over what was accepted elsewhere: by a command, or by another server
+    /// on the same database.
+    async fn take_over(&mut self) {
+        let read = self.notebook.read(self.server.owner(), self.server.name()).await;
+        if let Ok(Some(note)) = read
+            && note.reached == self.note.reached
+            && !note.tools.is_empty()
+        {
+            self.note.tools = note.tools;
+        }
+    }
+
+    pub(super) async fn remember(&self) {
+        if self.engine.is_none() {
+            return;
+        }
+        let note = self.note.clone();
+        let written = self.notebook.write(self.server.owner(), self.server.name(), note);
+        if let Err(error) = written.await {
+            tracing::warn!(server = self.server.name(), %error, "a server is not remembered");
+        }
+    }
+
+    /// Accepts what an operator has looked at.
+    pub(super) async fn accept(&mut self) {
+        let names = std::mem::take(&mut *self.server.accepting.lock());
+        // No names would be all of them.
+        if names.is_empty() || self.note.accept(&names).is_empty() {
+            return;
+        }
+        self.register();
+        self.remember().await;
+    }
+
+    /// Publishes what somebody else's connection has listed.
+    pub(super) async fn learn(&mut self) {
+        let learned = self.server.learned.lock().take();
+        if let Some(tools) = learned {
+            self.publish(tools).await;
+        }
+    }
+
+    /// A server that tells its tools to nobody who has not logged in has one tool
+    /// until then: the way to log in.
+    pub(super) fn offer_login(&self) {
+        if self.note.tools.is_empty()
+            && self.server.challenge().is_some()
+            && self.server.ways.logins.is_offered()
+        {
+            self.replace(tools::log_in(&self.server).into_iter().collect());
+        }
+    }
+
+    /// Makes what is known the tools of the engine.
+    fn register(&self) {
+        self.server.held.lock().clone_from(&self.note.held);
+        let held = |name: &str| self.note.held.contains_key(name);
+        self.replace(tools::build(&self.server, &self.note.tools, held));
+        self.server.listed.send_replace(Listed::Known);
+    }
+
+    pub(super) fn publish_nothing(&self) {
+        self.replace(Vec::new());
+    }
+
+    fn replace(&self, tools: Vec<windlass::ToolBuilder>) {
+        let Some(engine) = &self.engine else { return };
+        let source = format!("mcp/{}", self.server.name());
+        let registry = engine.registry();
+        let errors = match self.server.owner() {
+            Some(tenant) => registry.replace_source_for(tenant, &source, tools),
+            None => registry.replace_source(&source, tools),
+        };
+        for error in errors {
+            tracing::warn!(server = self.server.name(), %error, "a tool is left out");
+        }
+    }
+}
+
+/// Tells one way to reach a server from another, without what it is told in
+/// secret.
+fn fingerprint(settings: &McpServer) -> String {
+    match &settings.transport {
+        McpTransport::Command { command, args, .. } => json!([command, args]).to_string(),
+        McpTransport::Url { url, .. } => url.clone(),
+    }
+}
