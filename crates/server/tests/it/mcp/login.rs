@@ -92,6 +92,16 @@ fn answer(url: &str, head: &str, body: &str) -> (&'static str, Value) {
                 json!({"client_id": "c-1", "client_secret": "hush-hush", "redirect_uris": uris});
             ("201 Created", made)
         }
+        // Lives for a second, so it is refreshed for every request.
+        (Some("POST"), Some("/token")) if body.contains("grant_type=refresh_token") => (
+            "200 OK",
+            json!({"access_token": "token-of-eve-again", "token_type": "bearer", "expires_in": 1}),
+        ),
+        (Some("POST"), Some("/token")) if body.contains("code=eve") => (
+            "200 OK",
+            json!({"access_token": "token-of-eve", "token_type": "bearer", "expires_in": 1,
+                "refresh_token": "again"}),
+        ),
         (Some("POST"), Some("/token")) => {
             let code = body.split('&').find_map(|pair| pair.strip_prefix("code=")).unwrap();
             let token = format!("token-of-{code}");
@@ -197,10 +207,21 @@ fn each_person_logs_in_and_calls_with_their_own_tokens() {
     let told = call(&stranger, "svc/whoami", Some("ann"));
     assert!(told.contains(WANTED), "another tenant's ann is somebody else: {told}");
 
-    // Tokens are in the vault, and nowhere else.
+    let told = call(&client, "svc/whoami", Some("eve"));
+    let back = format!("/v1/oauth/callback?code=eve&state={}", parameter(&told, "state"));
+    assert_eq!(server.nobody().get(&back).status, 200, "{}", server.log());
+    call_until(&client, "svc/whoami", Some("eve"), "you are eve-again");
+
+    // Tokens are in the vault, and nowhere else; so is what proves who we are.
     let server = server.kill_and_start();
     let client = server.admin();
     call_until(&client, "svc/whoami", Some("ann"), "you are ann");
+    service.seen.lock().unwrap().clear();
+    call_until(&client, "svc/whoami", Some("eve"), "you are eve-again");
+    let seen = service.seen.lock().unwrap().clone();
+    let refresh = seen.iter().find(|asked| asked.contains("grant_type=refresh_token")).unwrap();
+    assert!(refresh.to_ascii_lowercase().contains("authorization: basic "), "{refresh}");
+    assert!(refresh.contains("refresh_token=again") && refresh.contains("resource="), "{refresh}");
     let log = server.log();
     assert!(!log.contains("token-of-") && !log.contains("hush-hush"), "{log}");
 }
