@@ -112,7 +112,7 @@ kinds! {
     AuthorizationRequired = "authorization_required", "execution_error", "AuthenticationError", "CREDENTIAL_VALIDATION_ERROR",
         401, None, false,
         "A person has to agree first that the tool acts in their name; the message has the address.",
-        "Authorization required: {detail}. Ask the user to open this address and to agree, then call the tool again.", "需要授权: {detail}。请让用户打开此地址并同意,然后再次调用该工具。";
+        "Authorization required. Ask the user to open this address and to agree, then call the tool again: {detail}", "需要授权。请让用户打开以下地址并同意,然后再次调用该工具: {detail}";
     QueueFull = "queue_full", "execution_error", "RateLimitError", "TOOL_INVOKE_ERROR",
         429, None, true,
         "All slots are taken and the queue is full, or the strategy is `reject`.",

@@ -79,6 +79,11 @@ impl Answer {
         &self.headers
     }
 
+    /// Takes the headers out.
+    pub(crate) fn take_headers(&mut self) -> HeaderMap {
+        std::mem::take(&mut self.headers)
+    }
+
     /// A header that is text; nothing where there is none.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
@@ -118,7 +123,11 @@ impl Answer {
 
     /// The whole body.
     pub async fn bytes(mut self) -> Result<Bytes, Error> {
-        let mut whole = BytesMut::new();
+        // Most come in one piece, which need not be copied.
+        let Some(first) = self.chunk().await? else { return Ok(Bytes::new()) };
+        let Some(second) = self.chunk().await? else { return Ok(first) };
+        let mut whole = BytesMut::from(first);
+        whole.extend_from_slice(&second);
         while let Some(chunk) = self.chunk().await? {
             whole.extend_from_slice(&chunk);
         }
@@ -213,6 +222,9 @@ fn is_too_large(cause: &io::Error) -> bool {
 
 /// All encodings of a body, joined.
 fn encoding(headers: &HeaderMap) -> String {
+    if !headers.contains_key(CONTENT_ENCODING) {
+        return String::new();
+    }
     let all: Vec<String> = headers
         .get_all(CONTENT_ENCODING)
         .iter()

@@ -43,8 +43,10 @@ mod tls;
 mod tunnel;
 mod wire;
 
+use std::future::{Future as _, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -138,7 +140,17 @@ impl Outbound {
         let mut connection = capture_connection(&mut wire);
         let mut answer = pin!(self.client.request(wire));
         let too_slow = |_| fault::too_slow(&request.url, limits, until);
+        let silent = || until.min(Instant::now() + limits.read_timeout);
+        // A connection that was there before is taken at once.
+        let begun = poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await;
+        if begun.is_pending() && connection.connection_metadata().is_some() {
+            let done = timeout_at(silent(), answer).await.map_err(too_slow)?;
+            return done.map_err(|cause| fault::of_client(&request.url, cause));
+        }
         let connected = async {
+            if let Poll::Ready(done) = begun {
+                return Some(done);
+            }
             tokio::select! {
                 biased;
                 done = &mut answer => Some(done),
@@ -147,10 +159,7 @@ impl Outbound {
         };
         let done = match timeout_at(until, connected).await.map_err(too_slow)? {
             Some(done) => done,
-            None => {
-                let silent = until.min(Instant::now() + limits.read_timeout);
-                timeout_at(silent, answer).await.map_err(too_slow)?
-            }
+            None => timeout_at(silent(), answer).await.map_err(too_slow)?,
         };
         done.map_err(|cause| fault::of_client(&request.url, cause))
     }

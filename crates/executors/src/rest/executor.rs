@@ -128,16 +128,18 @@ impl Tool {
                 self.rest.ask.as_ref(),
             )
         };
-        let signed = sign().await?;
-        let answer = self.send(method.clone(), &built, &signed).await?;
-        // A token may be taken back before its end. Nothing was done then.
-        if answer.status() == 401 && !signed.cached.is_empty() {
-            signed.cached.iter().for_each(|key| self.rest.tokens.forget(key));
+        let mut tried = false;
+        loop {
             let signed = sign().await?;
-            let answer = self.send(method, &built, &signed).await?;
+            let answer = self.send(method.clone(), &built, &signed).await?;
+            // A token may be taken back before its end. Nothing was done then.
+            if answer.status() == 401 && !signed.cached.is_empty() && !tried {
+                signed.cached.iter().for_each(|key| self.rest.tokens.forget(key));
+                tried = true;
+                continue;
+            }
             return response::read(answer, &signed.shapes()).await;
         }
-        response::read(answer, &signed.shapes()).await
     }
 
     /// An argument that has something to say.

@@ -32,9 +32,9 @@ const KEPT: [&str; 12] = [
 
 /// Reads an answer to its end. `hidden` are texts that an API may echo and
 /// nobody may see.
-pub(super) async fn read(answer: Answer, hidden: &[&str]) -> Result<Output, Error> {
+pub(super) async fn read(mut answer: Answer, hidden: &[&str]) -> Result<Output, Error> {
     let (status, url) = (answer.status(), answer.url().clone());
-    let headers = without_in_headers(answer.headers(), hidden);
+    let headers = without_in_headers(answer.take_headers(), hidden);
     let bytes = answer.bytes().await.map(|bytes| without(bytes, hidden));
     if !status.is_success() {
         // What was said about a failure is welcome, but not needed.
@@ -70,9 +70,8 @@ fn without(bytes: Bytes, hidden: &[&str]) -> Bytes {
     kept
 }
 
-fn without_in_headers(headers: &HeaderMap, hidden: &[&str]) -> HeaderMap {
-    let mut headers = headers.clone();
-    for value in headers.values_mut() {
+fn without_in_headers(mut headers: HeaderMap, hidden: &[&str]) -> HeaderMap {
+    for value in headers.values_mut().filter(|_| !hidden.is_empty()) {
         let clean = without(Bytes::copy_from_slice(value.as_bytes()), hidden);
         if clean != value.as_bytes() {
             *value = HeaderValue::from_bytes(&clean).unwrap_or(HeaderValue::from_static(HIDDEN));
@@ -85,6 +84,11 @@ fn content(headers: &HeaderMap, bytes: &Bytes, status: StatusCode) -> Output {
     let kind = header(headers, CONTENT_TYPE.as_str()).unwrap_or_default();
     if bytes.is_empty() {
         return Output::text(format!("{status}"));
+    }
+    if kind == media::JSON
+        && let Ok(value) = serde_json::from_slice::<Value>(bytes)
+    {
+        return Output::json(value);
     }
     let plain = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let looks_like_json = plain.is_empty() && matches!(bytes.first(), Some(b'{' | b'['));

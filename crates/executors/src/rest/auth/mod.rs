@@ -71,7 +71,7 @@ pub(super) async fn sign(
         if plan.security.iter().any(Vec::is_empty) {
             return Ok(Signed::default());
         }
-        return Err(missing(plan, call, ask).await);
+        return Err(Box::pin(missing(plan, call, ask)).await);
     };
     let mut signed = Signed::default();
     for credential in way {
@@ -119,7 +119,8 @@ impl Signed {
                         secret: secret(&flow.client_secret),
                         scopes,
                     };
-                    let token = tokens.of(&client, outbound).await?;
+                    // Boxed: calls without a token need no room for it.
+                    let token = Box::pin(tokens.of(&client, outbound)).await?;
                     self.bearer(token.expose());
                     self.cached.push(client.key());
                 }

@@ -8,6 +8,8 @@ mod body;
 mod path;
 mod style;
 
+use std::borrow::Cow;
+
 use http::HeaderName;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
@@ -127,7 +129,8 @@ pub(crate) fn header(name: &str, value: &str) -> Result<String, Error> {
 }
 
 fn encode(text: &str, allow_reserved: bool) -> String {
-    utf8_percent_encode(text, if allow_reserved { RESERVED } else { ENCODED }).to_string()
+    let set = if allow_reserved { RESERVED } else { ENCODED };
+    Cow::from(utf8_percent_encode(text, set)).into_owned()
 }
 
 fn refused(why: String) -> Error {

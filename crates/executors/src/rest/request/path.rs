@@ -5,7 +5,7 @@
 
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
-use url::Url;
+use url::{Position, Url};
 use windlass::{Error, ErrorKind};
 
 use super::{encode, refused, style};
@@ -69,7 +69,8 @@ impl Base {
             && (self.path.is_empty()
                 || url.path() == self.path
                 || url.path().strip_prefix(self.path.as_str()).is_some_and(|r| r.starts_with('/')));
-        if !below || url.origin() != self.url.origin() {
+        let origin = ..Position::BeforePath;
+        if !below || url[origin] != self.url[origin] {
             return Err(refused("the arguments lead out of the API's address".to_owned()));
         }
         Ok(url)
@@ -96,27 +97,32 @@ pub(super) fn build<'a>(
     let mut text = String::new();
     for segment in template.split('/').skip(usize::from(template.starts_with('/'))) {
         text.push('/');
-        text.push_str(&fill(segment, plan, value_of)?);
+        fill(segment, plan, value_of, &mut text)?;
     }
     if template.is_empty() {
         text.clear();
     }
-    let query = query.filter(|query| !query.contains('{')).map(literal);
+    let query = query.filter(|query| !query.contains('{')).map(|query| {
+        let mut written = String::new();
+        literal(query, &mut written);
+        written
+    });
     Ok(Path { text, query })
 }
 
-/// One segment of a template with its values.
+/// Writes one segment of a template with its values.
 fn fill<'a>(
     segment: &str,
     plan: &Plan,
     value_of: &dyn Fn(&Place) -> Option<&'a Value>,
-) -> Result<String, Error> {
-    let mut filled = String::new();
+    filled: &mut String,
+) -> Result<(), Error> {
+    let start = filled.len();
     let mut rest = segment;
     let mut has_value = false;
     while let Some((before, after)) = rest.split_once('{') {
         let Some((name, after)) = after.split_once('}') else { break };
-        filled.push_str(&literal(before));
+        literal(before, filled);
         let place = (plan.parameters.iter())
             .find(|place| place.location == Location::Path && place.name == name)
             .ok_or_else(|| {
@@ -130,11 +136,11 @@ fn fill<'a>(
         has_value = true;
         rest = after;
     }
-    filled.push_str(&literal(rest));
-    if has_value && is_dots(&filled) {
+    literal(rest, filled);
+    if has_value && is_dots(&filled[start..]) {
         return Err(refused("a part of the path is `.` or `..`".to_owned()));
     }
-    Ok(filled)
+    Ok(())
 }
 
 /// A value as part of a segment.
@@ -161,6 +167,9 @@ fn written(place: &Place, value: &Value) -> Result<String, Error> {
 
 /// Whether a text is `.` or `..`, also once or twice encoded.
 fn is_dots(text: &str) -> bool {
+    if !text.contains(['.', '%']) {
+        return false;
+    }
     let once = percent_decode_str(text).decode_utf8_lossy();
     let twice = percent_decode_str(&once).decode_utf8_lossy();
     [text, &once, &twice].iter().any(|text| {
@@ -169,10 +178,10 @@ fn is_dots(text: &str) -> bool {
     })
 }
 
-/// Text of a template: encoded where it has to be, and left alone where it is.
-fn literal(text: &str) -> String {
+/// Writes text of a template: encoded where it has to be, and left alone where
+/// it is.
+fn literal(text: &str, written: &mut String) {
     const PLAIN: &[u8] = b"-._~!$'()*,;:@%=&+";
-    let mut written = String::new();
     for c in text.chars() {
         let plain = u8::try_from(c).is_ok_and(|b| b.is_ascii_alphanumeric() || PLAIN.contains(&b));
         if plain {
@@ -181,5 +190,4 @@ fn literal(text: &str) -> String {
             written.push_str(&encode(c.encode_utf8(&mut [0; 4]), false));
         }
     }
-    written
 }

@@ -38,7 +38,6 @@ pub(super) fn path(place: &Place, value: &Value, encode: impl Fn(&str) -> String
     if place.json {
         return encode(&value.to_string());
     }
-    let name = encode(&place.name);
     let explode = place.explode();
     let items = |separator: &str| -> String {
         let all: Vec<String> = match value {
@@ -56,14 +55,20 @@ pub(super) fn path(place: &Place, value: &Value, encode: impl Fn(&str) -> String
     };
     match place.style() {
         Style::Label => format!(".{}", items(if explode { "." } else { "," })),
-        Style::Matrix => match value {
-            Value::Array(all) if explode => {
-                all.iter().map(|item| format!(";{name}={}", encode(&scalar(item)))).collect()
+        Style::Matrix => {
+            let name = encode(&place.name);
+            match value {
+                Value::Array(all) if explode => {
+                    all.iter().map(|item| format!(";{name}={}", encode(&scalar(item)))).collect()
+                }
+                Value::Object(_) if explode => format!(";{}", items(";")),
+                _ => format!(";{name}={}", items(",")),
             }
-            Value::Object(_) if explode => format!(";{}", items(";")),
-            _ => format!(";{name}={}", items(",")),
+        }
+        _ => match value {
+            Value::Array(_) | Value::Object(_) => items(","),
+            one => encode(&scalar(one)),
         },
-        _ => items(","),
     }
 }
 
@@ -86,6 +91,10 @@ pub(super) fn pairs(place: &Place, value: &Value) -> Vec<String> {
     }
     let (style, explode) = (place.style(), place.explode());
     let allow_reserved = place.allow_reserved && place.location == Location::Query;
+    if !value.is_array() && !value.is_object() {
+        let (name, text) = (encode(&place.name, false), encode(&scalar(value), allow_reserved));
+        return vec![format!("{name}={text}")];
+    }
     form_pairs(&place.name, value, style, explode)
         .into_iter()
         .map(|(name, text)| {
