@@ -84,8 +84,8 @@ fn run(global: &cli::Global, command: Command, screen: Screen) -> Result<Exit, F
     match command {
         Command::Call(args) => call::run(&args, settings()?, screen),
         Command::Batch(args) => batch::run(&args, settings()?, screen),
-        Command::Agent(args) => agent::run(args, settings()?, screen),
-        Command::Chat(args) => chat::run(&args, settings()?, screen),
+        Command::Agent(args) => agent::run(args, &settings()?, screen),
+        Command::Chat(args) => chat::run(&args, &settings()?, screen),
         Command::Tools(args) => tools::run(&args, &settings()?, screen),
         Command::Calls(args) => calls::run(args, &settings()?, screen),
         Command::Serve(args) => serve::run(&args, settings_with(args.flags()?)?, screen),

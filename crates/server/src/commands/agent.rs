@@ -80,18 +80,18 @@ fn after_help() -> String {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: AgentArgs, settings: Settings, screen: Screen) -> Result<Exit, Failure> {
+pub(crate) fn run(args: AgentArgs, settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
     match args.command.unwrap_or(Command::List) {
-        Command::List => list(&settings, screen),
+        Command::List => list(settings, screen),
         Command::Run(args) => {
-            let engine = wiring::engine(&settings, &screen)?;
+            let engine = wiring::engine(settings, &screen)?;
             let (tool, request) = asked(&args, &engine)?;
-            run_one(&engine, &tool, request, &settings, screen)
+            run_one(&engine, &tool, request, settings, screen)
         }
         Command::Resume(args) => {
-            let engine = wiring::engine(&settings, &screen)?;
-            let (tool, request) = wiring::block_on(kept(&args.run, &engine, &settings))?;
-            run_one(&engine, &tool, request, &settings, screen)
+            let engine = wiring::engine(settings, &screen)?;
+            let (tool, request) = wiring::block_on(kept(&args.run, &engine, settings))?;
+            run_one(&engine, &tool, request, settings, screen)
         }
     }
 }

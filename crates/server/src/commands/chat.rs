@@ -39,8 +39,8 @@ fn after_help() -> String {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &ChatArgs, settings: Settings, screen: Screen) -> Result<Exit, Failure> {
-    let engine = wiring::engine(&settings, &screen)?;
+pub(crate) fn run(args: &ChatArgs, settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
+    let engine = wiring::engine(settings, &screen)?;
     let tool = agent::find(&engine, &args.name)?;
     let conversation = CallId::at(Timestamp::now()).to_string();
     let context = args.context.resolve(Stdin::Taken)?;
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &ChatArgs, settings: Settings, screen: Screen) -> Result
     let context = Arc::new(context);
     let is_terminal = io::stdin().is_terminal();
     wiring::block_on(async {
-        let upstream = Upstream::all(&engine, &settings, screen).await?;
+        let upstream = Upstream::all(&engine, settings, screen).await?;
         let mut interrupts = Interrupts::listen()?;
         let (mut exit, mut total) = (Exit::Success, Usage::default());
         while let Some(message) = next(is_terminal, &mut interrupts).await? {
