@@ -80,6 +80,7 @@ impl Answer {
     }
 
     /// Takes the headers out.
+    #[cfg(feature = "rest")]
     pub(crate) fn take_headers(&mut self) -> HeaderMap {
         std::mem::take(&mut self.headers)
     }
