@@ -26,7 +26,7 @@ use crate::event::EventBody;
 use crate::executor::{BoxFuture, Executor};
 use crate::name::{TenantId, ToolName};
 use crate::registry::{Conflict, SourceTools};
-use crate::tool::{Source, Tool, ToolBuilder};
+use crate::tool::{Source, Tool, ToolBuilder, ToolSpec};
 
 /// What came of loading definitions.
 #[derive(Clone, Debug, Default)]
@@ -188,18 +188,22 @@ impl Engine {
         parsed
     }
 
-    /// Finds the code for a definition. A definition whose handler is not
-    /// installed is a tool all the same; its calls say what is missing.
-    fn bind(&self, definition: Definition) -> Result<ToolBuilder, Error> {
-        let Definition { spec, presets, .. } = definition;
-        let executor = match self.kinds().get(&spec.kind) {
-            Some(bind) => bind(&spec),
+    /// What would run a tool, or why nothing here does.
+    pub fn executor_for(&self, spec: &ToolSpec) -> Result<Arc<dyn Executor>, Error> {
+        match self.kinds().get(&spec.kind) {
+            Some(bind) => bind(spec),
             None => Err(Error::new(
                 ErrorKind::ExecutorNotFound,
                 format!("this engine runs no tools of the kind `{}`", spec.kind),
             )),
-        };
-        let executor = executor.or_else(|error| match error.kind() {
+        }
+    }
+
+    /// Finds the code for a definition. A definition whose handler is not
+    /// installed is a tool all the same; its calls say what is missing.
+    fn bind(&self, definition: Definition) -> Result<ToolBuilder, Error> {
+        let Definition { spec, presets, .. } = definition;
+        let executor = self.executor_for(&spec).or_else(|error| match error.kind() {
             ErrorKind::ExecutorNotFound => Ok(Arc::new(Unbound(error)) as Arc<dyn Executor>),
             _ => Err(error),
         })?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use windlass::definition::{self, Limits, ProviderSpec};
 use windlass::{
@@ -76,14 +76,6 @@ impl Kinds {
             )),
         }
     }
-}
-
-/// What runs a definition, or why nothing here does. Whether there is something
-/// does not depend on what it may reach, so this is not for running it.
-pub(crate) fn bind(spec: &ToolSpec) -> Result<Arc<dyn Executor>, Error> {
-    static KINDS: LazyLock<Kinds> =
-        LazyLock::new(|| Kinds::new(&OutboundSettings::default(), &ModelSettings::default()));
-    KINDS.bind(spec)
 }
 
 /// An engine with all tools, which keeps its records in the database.

@@ -68,7 +68,7 @@ pub(crate) fn run(args: &CheckArgs, settings: &Settings, screen: Screen) -> Resu
     if let Some(missing) = paths.iter().find(|path| !path.exists()) {
         return Err(Failure::usage(format!("{}: no such file or folder", missing.display())));
     }
-    let mut report = examine::examine(&paths)?;
+    let mut report = examine::examine(&paths, &settings.models)?;
     if args.strict {
         report.findings.iter_mut().for_each(|finding| finding.severity = Severity::Error);
     }

@@ -19,7 +19,6 @@ use super::problem::Problem;
 use super::shape::ToolDoc;
 use super::view;
 use crate::identity::Action;
-use crate::wiring;
 
 pub(crate) fn rows() -> Vec<Operation> {
     vec![
@@ -282,14 +281,17 @@ pub(crate) struct Flaw {
     message: String,
 }
 
-async fn validate(Body(body): Body<DefinitionBody>) -> Result<Response, Problem> {
+async fn validate(
+    State(app): State<Arc<App>>,
+    Body(body): Body<DefinitionBody>,
+) -> Result<Response, Problem> {
     let text = body.text();
-    Ok(view::ok(&windlass::native::run_blocking(move || checked(&text)).await?))
+    Ok(view::ok(&windlass::native::run_blocking(move || checked(&text, &app.engine)).await?))
 }
 
 /// Reads a definition as far as it would be read to be kept: also what runs it
 /// has to be here, and its schemas have to compile.
-fn checked(text: &str) -> Result<CheckedDoc, Error> {
+fn checked(text: &str, server: &Engine) -> Result<CheckedDoc, Error> {
     let engine = Engine::builder().build()?;
     let parsed = definition::parse_all("request", text, &definition::Limits::default());
     let (parsed, mut errors) = match parsed {
@@ -297,7 +299,7 @@ fn checked(text: &str) -> Result<CheckedDoc, Error> {
         Err(errors) => (definition::Parsed::default(), errors.iter().map(Flaw::of).collect()),
     };
     for found in &parsed.tools {
-        let built = wiring::bind(&found.spec).and_then(|executor| {
+        let built = server.executor_for(&found.spec).and_then(|executor| {
             let builder = ToolBuilder::new(found.spec.clone(), executor);
             let builder = (found.presets.iter())
                 .fold(builder, |builder, (name, preset)| builder.preset(name, preset.clone()));

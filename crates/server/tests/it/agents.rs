@@ -3,8 +3,11 @@
 mod model;
 mod serving;
 
+use std::sync::Arc;
+
 use serde_json::json;
 
+use crate::http::Server;
 use crate::project::Project;
 use model::{Model, call, say};
 
@@ -33,6 +36,23 @@ fn calculating() -> Model {
         1 => vec![say("Let me see. "), call("t1", "calculator", &json!({"expression": "6*7"}))],
         heard => vec![say("It is "), say(&format!("42, after {heard} messages."))],
     })
+}
+
+#[test]
+fn a_definition_is_checked_with_the_models_of_the_settings() {
+    let project = Project::empty();
+    let helper = HELPER.replace("claude-sonnet-4-20250514", "own/qwen3");
+    project.write("windlass.yaml", "models: {providers: {own: openai http://127.0.0.1:9/v1}}\n");
+    project.write("tools/helper.yaml", &helper);
+    let checked = project.json(&["check"]);
+    assert_eq!((&checked["errors"], &checked["warnings"]), (&json!(0), &json!(0)), "{checked}");
+    let server = Server::run(Arc::new(project), &[], &[], None);
+    let asked = json!({"definition": helper});
+    let checked = server.admin().post("/v1/definitions/validate", &asked).is(200);
+    assert_eq!(checked["valid"], true, "{checked}");
+    let other = json!({"definition": helper.replace("own/", "nobodys/")});
+    let checked = server.admin().post("/v1/definitions/validate", &other).is(200);
+    assert_eq!(checked["valid"], false, "{checked}");
 }
 
 #[test]

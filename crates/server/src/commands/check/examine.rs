@@ -17,11 +17,11 @@ use crate::settings::OutboundSettings;
 use crate::wiring::Kinds;
 
 /// Examines files and folders.
-pub(super) fn examine(paths: &[PathBuf]) -> Result<Report, Failure> {
+pub(super) fn examine(paths: &[PathBuf], models: &ModelSettings) -> Result<Report, Failure> {
     let mut report = Report::default();
     let engine = Engine::builder().build()?;
     // Whether a definition can run does not depend on what it may reach.
-    let kinds = Kinds::new(&OutboundSettings::default(), &ModelSettings::default());
+    let kinds = Kinds::new(&OutboundSettings::default(), models);
     let mut owners: HashMap<String, String> = HashMap::new();
     for path in paths {
         let files = if path.is_dir() {
