@@ -47,7 +47,7 @@ fn readers_see_their_own_tenant_conversation_or_batch() {
     let theirs_seen: Vec<Sent> =
         [foreign.up_to("execution_completed"), foreign.up_to("execution_completed")].concat();
     let text = format!("{theirs_seen:?}");
-    assert!(!text.contains("ours") && !text.contains("c2"), "{text}");
+    assert!(!text.contains("\"ours") && !text.contains("\"c2\""), "{text}");
 
     // A batch.
     let mut stream = ours.stream(
