@@ -7,6 +7,7 @@ mod calls;
 mod client;
 mod offered;
 mod overload;
+mod processors;
 mod serve;
 mod start;
 mod subscribers;

@@ -31,6 +31,11 @@ impl Server {
         Ok(Self { child, address, key: text("admin_key")?.to_owned() })
     }
 
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The memory that it holds, in KB.
     pub(crate) fn resident_kb(&self) -> f64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));

@@ -153,11 +153,13 @@ pub(crate) fn read_record(row: &Row<'_>) -> rusqlite::Result<CallRecord> {
         arguments: Arc::new(read_arguments(row.get_ref(17)?.as_str()?)),
         result: row.get_ref(18)?.as_str_or_null()?.map(|json| Arc::new(read_result(json))),
         status: read_status(row, 10)?,
-        error: kind.map(|kind| RecordedError {
-            // A kind that a newer windlass knows.
-            kind: ErrorKind::from_name(&kind).unwrap_or(ErrorKind::Internal),
-            message: message.unwrap_or_default(),
-            feedback,
+        error: kind.map(|kind| {
+            Box::new(RecordedError {
+                // A kind that a newer windlass knows.
+                kind: ErrorKind::from_name(&kind).unwrap_or(ErrorKind::Internal),
+                message: message.unwrap_or_default(),
+                feedback,
+            })
         }),
         caller: Arc::new(read_caller(row)?),
         attempts: row.get(13)?,

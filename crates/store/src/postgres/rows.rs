@@ -186,12 +186,12 @@ pub(crate) fn read_record(
         result: row.try_get::<_, Option<&str>>(19)?.map(|json| Arc::new(read_output(json))),
         status: read_status(row.try_get(10)?),
         error: match kind {
-            Some(kind) => Some(RecordedError {
+            Some(kind) => Some(Box::new(RecordedError {
                 // A kind that a newer windlass knows.
                 kind: ErrorKind::from_name(kind).unwrap_or(ErrorKind::Internal),
                 message: message.unwrap_or_default(),
                 feedback: read_text(row, 13)?,
-            }),
+            })),
             None => None,
         },
         caller: Arc::new(read_caller(row, tenant.clone())?),
