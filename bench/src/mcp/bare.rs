@@ -10,6 +10,7 @@ use axum::serve::ListenerExt;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, JsonObject,
     ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    ToolAnnotations,
 };
 use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -99,7 +100,8 @@ impl ServerHandler for Echo {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let echo = Tool::new("echo", "Says what it was told.", schema());
+        let mut echo = Tool::new("echo", "Says what it was told.", schema());
+        echo.annotations = Some(ToolAnnotations::new().read_only(true));
         Ok(ListToolsResult::with_all_items(vec![echo]))
     }
 
