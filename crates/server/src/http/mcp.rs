@@ -44,8 +44,10 @@ fn base(host: Option<&HeaderValue>, proto: Option<&HeaderValue>) -> String {
 /// Lets in who has a key or a token, and tells others where it is said how to get
 /// one (RFC 9728). One layer and not two: each costs every request something.
 async fn enter(state: State<Gate>, request: Request, next: Next) -> Response {
-    let own = |name: &str| request.headers().get(name).cloned();
-    let (host, proto) = (own("host"), own("x-forwarded-proto"));
+    let (host, proto) = {
+        let own = |name: &str| request.headers().get(name).cloned();
+        (own("host"), own("x-forwarded-proto"))
+    };
     let mut response = auth::check_bearer(state, request, next).await.into_response();
     if response.status() == StatusCode::UNAUTHORIZED {
         let place = format!("{}{METADATA}/mcp", base(host.as_ref(), proto.as_ref()));
