@@ -7,6 +7,7 @@ use axum::Router;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, JsonObject,
     ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    ToolAnnotations,
 };
 use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -64,7 +65,8 @@ impl ServerHandler for Echo {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let echo = Tool::new("echo", "Says what it was told.", schema());
+        let mut echo = Tool::new("echo", "Says what it was told.", schema());
+        echo.annotations = Some(ToolAnnotations::new().read_only(true));
         Ok(ListToolsResult::with_all_items(vec![echo]))
     }
 
