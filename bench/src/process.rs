@@ -29,9 +29,14 @@ impl Process {
         Ok((process, line.trim_end().to_owned()))
     }
 
+    /// Its number.
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
     /// The memory that it holds, in KB.
     pub(crate) fn resident_kb(&self) -> f64 {
-        resident_kb(self.0.id())
+        resident_kb(self.id())
     }
 }
 

@@ -32,9 +32,9 @@ impl Server {
         Ok(Self { process, address, key: text("admin_key")?.to_owned() })
     }
 
-    /// Its process.
+    /// The number of its process.
     pub(crate) fn id(&self) -> u32 {
-        self.child.id()
+        self.process.id()
     }
 
     /// The memory that it holds, in KB.
