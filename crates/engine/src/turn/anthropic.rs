@@ -50,10 +50,15 @@ fn call(block: &mut Value, ids: &mut Ids) -> Option<ModelCall> {
     }
     let id = ids.claim(block["id"].as_str());
     let call = ModelCall::new(Some(id), block["name"].as_str(), block["input"].clone());
+    mend(block, &call, ids);
+    Some(call)
+}
+
+/// Puts right what the API would refuse.
+fn mend(block: &mut Value, call: &ModelCall, ids: &mut Ids) {
     ids.put(&mut block["id"], call.id.as_deref());
     ids.put(&mut block["name"], &*call.kept_name());
     ids.put(&mut block["input"], call.object());
-    Some(call)
 }
 
 /// One message with all results.
@@ -116,10 +121,9 @@ impl Assembly {
             }
             "message_stop" => {
                 // Some servers do not say where a block ends.
-                if self.is_cut {
-                    slots.cut()
-                } else {
-                    slots.end_all()
+                match self.is_cut {
+                    true => slots.cut(),
+                    false => slots.end_all(),
                 }
                 return Ok(true);
             }
@@ -143,6 +147,9 @@ impl Assembly {
             _ => String::new(),
         };
         slots.begin(at, block["id"].as_str(), block["name"].as_str(), &written);
+        if let Some(more) = slots.more(at).filter(|more| more.is_null()) {
+            *more = block.clone();
+        }
     }
 
     fn grow(&mut self, at: u64, delta: &Value, slots: &mut Slots) {
@@ -172,9 +179,10 @@ impl Assembly {
                 object.insert("input".to_owned(), input);
             }
         }
-        self.blocks.extend(calls.into_iter().map(|Written { at, call, .. }| {
-            let (name, input) = (call.kept_name(), call.object());
-            (at, json!({"type": "tool_use", "id": call.id, "name": name, "input": input}))
+        self.blocks.extend(calls.into_iter().map(|Written { at, call, more }| {
+            let mut block = if more.is_object() { more } else { json!({"type": "tool_use"}) };
+            mend(&mut block, &call, &mut Ids::default());
+            (at, block)
         }));
         self.blocks.sort_by_key(|(at, _)| *at);
         let content: Vec<Value> = self.blocks.into_iter().map(|(_, block)| block).collect();

@@ -155,10 +155,9 @@ impl Assembly {
             self.push(part);
         }
         if let Some(is_cut) = end_of(candidate) {
-            if is_cut {
-                slots.cut()
-            } else {
-                slots.end_all()
+            match is_cut {
+                true => slots.cut(),
+                false => slots.end_all(),
             }
             self.has_ended = true;
         }

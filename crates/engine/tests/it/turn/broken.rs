@@ -174,6 +174,8 @@ async fn a_block_that_nothing_ends_ends_with_the_message() {
     events.retain(|event| event["type"] != "content_block_stop");
     let (answer, ran) = streamed(&events).await;
     assert_eq!((succeeded(&answer), ran), (vec![true], vec![json!({"x": 1})]));
+    let kept = json!({"type": "tool_use", "id": "a", "name": "save_thing", "input": {"x": 1}});
+    assert_eq!(answer.assistant.unwrap()["content"], json!([kept]));
 }
 
 #[tokio::test]
