@@ -164,6 +164,11 @@ impl CallRequest {
         self.rare.get_or_insert_default()
     }
 
+    /// The id, which it gets now if it has none.
+    pub(crate) fn known_id(&mut self) -> CallId {
+        *self.rare().id.get_or_insert_with(|| CallId::at(Timestamp::now()))
+    }
+
     pub(crate) fn own_id(&self) -> Option<CallId> {
         self.rare.as_ref()?.id
     }

@@ -16,7 +16,7 @@ use crate::context::Caller;
 use crate::error::{Error, ErrorKind};
 use crate::executor::BoxFuture;
 use crate::journal::OpenCall;
-use crate::name::BatchId;
+use crate::name::{BatchId, CallId};
 use crate::schedule::{Access, Listed, Plan};
 use crate::stage;
 
@@ -44,6 +44,12 @@ impl Batch {
     /// The id, by which the batch can be cancelled.
     pub fn id(&self) -> BatchId {
         self.id
+    }
+
+    /// The ids that its calls will have, in order: for whoever has to know them
+    /// before the calls are told about.
+    pub fn call_ids(&mut self) -> Vec<CallId> {
+        self.calls.iter_mut().map(CallRequest::known_id).collect()
     }
 
     /// Whether calls may run together; if not, each waits for the one before

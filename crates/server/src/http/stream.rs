@@ -68,12 +68,11 @@ impl Outlet {
     /// Tells an event, if there is room for it.
     pub(crate) fn tell<T: Serialize>(&self, name: &str, data: &T) {
         let missed = self.missed.swap(0, Ordering::AcqRel);
-        let is_told = (missed == 0 || self.sender.try_send(gap(missed)).is_ok())
-            .then(|| self.sender.try_send(event(name, data)).is_ok());
-        match is_told {
-            Some(true) => {}
-            Some(false) => self.miss(1),
-            None => self.miss(missed + 1),
+        if missed > 0 && self.sender.try_send(gap(missed)).is_err() {
+            return self.miss(missed + 1);
+        }
+        if self.sender.try_send(event(name, data)).is_err() {
+            self.miss(1);
         }
     }
 
@@ -157,13 +156,14 @@ fn tell_progress(outlet: &Outlet, id: CallId, happened: &Event) {
 
 /// Runs a batch and tells what happens in the names of a front end, then all
 /// results in the order of the calls.
-pub(crate) fn batch(app: &Arc<App>, batch: Batch) -> Response {
+pub(crate) fn batch(app: &Arc<App>, mut batch: Batch) -> Response {
     let (outlet, answer) = Outlet::open();
     let app = Arc::clone(app);
     app.tasks.clone().spawn(async move {
         let id = batch.id();
         let mut events = app.engine.events();
-        let mut own = Vec::new();
+        // Known before, or all events of a call would be lost with its first.
+        let mut own = batch.call_ids();
         let mut work = std::pin::pin!(app.engine.call_batch(batch));
         outlet.tell("batch", &json!({"batch_id": id}));
         let results = loop {
@@ -181,12 +181,14 @@ pub(crate) fn batch(app: &Arc<App>, batch: Batch) -> Response {
     answer
 }
 
-/// Tells an event, if it is about this batch. Calls become known as they are
-/// queued.
+/// Tells an event, if it is about this batch. Calls that are not known yet become
+/// known as they are queued.
 pub(crate) fn tell(outlet: &Outlet, id: BatchId, own: &mut Vec<CallId>, happened: &Event) {
     let is_own = match &happened.body {
         EventBody::ToolQueued { call, batch_id, .. } if *batch_id == id => {
-            own.push(call.call_id);
+            if !own.contains(&call.call_id) {
+                own.push(call.call_id);
+            }
             true
         }
         EventBody::QueueDrained { batch_id, .. } => *batch_id == id,

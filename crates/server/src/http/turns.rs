@@ -180,8 +180,9 @@ async fn run(
     }
     let (outlet, followed) = Outlet::open();
     app.tasks.clone().spawn(async move {
-        let batch = turn.batch(context);
+        let mut batch = turn.batch(context);
         let mut told = Telling::new(&app, outlet, batch.id());
+        told.own = batch.call_ids();
         let Some(results) = told.until(app.engine.call_batch(batch)).await else { return };
         told.end(&turn.answer(results, app.lang), &app).await;
     });
