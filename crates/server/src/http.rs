@@ -14,6 +14,7 @@ mod batches;
 mod calls;
 mod context;
 mod credentials;
+mod definitions;
 mod events;
 mod extract;
 mod files;
@@ -66,6 +67,7 @@ use problem::Problem;
 /// All routes.
 fn rows() -> Vec<Operation> {
     tagged("tools", tools::rows())
+        .chain(tagged("tools", definitions::rows()))
         .chain(tagged("tools", own_tools::rows()))
         .chain(tagged("providers", providers::rows()))
         .chain(tagged("providers", imports::rows()))

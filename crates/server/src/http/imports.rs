@@ -14,9 +14,9 @@ use windlass_executors::rest::{Import, ImportOptions, Limits};
 use windlass_store::{Expect, Put};
 
 use super::app::App;
+use super::definitions::refused;
 use super::extract::{self, Body, Name, Who};
 use super::operation::Operation;
-use super::own_tools::refused;
 use super::problem::Problem;
 use super::{providers, view};
 use crate::identity::Action;

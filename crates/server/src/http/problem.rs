@@ -95,6 +95,11 @@ impl Problem {
         self
     }
 
+    /// What went wrong this time.
+    pub(crate) fn detail(&self) -> &str {
+        &self.0.detail
+    }
+
     pub(crate) fn result(mut self, result: serde_json::Value) -> Self {
         self.0.result = Some(result);
         self

@@ -8,15 +8,15 @@ use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
-use windlass::definition::{self, CredentialField, ProviderSpec};
+use windlass::definition::{CredentialField, ProviderSpec};
 use windlass::{Error, Lang, TenantId, Text};
 use windlass_store::{Change, Document, Expect, Put};
 
 use super::app::App;
+use super::definitions;
 use super::extract::{Name, Query, Who};
 use super::imports::{self, ImportedDoc, ProviderBody, Said, Sent};
 use super::operation::Operation;
-use super::own_tools::refused;
 use super::page::PageQuery;
 use super::problem::Problem;
 use super::shape::FieldDoc;
@@ -178,11 +178,7 @@ async fn create(
         Said::Definition(text) => text,
         Said::Document(wanted) => return imports::create(&app, &who.tenant, wanted).await,
     };
-    let parsed = windlass::native::run_blocking({
-        let text = text.clone();
-        move || Ok(definition::parse_all("definition", &text, &definition::Limits::default()))
-    });
-    let parsed = parsed.await?.map_err(|errors| refused(&errors))?;
+    let parsed = definitions::check(&app, &who.tenant, text.clone()).await?.usable()?;
     let [provider] = parsed.providers.as_slice() else {
         let why = format!("there are {} providers in it", parsed.providers.len());
         return Err(Problem::bad("one provider at a time").at("/definition", why));
@@ -221,8 +217,7 @@ pub(super) fn source(name: &str) -> String {
 }
 
 fn load(app: &App, tenant: &TenantId, name: &str, text: &str) -> Result<(), Problem> {
-    let report = app.engine.load_text_for(tenant, &source(name), text);
-    if report.errors.is_empty() { Ok(()) } else { Err(refused(&report.errors)) }
+    definitions::load(app, tenant, &source(name), text)
 }
 
 fn unload(app: &App, tenant: &TenantId, name: &str) {
@@ -240,8 +235,9 @@ fn restore(app: &App, tenant: &TenantId, name: &str, kept: Option<&Document>) {
     }
     match kept.and_then(|kept| kept.body["definition"].as_str()) {
         Some(text) => {
-            if load(app, tenant, name, text).is_err() {
-                tracing::error!(%tenant, provider = name, "a kept definition cannot be loaded");
+            if let Err(problem) = load(app, tenant, name, text) {
+                let why = problem.detail();
+                tracing::error!(%tenant, provider = name, why, "a kept definition cannot be loaded");
             }
         }
         None => unload(app, tenant, name),
