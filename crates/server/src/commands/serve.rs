@@ -145,7 +145,7 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
     let (draining, ended) = (CancellationToken::new(), CancellationToken::new());
     let exporting = exporter.map(|it| tokio::spawn(it.run(engine.clone(), ended.clone())));
     let app = Arc::new(App {
-        hub: Hub::new(Arc::clone(&documents)),
+        hub: Hub::new(Arc::clone(&documents), settings.server.http.events_linger),
         engine,
         servers,
         desk,

@@ -175,6 +175,7 @@ pub(super) static ROWS: &[Row] = &[
     row!("server.drain", server.http.drain, "How long calls may go on when the server is told to end."),
     row!("server.approvals_expire", server.http.approvals_expire, "How long a call waits for a person before it is refused."),
     row!("server.tenant_commands", server.http.tenant_commands, "Let operators of every tenant add servers of tools that are commands. They run as this server does, and may read what it may read."),
+    row!("server.events_linger", server.http.events_linger, "How long events are kept for a tenant after its last reader was seen."),
     row!("server.oauth_issuer", server.http.oauth.issuer, "The authorization server whose tokens `/mcp` takes, besides keys."),
     row!("server.oauth_audience", server.http.oauth.audience, "What such a token must be for; the address of `/mcp` if nobody says."),
     row!("server.oauth_tenant_claim", server.http.oauth.tenant_claim, "The claim of such a token that names its bearer's tenant; without it, all are of the default one."),

@@ -220,3 +220,30 @@ fn events_of_both_are_one_stream_on_both() {
     let nul = json!({"tool": "echo", "arguments": {"message": "a\u{0}b"}});
     assert_eq!(here.post("/v1/calls", &nul).is(200)["output"], "a\u{0}b");
 }
+
+#[test]
+fn a_gap_is_told_by_whichever_server_the_reader_comes_back_to() {
+    let database = Database::new();
+    let (one, two) = pair(&database, "server: {events_linger: 500ms}\n");
+    let (here, there) = (one.admin(), two.admin());
+    let path = "/v1/events?conversation_id=c";
+    let mut near = here.follow(path, None);
+    echo(&here, "kept");
+    let last = near.up_to("execution_completed").last().unwrap().id;
+    drop(near);
+    std::thread::sleep(Duration::from_millis(1500));
+    let lost = echo(&here, "lost");
+    let mut far = there.follow(path, last);
+    assert_eq!(far.next().unwrap().name, "gap");
+    let now = echo(&there, "now");
+    let seen = far.up_to("execution_completed");
+    assert_eq!(seen.last().unwrap().data["call_id"], now.as_str());
+    assert!(seen.iter().all(|event| event.data["call_id"] != lost.as_str()), "{seen:?}");
+    // On the other one, too, as long as it listens; and then no more.
+    let mut near = here.follow(path, last);
+    let seen = near.up_to("execution_completed");
+    assert_eq!(seen[0].name, "gap", "{seen:?}");
+    assert_eq!(seen.last().unwrap().data["call_id"], now.as_str());
+    let mut again = here.follow(path, seen[1].id);
+    assert_eq!(again.next().unwrap().name, "execution_completed");
+}
