@@ -23,6 +23,7 @@ mod health;
 mod hub;
 mod imports;
 mod keys;
+mod lapse;
 mod listen;
 mod mcp;
 mod metrics;

@@ -218,7 +218,6 @@ impl JsonSchema for FollowedEvent {
             ("execution_completed", of_call(json!({"execution_time": number()}))),
             ("execution_failed", of_call(failed)),
             ("gap", all(&gap)),
-            ("end", all(&json!({"reason": text()}))),
         ];
         let tool = generator.subschema_for::<ToolEventDoc>();
         let of_tools = ["tool_loaded", "tool_added", "tool_updated", "tool_removed"];

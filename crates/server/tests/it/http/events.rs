@@ -147,6 +147,36 @@ fn a_reader_that_was_away_for_long_is_told_of_a_gap() {
 }
 
 #[test]
+fn a_key_that_stops_working_stops_reading() {
+    let server = Server::start();
+    let make = |more: Value| {
+        let mut body = json!({"name": "short", "role": "caller"});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        server.admin().post("/v1/keys", &body).is(201)
+    };
+    let (revoked, expiring) = (make(json!({})), make(json!({"expires_in": "2s"})));
+    let client = |key: &Value| server.client(key["secret"].as_str().unwrap());
+    let wait = json!({"tool": "wait", "arguments": {"seconds": 60}});
+    let mut call = client(&revoked).stream("/v1/calls", &wait);
+    call.up_to("started");
+    let streams = [&revoked, &expiring].map(|key| client(key).follow("/v1/events", None));
+    let stays = server.admin().follow("/v1/events", None);
+    let id = revoked["key"]["id"].as_str().unwrap();
+    server.admin().delete(&format!("/v1/keys/{id}")).is(200);
+    let start = Instant::now();
+    for stream in streams.into_iter().chain([call]) {
+        let rest = stream.rest();
+        let last = rest.last().unwrap();
+        assert_eq!(last.name, "end", "{rest:?}");
+        assert_eq!(last.data["reason"], "the key was revoked or has expired");
+    }
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+    let mut stays = stays;
+    let after = echo(&server.admin(), "c", "after");
+    while stays.up_to("execution_completed").last().unwrap().data["call_id"] != after.as_str() {}
+}
+
+#[test]
 fn a_reader_that_reads_nothing_holds_nobody_up() {
     let server = Server::start();
     let client = server.admin();
