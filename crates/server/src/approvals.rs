@@ -205,6 +205,10 @@ fn read(document: &Document) -> Result<Waiting, Error> {
     })
 }
 
+/// Carried by a call that nobody would come back for: where a person would have
+/// to be asked, it is refused.
+pub(crate) struct Unattended;
+
 /// The desk, as the engine asks it.
 pub(crate) struct SharedDesk(pub(crate) Arc<Desk>);
 
@@ -212,10 +216,16 @@ impl Approvals for SharedDesk {
     fn decide(&self, call: &Call) -> Decision {
         let rules = self.0.rules.load();
         let own = rules.get(&call.caller().tenant);
-        match (own, call.tool().spec().approval) {
+        let decision = match (own, call.tool().spec().approval) {
             (None, None | Some(Approval::Allow)) => Decision::Allow,
             (None, Some(_)) => ApprovalRules::default().decide(call),
             (Some(own), _) => own.decide(call),
+        };
+        match decision {
+            Decision::Ask(why) if call.object::<Unattended>().is_some() => {
+                Decision::Deny(format!("a person would have to approve it: {why}"))
+            }
+            decision => decision,
         }
     }
 

@@ -48,7 +48,6 @@ mod view;
 use std::sync::Arc;
 
 use axum::Extension;
-use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
@@ -107,7 +106,6 @@ pub(crate) fn front(app: &Arc<App>) -> Front {
                 .hint("the header Allow names those that it takes")
                 .into_response()
         })
-        .layer(DefaultBodyLimit::max(app.settings.max_body_bytes))
         .with_state(Arc::clone(app));
     let routes = match observe::is_told(app) {
         true => routes.layer(from_fn_with_state(Arc::clone(app), observe::observe)),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
+use axum::extract::{FromRequest, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::Response;
 use schemars::JsonSchema;
@@ -15,7 +15,7 @@ use windlass_store::{Expect, Put};
 
 use super::app::App;
 use super::definitions::refused;
-use super::extract::{self, Body, Name, Who};
+use super::extract::{self, Body, Largest, Name, Who};
 use super::operation::Operation;
 use super::problem::Problem;
 use super::{providers, view};
@@ -132,7 +132,7 @@ impl FromRequest<Arc<App>> for Sent {
 
     async fn from_request(mut request: Request, app: &Arc<App>) -> Result<Self, Problem> {
         let most = app.settings.max_body_bytes.max(Limits::default().file_bytes);
-        DefaultBodyLimit::max(most).apply(&mut request);
+        request.extensions_mut().insert(Largest(most));
         let media = request.headers().get(header::CONTENT_TYPE);
         let media = media.and_then(|media| media.to_str().ok()).unwrap_or_default();
         let upload = ["yaml", "octet-stream", "text/plain", "vnd.oai.openapi"];
