@@ -130,7 +130,11 @@ async fn list(
     Query(query): Query<PageQuery>,
 ) -> Result<Response, Problem> {
     let limit = page::limit(query.limit)?;
-    let (waiting, next) = app.desk.list(&who.tenant, query.cursor.as_deref(), limit).await?;
+    let after = query.cursor.as_deref();
+    if after.is_some_and(|cursor| cursor.parse::<CallId>().is_err()) {
+        return Err(page::wrong_cursor());
+    }
+    let (waiting, next) = app.desk.list(&who.tenant, after, limit).await?;
     let approvals: Vec<Value> = waiting.iter().map(|waiting| show(&app, waiting)).collect();
     Ok(view::ok(&json!({"approvals": approvals, "next": next})))
 }

@@ -30,6 +30,7 @@ pub(crate) struct CallBody {
     pub(crate) timeout: Option<Span>,
     /// From -10 to 10; higher comes first where the strategy is `priority`.
     #[serde(default, deserialize_with = "integer")]
+    #[schemars(range(min = -10, max = 10))]
     pub(crate) priority: Option<i32>,
     /// A call with the same key and arguments does not run again.
     #[serde(default)]
@@ -173,6 +174,10 @@ impl CallBody {
             request = request.timeout(timeout.read(&format!("{at}/timeout"))?);
         }
         if let Some(priority) = self.priority {
+            if !(-10..=10).contains(&priority) {
+                let place = format!("{at}/priority");
+                return Err(Problem::bad("a number is wrong").at(place, "-10 to 10"));
+            }
             request = request.priority(priority);
         }
         if let Some(credential) = self.credential {

@@ -93,6 +93,7 @@ fn a_waiting_call_survives_a_kill_and_runs_once_with_the_arguments_that_were_sho
     let next = listed["next"].as_str().unwrap();
     let rest = client.get(&format!("/v1/approvals?limit=1&cursor={next}")).is(200);
     assert_eq!((&rest["approvals"][0]["call_id"], &rest["next"]), (&json!(refused), &Value::Null));
+    client.get("/v1/approvals?cursor=garbage").problem(400, "invalid_request");
 
     let shown = client.get(&format!("/v1/approvals/{id}")).is(200);
     assert_eq!(shown["arguments"], json!({"message": "the very text"}));

@@ -69,6 +69,8 @@ fn lists_are_filtered_and_come_in_pages() {
         ("colour=red", "colour"),
         ("q=a&q=b", "q"),
         ("q=%00", "q"),
+        ("cursor=garbage", "cursor"),
+        ("cursor=echo", "cursor"),
     ] {
         let problem = client.get(&format!("/v1/tools?{query}")).problem(400, "invalid_request");
         assert_eq!(problem["errors"][0]["path"], place, "{query}: {problem}");
