@@ -222,6 +222,15 @@ impl RecordStore for MemoryStore {
         Box::pin(future::ready(self.outputs.lock().keep(output)))
     }
 
+    fn forget_output<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: CallId,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        self.outputs.lock().forget_of(tenant, id);
+        Box::pin(future::ready(Ok(())))
+    }
+
     fn read_output<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -300,15 +309,19 @@ impl Outputs {
                 ),
             ));
         }
-        if let Some(earlier) = self.position(&output.tenant, output.id) {
-            self.forget(earlier);
-        }
+        self.forget_of(&output.tenant, output.id);
         self.total_bytes += size;
         self.kept.push_back(output);
         while self.total_bytes > MAX_OUTPUT_BYTES {
             self.forget(0);
         }
         Ok(())
+    }
+
+    fn forget_of(&mut self, tenant: &TenantId, id: CallId) {
+        if let Some(position) = self.position(tenant, id) {
+            self.forget(position);
+        }
     }
 
     fn forget(&mut self, position: usize) {

@@ -86,6 +86,13 @@ pub trait RecordStore: Send + Sync + 'static {
         output: Vec<u8>,
     ) -> BoxFuture<'a, Result<(), Error>>;
 
+    /// Forgets what was kept whole under this id, if anything was.
+    fn forget_output<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: CallId,
+    ) -> BoxFuture<'a, Result<(), Error>>;
+
     /// A part of a result that was cut; nothing where it is not kept (any more).
     fn read_output<'a>(
         &'a self,

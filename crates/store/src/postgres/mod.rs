@@ -272,6 +272,17 @@ impl RecordStore for PostgresStore {
         })
     }
 
+    fn forget_output<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: CallId,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let end = self.queue.forgotten(tenant, id).await;
+            end.unwrap_or_else(|| Err(self.writer_ended()))
+        })
+    }
+
     fn read_output<'a>(
         &'a self,
         tenant: &'a TenantId,

@@ -31,6 +31,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "get_limits",
             "get_groups",
             "follow_events",
+            "list_files",
             "get_file",
             "link_file",
             "openapi",
@@ -54,6 +55,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "set_groups",
             "reset_groups",
             "upload_file",
+            "delete_file",
         ],
     ),
     (
@@ -319,6 +321,7 @@ fn ids_of_another_tenant_are_answered_like_unknown_ids() {
         "/v1/keys",
         "/v1/calls",
         "/v1/approvals",
+        "/v1/files",
         "/v1/stats",
     ] {
         let text = theirs.get(list).text();
