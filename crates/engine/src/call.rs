@@ -470,6 +470,7 @@ impl Call {
                 call_id: self.id,
                 call_ref: self.call_ref.clone(),
                 tool_name: self.tool.name().shared(),
+                kind: Some(self.tool.spec().kind),
                 caller: Arc::clone(&self.context.caller),
             },
         }

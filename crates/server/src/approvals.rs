@@ -37,14 +37,27 @@ pub(crate) struct Waiting {
 /// The rules, and the calls that wait.
 pub(crate) struct Desk {
     documents: Arc<dyn Documents>,
-    rules: ArcSwap<HashMap<TenantId, Arc<ApprovalRules>>>,
+    /// The operator's rules, which come before those of every tenant.
+    operators: ApprovalRules,
+    rules: ArcSwap<HashMap<TenantId, Rules>>,
     /// How long a call waits for a person.
     patience: Duration,
 }
 
+/// The rules of a tenant.
+struct Rules {
+    own: Arc<ApprovalRules>,
+    /// The operator's, then its own; its own default counts.
+    all: ApprovalRules,
+}
+
 impl Desk {
-    pub(crate) fn new(documents: Arc<dyn Documents>, patience: Duration) -> Arc<Self> {
-        Arc::new(Self { documents, rules: ArcSwap::default(), patience })
+    pub(crate) fn new(
+        documents: Arc<dyn Documents>,
+        operators: ApprovalRules,
+        patience: Duration,
+    ) -> Arc<Self> {
+        Arc::new(Self { documents, operators, rules: ArcSwap::default(), patience })
     }
 
     /// Until when a call waits.
@@ -56,15 +69,14 @@ impl Desk {
     pub(crate) async fn read_rules(&self) -> Result<(), Error> {
         let mut all = HashMap::new();
         for document in self.documents.all(RULES).await? {
-            match serde_json::from_value::<ApprovalRules>(document.body) {
-                Ok(rules) => drop(all.insert(document.tenant, Arc::new(rules))),
+            let own = serde_json::from_value(document.body).unwrap_or_else(|error| {
                 // What cannot be read must not let anything through.
-                Err(error) => {
-                    tracing::error!(tenant = %document.tenant, %error, "rules cannot be read");
-                    let rules = ApprovalRules { default: Approval::Ask, ..Default::default() };
-                    all.insert(document.tenant, Arc::new(rules));
-                }
-            }
+                tracing::error!(tenant = %document.tenant, %error, "rules cannot be read");
+                ApprovalRules { default: Approval::Ask, ..Default::default() }
+            });
+            let rules = [self.operators.rules.clone(), own.rules.clone()].concat();
+            let combined = ApprovalRules { rules, default: own.default };
+            all.insert(document.tenant, Rules { own: Arc::new(own), all: combined });
         }
         self.rules.store(Arc::new(all));
         Ok(())
@@ -78,9 +90,9 @@ impl Desk {
         }
     }
 
-    /// The rules of a tenant.
+    /// The rules that a tenant has set.
     pub(crate) fn rules(&self, tenant: &TenantId) -> Arc<ApprovalRules> {
-        self.rules.load().get(tenant).cloned().unwrap_or_default()
+        self.rules.load().get(tenant).map(|rules| Arc::clone(&rules.own)).unwrap_or_default()
     }
 
     pub(crate) async fn set_rules(
@@ -215,12 +227,7 @@ impl Approvals for SharedDesk {
     fn decide(&self, call: &Call) -> Decision {
         let rules = self.0.rules.load();
         let own = rules.get(&call.caller().tenant);
-        let decision = match (own, call.tool().spec().approval) {
-            (None, None | Some(Approval::Allow)) => Decision::Allow,
-            (None, Some(_)) => ApprovalRules::default().decide(call),
-            (Some(own), _) => own.decide(call),
-        };
-        match decision {
+        match decide(own.map_or(&self.0.operators, |rules| &rules.all), call) {
             Decision::Ask(why) if call.object::<Unattended>().is_some() => {
                 Decision::Deny(format!("a person would have to approve it: {why}"))
             }
@@ -234,5 +241,36 @@ impl Approvals for SharedDesk {
             let put = Put::of(SPACE, tenant, id, &Waiting { call, verdict: None })?;
             self.0.documents.put(put, Expect::Anything).await.map(drop)
         })
+    }
+}
+
+/// What rules say about a call. Most say nothing, and most calls are allowed.
+fn decide(rules: &ApprovalRules, call: &Call) -> Decision {
+    let is_free = rules.rules.is_empty() && rules.default == Approval::Allow;
+    match call.tool().spec().approval {
+        None | Some(Approval::Allow) if is_free => Decision::Allow,
+        _ => rules.decide(call),
+    }
+}
+
+/// The operator's rules where nobody can be asked: for commands, which end with
+/// their call.
+pub(crate) struct Unattended(pub(crate) ApprovalRules);
+
+impl Approvals for Unattended {
+    fn decide(&self, call: &Call) -> Decision {
+        match decide(&self.0, call) {
+            Decision::Ask(reason) => Decision::Deny(format!(
+                "`{}` needs a person's approval ({reason}), and nobody can be asked here; \
+                 `windlass serve` can",
+                call.tool().name()
+            )),
+            decided => decided,
+        }
+    }
+
+    fn suspend(&self, _: SuspendedCall) -> BoxFuture<'_, Result<(), Error>> {
+        let why = "nobody can be asked here";
+        Box::pin(std::future::ready(Err(Error::new(ErrorKind::Denied, why))))
     }
 }

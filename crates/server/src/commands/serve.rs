@@ -124,7 +124,8 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
             Box::pin(async move { consents.ask(call, consent).await })
         }
     });
-    let desk = Desk::new(Arc::clone(&documents), settings.server.http.approvals_expire);
+    let (rules, patience) = (settings.approvals.clone(), settings.server.http.approvals_expire);
+    let desk = Desk::new(Arc::clone(&documents), rules, patience);
     let questions = Arc::<Questions>::default();
     let builder = Engine::builder()
         .credentials(source)

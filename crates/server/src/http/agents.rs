@@ -344,6 +344,11 @@ fn tell_text(sender: &mpsc::Sender<Sent>, happened: &Happened<'_>) {
 /// Tells an event in the names of a front end, if it is about the run or a call
 /// that is made in it.
 fn tell(sender: &mpsc::Sender<Sent>, family: &mut Vec<CallId>, happened: &Event) {
+    if let EventBody::QueueDrained { caller, .. } = &happened.body
+        && caller.parent.is_some_and(|parent| family.contains(&parent))
+    {
+        let _ = sender.try_send(stream::event("queue_drained", &json!({"type": "queue_drained"})));
+    }
     let Some(call) = happened.body.call() else { return };
     let is_child = call.caller.parent.is_some_and(|parent| family.contains(&parent));
     if is_child && !family.contains(&call.call_id) {

@@ -37,7 +37,7 @@ pub(crate) fn rows() -> Vec<Operation> {
                 "`{\"rules\": [{\"tool\": \"delete_*\", \"then\": \"ask\"}], \"default\": \
                  \"allow\"}`. The first rule that fits decides; a rule may name `tool`, \
                  `provider`, `behaviour` and `arguments` (`{\"pointer\": \"/to\", \"matches\": \
-                 \"@example\\\\.com$\"}`).",
+                 \"@example\\\\.com$\"}`). The operator's rules, in windlass.yaml, come before these.",
             )
             .body::<RulesDoc>()
             .example(|| json!({"rules": [{"tool": "delete_*", "then": "ask"}], "default": "allow"}))

@@ -33,7 +33,8 @@ pub(crate) fn rows() -> Vec<Operation> {
                  beside those that write something else. There is one result for each call, in \
                  the order of the calls; a failure touches no other. With `Accept: \
                  text/event-stream` the answer is a stream: `tool_queued`, `tool_started`, \
-                 `tool_completed`, `tool_error`, `queue_drained` as they happen, then `results`.",
+                 `tool_completed`, `tool_error`, `queue_drained` as they happen, then `results`; \
+                 `gap` says how many a slow reader has missed.",
             )
             .body::<BatchBody>()
             .example(|| {

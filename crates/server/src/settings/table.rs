@@ -23,6 +23,8 @@ pub(super) struct Row {
     pub(super) stands_for_section: bool,
     /// Whether it takes names of the user's as keys.
     pub(super) is_map: bool,
+    /// Whether it takes a list of things with keys of their own.
+    pub(super) is_list: bool,
     /// Whether it takes several paths.
     pub(super) is_paths: bool,
     /// The least number that makes sense.
@@ -74,6 +76,11 @@ impl Row {
         self
     }
 
+    const fn list(mut self) -> Self {
+        self.is_list = true;
+        self
+    }
+
     const fn paths(mut self) -> Self {
         self.is_paths = true;
         self
@@ -95,6 +102,7 @@ macro_rules! row {
             is_limit: false,
             stands_for_section: false,
             is_map: false,
+            is_list: false,
             is_paths: false,
             least: 1,
             form: |raw| form_of(&raw.$($field).+),
@@ -201,6 +209,8 @@ pub(super) static ROWS: &[Row] = &[
     row!("models.fallbacks", models.fallbacks, "Who is asked in place of a model that is overloaded; `default` is for all others. Claude falls back on claude-haiku-4-20250514 if nobody says.").map(),
     row!("models.retries", models.retries, "How often a model is asked again that was too busy.").or_none(),
     row!("models.read_timeout", models.read_timeout, "How long a model may be silent."),
+    row!("approvals.rules", approvals.rules, "Which calls are allowed, denied or asked about, by tool, provider, behaviour and arguments; the first rule that fits decides. They count for every tenant, before its own.").list(),
+    row!("approvals.default", approvals.default, "What becomes of calls that no rule fits and whose tool says nothing, where a tenant has no rules of its own."),
     row!("records.keep", records.keep, "How many records are kept; beyond it the oldest go."),
     row!("records.keep_keys", records.keep_keys, "How long an idempotency key keeps calls one."),
     row!("records.keep_outputs_bytes", records.keep_outputs_bytes, "The size of all results that are kept whole; the oldest go first, of the tenant that has the most."),

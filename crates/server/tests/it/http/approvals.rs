@@ -80,6 +80,38 @@ fn rules_allow_deny_and_ask_by_all_that_a_call_is() {
 }
 
 #[test]
+fn the_operators_rules_come_before_those_of_every_tenant() {
+    let server = Server::with(
+        "approvals:\n  rules:\n    - tool: write_*\n      arguments: [{pointer: /message, matches: \"^never\"}]\n      \
+         then: deny\n      reason: we never do that\n    - {tool: slow_write, then: ask}\n  \
+         default: allow\n",
+        &[],
+    );
+    let client = server.admin();
+    let denied = client.post("/v1/calls", &note("never ever")).is(200);
+    assert_eq!(denied["error_kind"], "denied", "{denied}");
+    assert!(denied["feedback"].as_str().unwrap().contains("we never do that"), "{denied}");
+    assert_eq!(client.post("/v1/calls", &note("free")).is(200)["output"], "free");
+    client.post("/v1/calls", &json!({"tool": "slow_write", "arguments": {"seconds": 0}})).is(202);
+    // A tenant adds to them, and does not take them away.
+    rules(&client, &json!([{"tool": "write_*", "then": "ask"}, {"tool": "*", "then": "allow"}]));
+    assert_eq!(client.get("/v1/approvals/rules").is(200)["rules"].as_array().unwrap().len(), 2);
+    assert_eq!(client.post("/v1/calls", &note("never")).is(200)["error_kind"], "denied");
+    ask(&client, "not free any more");
+    let theirs = server.key("theirs", "operator");
+    assert_eq!(theirs.post("/v1/calls", &note("never")).is(200)["error_kind"], "denied");
+
+    // Commands heed them as well; nobody can be asked there.
+    let project = &server.project;
+    project
+        .run(&["call", "write_note", "{\"message\": \"never\"}"])
+        .fails(1, &["we never do that"]);
+    project.run(&["call", "slow_write", "{\"seconds\": 0}"]).fails(1, &["nobody can be asked"]);
+    let shown = project.json(&["config", "approvals.rules"]);
+    assert!(shown.to_string().contains("we never do that"), "{shown}");
+}
+
+#[test]
 fn a_waiting_call_survives_a_kill_and_runs_once_with_the_arguments_that_were_shown() {
     let server = Server::start();
     let client = server.admin();

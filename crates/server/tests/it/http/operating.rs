@@ -320,6 +320,18 @@ fn metrics_are_counts_that_prometheus_reads() {
             below = *count;
         }
     }
+    // A tool that only a tenant has is of a kind, too.
+    let theirs = server.key("theirs", "operator");
+    let own = json!({"definition": {
+        "name": "greet", "description": "x", "entry": {"type": "builtin", "handler": "echo"},
+        "parameters": [{"name": "message", "type": "string"}],
+    }});
+    theirs.post("/v1/tools", &own).is(201);
+    let greeting = json!({"tool": "greet", "arguments": {"message": "x"}});
+    theirs.post("/v1/calls", &greeting).is(200);
+    let counted = "windlass_calls_total{tool=\"greet\",kind=\"builtin\",status=\"succeeded\"} 1";
+    let text = admin.get("/metrics").text();
+    assert!(text.contains(counted), "{text}");
     // Other tenants' tools have names, too.
     server.key("theirs", "admin").get("/metrics").problem(403, "forbidden");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::server::Server;
+use super::server::{Server, until};
 use super::wire::Client;
 use crate::project::Project;
 
@@ -216,4 +216,19 @@ fn a_tool_of_a_provider_is_neither_replaced_nor_lost() {
     broken["definition"]["entry"]["handler"] = json!("ehco");
     client.put("/v1/tools/own", &broken).problem(400, "invalid_request");
     assert_eq!(client.get("/v1/tools/own").is(200)["description"], "Mine.");
+}
+
+/// The user's definition of a provider wins over the one that comes with the
+/// program, also where it comes later.
+#[test]
+fn a_provider_of_the_users_wins_over_a_shipped_one() {
+    let server = Server::with("reload_interval: 100ms\n", &[]);
+    let client = server.admin();
+    let author = || client.get("/v1/providers/weather").is(200)["author"].clone();
+    assert_ne!(author(), "us");
+    let ours = "identity: {name: weather, author: us}\ncredentials_schema: []\n";
+    server.project.write("tools/weather.yaml", ours);
+    until("the file is read", || (author() == "us").then_some(()));
+    server.project.write("tools/weather.yaml", &ours.replace("author: us", "author: still us"));
+    until("it is read again", || (author() == "still us").then_some(()));
 }
