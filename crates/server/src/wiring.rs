@@ -327,7 +327,7 @@ fn load(
     for folder in &settings.tools {
         if folder.path.is_dir() {
             let report = engine.load_folder(&folder.path);
-            report.errors.iter().for_each(|error| screen.warn(error));
+            report.errors.iter().chain(&report.notes).for_each(|told| screen.warn(told));
         } else if folder.asked_for {
             screen.warn(format_args!("{}: no such folder of tools", folder.path.display()));
         }
