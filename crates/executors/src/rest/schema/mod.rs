@@ -14,6 +14,7 @@
 mod emit;
 mod keywords;
 mod merge;
+mod squeeze;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -108,6 +109,19 @@ impl<'d> Shaper<'d> {
     pub(crate) fn is_file(&self, at: At<'d>) -> bool {
         let map = self.files.follow(at).and_then(|at| at.value.as_object());
         map.is_some_and(keywords::is_file)
+    }
+
+    /// Whether a schema asks for properties that it does not name. One that says
+    /// nothing takes them, too, but nobody means it.
+    pub(crate) fn is_open(&self, at: At<'d>) -> bool {
+        self.opens(at, 0)
+    }
+
+    fn opens(&self, at: At<'d>, depth: usize) -> bool {
+        let Some(at) = self.files.follow(at).filter(|_| depth < MAX_MERGES) else { return false };
+        let own = at.value.get("additionalProperties");
+        own.is_some_and(|own| *own == json!(true) || *own == json!({}))
+            || at.list("allOf").any(|member| self.opens(member, depth + 1))
     }
 
     /// Tells what a schema leads to from every other one.
