@@ -67,9 +67,6 @@ impl Forms {
         if let (Some(why), true) = (impossible, ways.is_empty()) {
             return Err(why);
         }
-        if operation.security.is_empty() || ways.iter().any(Vec::is_empty) {
-            self.optional = true;
-        }
         Ok(ways)
     }
 
@@ -118,7 +115,7 @@ impl Forms {
             }
             ways = with;
         }
-        self.optional |= ways.iter().any(Vec::is_empty);
+        self.optional |= ways.is_empty() || ways.iter().any(Vec::is_empty);
         ways
     }
 

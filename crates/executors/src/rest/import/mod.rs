@@ -211,10 +211,12 @@ impl<'i, 'd> Importer<'i, 'd> {
         }
         left_out += self.keep_most(&mut wanted);
         let named = names::choose(&wanted, self.options, names);
+        let mut renamed = Vec::new();
         for (operation, name) in wanted.into_iter().zip(named) {
             let label = format!("{} {}", operation.method, operation.path);
             let made = name.and_then(|(name, note)| {
                 let (spec, notes) = self.tool(operation, name)?;
+                renamed.extend(note.clone());
                 Ok((spec, note.into_iter().chain(notes).collect()))
             });
             match made {
@@ -223,6 +225,7 @@ impl<'i, 'd> Importer<'i, 'd> {
             }
         }
         let operations: Vec<_> = self.api.operations.iter().flatten().collect();
+        self.notes.extend(names::summary(&renamed));
         self.notes.extend(self.marks.notes(&operations));
         self.notes.extend(names::unused(&self.options.rename, &operations));
         self.notes.extend(reach::notes(&tools));

@@ -63,7 +63,7 @@ pub(super) fn choose(
                     continue;
                 }
                 let of_another = known.taken.contains(&one.name);
-                let note = format!("another tool is called `{}`; this one is `{name}`", one.name);
+                let note = format!("`{}` is another tool; this one is `{name}`", one.name);
                 (name, of_another.then_some(note))
             }
         };
@@ -71,6 +71,17 @@ pub(super) fn choose(
         names.push(checked.map(|name| (name, note)));
     }
     names
+}
+
+/// What is said of all tools whose names others have.
+pub(super) fn summary(renamed: &[String]) -> Option<String> {
+    const SHOWN: usize = 5;
+    let more = match renamed.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    let first = renamed.get(..SHOWN).unwrap_or(renamed).join("; ");
+    (!renamed.is_empty()).then(|| format!("names are taken: {first}{more}"))
 }
 
 /// What is said of names for operations that are none of the document's.

@@ -114,14 +114,18 @@ impl<'d> Shaper<'d> {
     /// Whether a schema asks for properties that it does not name. One that says
     /// nothing takes them, too, but nobody means it.
     pub(crate) fn is_open(&self, at: At<'d>) -> bool {
-        self.opens(at, 0)
-    }
-
-    fn opens(&self, at: At<'d>, depth: usize) -> bool {
-        let Some(at) = self.files.follow(at).filter(|_| depth < MAX_MERGES) else { return false };
-        let own = at.value.get("additionalProperties");
-        own.is_some_and(|own| *own == json!(true) || *own == json!({}))
-            || at.list("allOf").any(|member| self.opens(member, depth + 1))
+        let (mut seen, mut left) = (HashSet::new(), vec![at]);
+        while let Some(at) = left.pop() {
+            let Some(at) = self.files.follow(at).filter(|at| seen.insert(at.id())) else {
+                continue;
+            };
+            let more = at.value.get("additionalProperties");
+            if more.is_some_and(|more| *more == json!(true) || *more == json!({})) {
+                return true;
+            }
+            left.extend(at.list("allOf"));
+        }
+        false
     }
 
     /// Tells what a schema leads to from every other one.

@@ -52,7 +52,8 @@ impl Service {
             "paths": {"/me": {"get": {"operationId": "me", "responses": {}}}},
             "security": [{"person": ["profile"]}],
             "components": {"securitySchemes": {"person": {"type": "oauth2", "flows": {"authorizationCode": {
-                "authorizationUrl": "https://x.example/agree", "tokenUrl": format!("{}/token", self.url), "scopes": {}}}}}},
+                "authorizationUrl": "https://x.example/agree", "tokenUrl": format!("{}/token", self.url),
+                "refreshUrl": format!("{}/refresh", self.url), "scopes": {}}}}}},
         });
         client.post("/v1/providers", &json!({"name": "svc", "document": document})).is(201);
         let values = json!({"values": {"person_client_id": "client-7", "person_client_secret": "hush-hush-1"}});
@@ -163,6 +164,7 @@ fn a_person_agrees_and_one_refresh_serves_all_calls() {
 
     crowd(&[&client]);
     assert_eq!(service.asked("grant_type=refresh_token"), 1);
+    assert_eq!(service.asked("POST /refresh "), 1, "where the document says");
     assert_eq!(service.asked("Bearer second-token"), 8);
     // What one tenant was granted is not another's.
     let other = server.key("other", "operator");
