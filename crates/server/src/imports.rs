@@ -60,7 +60,7 @@ impl Source {
         if import.strays.is_empty() {
             return Ok(import);
         }
-        Err(Error::new(ErrorKind::InvalidDefinition, import.strays.join("; ")))
+        Err(Error::new(ErrorKind::InvalidArguments, import.strays.join("; ")))
     }
 
     /// Reads a document that was imported before. It may take a while: not for

@@ -135,7 +135,7 @@ fn two_providers_and_built_in_tools_keep_their_names() {
     assert_eq!(same["diff"]["unchanged"], 3, "{same}");
     project
         .run(&["providers", "add", "three", "pets.yaml", "--exclude", "tag:Pets"])
-        .fails(1, &["`tag:Pets` of `exclude` selects nothing"]);
+        .fails(2, &["`tag:Pets` of `exclude` selects nothing"]);
 }
 
 #[test]

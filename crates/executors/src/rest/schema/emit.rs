@@ -20,6 +20,7 @@ const MAX_INLINE_NESTING: usize = 28;
 const MAX_NESTING: usize = 52;
 /// A schema of no more bytes is written wherever it is used.
 const SMALL: usize = 100;
+const OUTLINE: &str = "the schema is large; only the types of the arguments are told";
 const LEFT_OUT: &str = "the schema is large; fields that nobody has to set were left out";
 
 /// How large a schema may be.
@@ -72,25 +73,30 @@ impl Shaper<'_> {
                 start.get_or_insert((schema, left_out));
             }
         }
-        let (schema, left_out) = start.unwrap_or_else(|| (self.outline(root), None));
+        let (schema, left_out) =
+            start.unwrap_or_else(|| (self.outline(root), Some(OUTLINE.to_owned())));
         let (schema, done) = squeeze(schema, bounds.bytes);
         Emitted { schema, cut: left_out.into_iter().chain(done).collect() }
     }
 
     /// The names and types of all arguments, for a schema that is far too large.
     fn outline(&mut self, root: &Value) -> Value {
-        let mut outline = root.clone();
-        if let Some(Value::Object(properties)) = outline.get_mut("properties") {
-            for property in properties.values_mut() {
+        let mut outline = stub(root, root);
+        let properties = root.get("properties").and_then(Value::as_object);
+        if let (Value::Object(outline), Some(properties)) = (&mut outline, properties) {
+            let mut stubs = Map::new();
+            for (name, property) in properties {
                 let number = property.get(NUMBER).and_then(Value::as_u64);
                 let target = number.and_then(|n| usize::try_from(n).ok()).map(|n| self.target(n));
-                *property = stub(target.as_deref().unwrap_or(property), property);
+                stubs.insert(name.clone(), stub(target.as_deref().unwrap_or(property), property));
+            }
+            outline.insert("properties".to_owned(), Value::Object(stubs));
+            for key in ["required", "additionalProperties"] {
+                let plain = root.get(key).filter(|value| value.is_array() || value.is_boolean());
+                outline.extend(plain.map(|value| (key.to_owned(), value.clone())));
             }
         }
-        match outline.get("type") {
-            Some(_) => outline,
-            None => json!({"type": "object"}),
-        }
+        outline
     }
 
     /// What is odd about the parts of a shaped schema.

@@ -176,7 +176,7 @@ fn options_that_keep_nothing_away_are_refused_and_later_told() {
     let server = Server::start();
     let client = server.key("default", "operator");
     let body = |ask: &str| json!({"name": "pets", "document": pets(), "options": {"ask": [ask]}});
-    let problem = client.post("/v1/providers", &body("delete")).problem(400, "invalid_definition");
+    let problem = client.post("/v1/providers", &body("delete")).problem(400, "invalid_arguments");
     assert!(
         problem["detail"].to_string().contains("`delete` of `ask` selects nothing"),
         "{problem}"
