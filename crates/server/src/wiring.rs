@@ -1,6 +1,6 @@
 //! The one place that names every kind of tool and every store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::env;
 use std::io;
 use std::path::Path;
@@ -167,6 +167,16 @@ pub(crate) fn catalogue(settings: &Settings, screen: &Screen) -> Result<Engine, 
     })?;
     load_imports(&engine, &providers, screen)?;
     Ok(engine)
+}
+
+/// The names of all tools but those of imports: an import gives none of them
+/// again.
+pub(crate) fn defined_names(
+    settings: &Settings,
+    screen: &Screen,
+) -> Result<HashSet<String>, Failure> {
+    let engine = load(Engine::builder(), settings, screen, None, None)?;
+    Ok(imports::names_of(&engine.registry().list()))
 }
 
 /// The same for a server: what ends is counted, and traced where that was set.

@@ -14,6 +14,7 @@ use windlass::definition::ProviderSpec;
 use windlass::{
     CallRequest, Caller, CallerType, Context, ErrorKind, Secret, TenantId, Tool, Violation,
 };
+use windlass_executors::rest::needs_credential;
 
 use super::app::App;
 use super::extract::{Name, Query, SecretBody, Who};
@@ -70,7 +71,8 @@ pub(crate) fn rows() -> Vec<Operation> {
 }
 
 const TRIED: &str = "By the provider's own check (`credentials_check`); else by its first tool that \
-                     only looks and needs no arguments; else by the form of the values alone. \
+                     only looks, needs a credential and no arguments; else by the form of the \
+                     values alone. \
                      `method` says which. What the provider refuses is a 400 with the code \
                      `credential_invalid`, and the same facts in `result`. Where it could not be \
                      asked, nothing is known: the code is `credential_untested`, with the status \
@@ -408,7 +410,7 @@ impl Trial<'_> {
     }
 
     /// The call that shows it: the provider's own check, or its first tool that
-    /// only looks and needs no arguments.
+    /// only looks, needs no arguments and does not let everybody in.
     fn call(&self) -> Option<(Method, CallRequest)> {
         if let Some(check) = &self.provider.check {
             let arguments = Value::Object(check.arguments.clone());
@@ -420,6 +422,7 @@ impl Trial<'_> {
             spec.provider.as_deref() == Some(&self.provider.name)
                 && spec.behaviour.read_only
                 && required.is_none_or(Vec::is_empty)
+                && needs_credential(spec)
         };
         let tool = self.app.tools_of(self.tenant).into_iter().find(fits)?;
         Some((Method::Tool, CallRequest::new(tool.name().as_str(), json!({}))))

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use windlass::definition::{CredentialField, ProviderSpec};
 use windlass::{Lang, TenantId, Text};
 use windlass_store::{Document, Expect, Put};
@@ -98,6 +98,13 @@ struct ProviderDoc {
     credentials_check: Option<String>,
     /// Its tools.
     tools: Vec<String>,
+    /// Of a document that was just imported: operations that cannot be tools,
+    /// each with the reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unsupported: Option<Vec<Map<String, Value>>>,
+    /// Of a document that was just imported: what is odd about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warnings: Option<Vec<String>>,
 }
 
 pub(super) fn show(app: &App, tenant: &TenantId, provider: &ProviderSpec) -> Value {
@@ -227,9 +234,14 @@ fn unload(app: &App, tenant: &TenantId, name: &str) {
 /// Makes a provider what is kept of it.
 pub(super) fn restore(app: &App, tenant: &TenantId, name: &str, kept: Option<&Document>) {
     if let Some(imported) = kept.and_then(Kept::read) {
-        let loaded = imported.map(|kept| imports::load(app, tenant, name, kept));
-        if !matches!(loaded, Ok(Ok(()))) {
-            tracing::error!(%tenant, provider = name, "not all of a kept import can be loaded");
+        match imported.map(|kept| imports::load(app, tenant, name, kept)) {
+            Ok(errors) => errors.iter().for_each(|error| {
+                let why = &error.message;
+                tracing::error!(%tenant, provider = name, %why, "a kept tool cannot be loaded");
+            }),
+            Err(why) => {
+                tracing::error!(%tenant, provider = name, %why, "a kept import cannot be loaded");
+            }
         }
         return;
     }
