@@ -165,7 +165,6 @@ async fn a_call_that_has_a_record_does_not_begin_again(store: &dyn RecordStore) 
     store.append(ended.clone());
     store.flush().await.unwrap();
     assert_eq!(begin(store, intent_of(&ended)).await, Begun::Twin(ended.id));
-    assert_eq!(begin(store, keyed("k", 1, intent_of(&ended))).await, Begun::Twin(ended.id));
     let begins = [&ended, &other].map(|call| store.begin(intent_of(call)));
     let begun: Vec<_> = together(begins.into()).await.into_iter().map(Result::unwrap).collect();
     assert_eq!(begun, [Begun::Twin(ended.id), Begun::New]);
