@@ -146,6 +146,13 @@ impl CallRequest {
         self
     }
 
+    /// Says who began the call: [`Context::begun_by`].
+    #[must_use]
+    pub fn begun_by(mut self, who: impl Into<Arc<str>>) -> Self {
+        Arc::make_mut(&mut self.context).begun_by = Some(who.into());
+        self
+    }
+
     /// Gives the tool an object, which it finds by its type.
     #[must_use]
     pub fn object<T: Send + Sync + 'static>(mut self, object: T) -> Self {

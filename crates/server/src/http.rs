@@ -10,8 +10,10 @@ mod agents;
 mod app;
 mod approvals;
 mod auth;
+mod background;
 mod batches;
 mod calls;
+mod cancel;
 mod context;
 mod credentials;
 mod definitions;
@@ -75,6 +77,7 @@ fn rows() -> Vec<Operation> {
         .chain(tagged("credentials", oauth::rows()))
         .chain(tagged("credentials", credentials::rows()))
         .chain(tagged("calls", calls::rows()))
+        .chain(tagged("calls", cancel::rows()))
         .chain(tagged("calls", questions::rows()))
         .chain(tagged("batches", batches::rows()))
         .chain(tagged("turns", turns::rows()))
@@ -116,21 +119,23 @@ pub(crate) fn front(app: &Arc<App>) -> Front {
 }
 
 /// What has to be there before the first request.
-pub(crate) async fn prepare(app: &App) -> Result<(), Error> {
+pub(crate) async fn prepare(app: &Arc<App>) -> Result<(), Error> {
     kept::load_all(app).await?;
     app.desk.read_rules().await?;
-    app.desk.finish_left(&app.engine).await?;
+    app.desk.look(&app.engine).await?;
     let (desk, engine) = (Arc::clone(&app.desk), app.engine.clone());
-    tokio::spawn(async move { desk.refuse_late(&engine).await });
+    tokio::spawn(async move { desk.look_after(&engine).await });
+    let own = Arc::clone(app);
+    tokio::spawn(async move { background::look_after(&own).await });
     Ok(())
 }
 
 /// Does what other servers did, and what they ask for.
 pub(crate) async fn heed(app: &App, change: &Change) {
-    calls::changed(app, change);
+    let cancelled = cancel::changed(app, change).await;
     let kept = kept::changed(app, change).await;
     let rules = app.desk.changed(change).await;
-    if let Err(error) = kept.and(rules) {
+    if let Err(error) = cancelled.and(kept).and(rules) {
         tracing::warn!(%error, "a change of another server could not be read");
     }
     app.hub.changed(change).await;

@@ -174,6 +174,7 @@ impl RecordStore for MemoryStore {
             Some(key) => {
                 self.keys.lock().begin(&intent.caller.tenant, intent.id, key, self.capacity)
             }
+            None if self.find(&intent.caller.tenant, intent.id).is_some() => Begun::Twin(intent.id),
             None => Begun::New,
         };
         Box::pin(future::ready(Ok(begun)))

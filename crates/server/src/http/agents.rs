@@ -204,7 +204,7 @@ async fn run(
     app.refuse_while_draining()?;
     let tool = find(&app, &who.tenant, &name)?;
     let id = CallId::at(Timestamp::now());
-    let request = body.request(&tool, who.tenant)?.id(id);
+    let request = body.request(&tool, who.tenant)?.id(id).begun_by(who.key_id);
     Ok(answer(&app, request, id, id.to_string().into(), &headers).await)
 }
 
@@ -231,7 +231,7 @@ async fn resume(
     let scope = RunScope { parent: None, run: Arc::clone(&run) };
     let id = CallId::at(Timestamp::now());
     let request = CallRequest::new(tool.name().as_str(), input).id(id);
-    let request = request.context(context.object(scope));
+    let request = request.context(context.object(scope).begun_by(who.key_id));
     Ok(answer(&app, request, id, run, &headers).await)
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Number, Value};
 use windlass::{CallRequest, Caller, CallerType, Context, RetryPolicy, TenantId};
 
@@ -12,7 +12,7 @@ use super::problem::Problem;
 use super::shape;
 
 /// One call.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CallBody {
     /// The tool's name, or its wire name.
@@ -87,7 +87,7 @@ fn no_arguments() -> Value {
 }
 
 /// What calls.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CallerKind {
     /// An agent in a conversation.
@@ -99,7 +99,7 @@ pub(crate) enum CallerKind {
 }
 
 /// A time span: seconds, or a text with a unit; at most a year.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Span {
     /// Seconds.

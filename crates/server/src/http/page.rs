@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::problem::Problem;
 
 const LIMIT: usize = 100;
-const MAX: usize = 1_000;
+pub(crate) const MAX: usize = 1_000;
 
 /// Which page.
 #[derive(Clone, Default, Deserialize, JsonSchema)]
