@@ -315,9 +315,9 @@ fn decide(rules: &ApprovalRules, call: &Call) -> Decision {
 
 /// The operator's rules where nobody can be asked: for commands, which end with
 /// their call.
-pub(crate) struct Unattended(pub(crate) ApprovalRules);
+pub(crate) struct NoDesk(pub(crate) ApprovalRules);
 
-impl Approvals for Unattended {
+impl Approvals for NoDesk {
     fn decide(&self, call: &Call) -> Decision {
         match decide(&self.0, call) {
             Decision::Ask(reason) => Decision::Deny(format!(

@@ -21,7 +21,7 @@ use windlass_store::{Document, Documents, MemoryDocuments, Options, SqliteDocume
 #[cfg(feature = "postgres")]
 use windlass_store::{PostgresDocuments, PostgresOptions, PostgresStore, PostgresUrl};
 
-use crate::approvals::Unattended;
+use crate::approvals::NoDesk;
 use crate::credential_source::VaultSource;
 use crate::exit::Failure;
 use crate::http::{Counted, Metrics};
@@ -93,7 +93,7 @@ pub(crate) fn engine(settings: &Settings, screen: &Screen) -> Result<Engine, Fai
     };
     let kept = block_on(Kept::open(settings))?;
     let (source, asked) = VaultSource::new(kept.credentials, kept.grants, outbound(settings));
-    let builder = builder.credentials(source).approvals(Unattended(settings.approvals.clone()));
+    let builder = builder.credentials(source).approvals(NoDesk(settings.approvals.clone()));
     let engine = load(builder, settings, screen, None, Some(Arc::new(kept.runs)))?;
     let _ = asked.set(engine.clone());
     load_imports(&engine, &kept.providers, screen)?;

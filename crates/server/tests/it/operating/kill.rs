@@ -75,7 +75,7 @@ fn after_a_kill_every_call_that_ran_is_interrupted_once() {
 
 #[test]
 fn after_a_kill_a_call_in_the_background_is_interrupted_even_if_it_only_looked_or_had_no_slot() {
-    let server = Server::start("", &[]);
+    let server = start("", &[]);
     let limits = r#"{"max_concurrent": 1}"#;
     assert_eq!(server.send("PUT", "/v1/limits", &[], limits).status, 200);
     let wait = r#"{"tool": "wait", "arguments": {"seconds": 60}, "conversation_id": "c"}"#;
@@ -89,8 +89,7 @@ fn after_a_kill_a_call_in_the_background_is_interrupted_even_if_it_only_looked_o
         let text = server.send("GET", "/metrics", &[], "").body;
         text.contains("windlass_limits_running 1\n").then_some(())
     });
-    let (project, key) = server.kill();
-    let server = Server::run(project, &[], &key);
+    let server = server.kill_and_start();
     for id in &begun {
         let path = format!("/v1/calls/{id}");
         let record = server.send("GET", &path, &[], "").json();
