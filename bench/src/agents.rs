@@ -70,6 +70,9 @@ fn stream() -> Vec<(u64, Value)> {
             json!({"type": "tool_use", "id": format!("t{at}"), "name": "get_it", "input": {}});
         let begin = json!({"type": "content_block_start", "index": at, "content_block": call});
         events.push((millis - 100, begin));
+        let delta = json!({"type": "input_json_delta", "partial_json": "{\"a\": 1}"});
+        let delta = json!({"type": "content_block_delta", "index": at, "delta": delta});
+        events.push((millis, delta));
         events.push((millis, json!({"type": "content_block_stop", "index": at})));
     }
     events.push((STREAM, json!({"type": "message_stop"})));
@@ -95,8 +98,7 @@ async fn waiting_for_the_end(engine: &Engine) -> anyhow::Result<f64> {
     let mut blocks = Vec::new();
     for (at, event) in stream() {
         sleep_until(start + Duration::from_millis(at)).await;
-        let told = decoder.feed(format!("data: {event}\n\n").as_bytes());
-        for told in told.map_err(anyhow::Error::msg)? {
+        for told in decoder.feed(format!("data: {event}\n\n").as_bytes()) {
             if let SseEvent::Json(mut event) = told
                 && event.get("content_block").is_some()
             {

@@ -146,6 +146,13 @@ impl CallRequest {
         self
     }
 
+    /// Says who began the call: [`Context::begun_by`].
+    #[must_use]
+    pub fn begun_by(mut self, who: impl Into<Arc<str>>) -> Self {
+        Arc::make_mut(&mut self.context).begun_by = Some(who.into());
+        self
+    }
+
     /// Gives the tool an object, which it finds by its type.
     #[must_use]
     pub fn object<T: Send + Sync + 'static>(mut self, object: T) -> Self {
@@ -470,6 +477,7 @@ impl Call {
                 call_id: self.id,
                 call_ref: self.call_ref.clone(),
                 tool_name: self.tool.name().shared(),
+                kind: Some(self.tool.spec().kind),
                 caller: Arc::clone(&self.context.caller),
             },
         }

@@ -1,6 +1,6 @@
 //! The one place that names every kind of tool and every store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::env;
 use std::io;
 use std::path::Path;
@@ -21,6 +21,7 @@ use windlass_store::{Document, Documents, MemoryDocuments, Options, SqliteDocume
 #[cfg(feature = "postgres")]
 use windlass_store::{PostgresDocuments, PostgresOptions, PostgresStore, PostgresUrl};
 
+use crate::approvals::Unattended;
 use crate::credential_source::VaultSource;
 use crate::exit::Failure;
 use crate::http::{Counted, Metrics};
@@ -92,7 +93,7 @@ pub(crate) fn engine(settings: &Settings, screen: &Screen) -> Result<Engine, Fai
     };
     let kept = block_on(Kept::open(settings))?;
     let (source, asked) = VaultSource::new(kept.credentials, kept.grants, outbound(settings));
-    let builder = builder.credentials(source);
+    let builder = builder.credentials(source).approvals(Unattended(settings.approvals.clone()));
     let engine = load(builder, settings, screen, None, Some(Arc::new(kept.runs)))?;
     let _ = asked.set(engine.clone());
     load_imports(&engine, &kept.providers, screen)?;
@@ -166,6 +167,16 @@ pub(crate) fn catalogue(settings: &Settings, screen: &Screen) -> Result<Engine, 
     })?;
     load_imports(&engine, &providers, screen)?;
     Ok(engine)
+}
+
+/// The names of all tools but those of imports: an import gives none of them
+/// again.
+pub(crate) fn defined_names(
+    settings: &Settings,
+    screen: &Screen,
+) -> Result<HashSet<String>, Failure> {
+    let engine = load(Engine::builder(), settings, screen, None, None)?;
+    Ok(imports::names_of(&engine.registry().list()))
 }
 
 /// The same for a server: what ends is counted, and traced where that was set.
@@ -334,7 +345,9 @@ fn load(
     // Last, so that a definition of the user's wins over a built-in of its
     // name. That a name is taken is the only thing which can be wrong here.
     for (file, text) in definitions {
-        engine.load_text(&format!("builtin/{file}"), text);
+        let source = format!("builtin/{file}");
+        engine.providers().give_way(&source);
+        engine.load_text(&source, text);
     }
     Ok(engine)
 }

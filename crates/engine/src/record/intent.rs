@@ -75,8 +75,9 @@ pub struct IdempotencyKey {
 pub enum Begun {
     /// It is kept for good: the call may run.
     New,
-    /// This call has the same key and the same fingerprint; it runs, or has
-    /// ended and left a record. The new intent is not kept.
+    /// This call has the same key and the same fingerprint, or is the same
+    /// call; it runs, or has ended and left a record. The new intent is not
+    /// kept.
     Twin(CallId),
     /// This call has the same key and another fingerprint. The new intent is
     /// not kept.

@@ -144,6 +144,7 @@ impl Service {
             .id(id)
             .call_ref(context.id.to_string())
             .context(Context::new(client.caller()).object(asker))
+            .begun_by(client.identity.key_id.as_str())
             .cancel_token(stop.clone());
         let is_remote =
             tool.is_some_and(|tool| tool.spec().kind == Kind::Mcp && tool.spec().timeout.is_none());

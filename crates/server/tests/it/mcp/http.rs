@@ -1,6 +1,8 @@
 //! `/mcp` of `windlass serve`: keys, tenants, sessions, both eras.
 
+use std::io::Read;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -173,6 +175,24 @@ fn a_key_with_a_view_sees_and_calls_its_tools_and_nothing_else() {
             .status,
         400
     );
+}
+
+#[test]
+fn a_stream_ends_with_the_key_that_opened_it() {
+    let server = Server::start();
+    let made = server.admin().post("/v1/keys", &json!({"name": "k", "role": "caller"})).is(201);
+    let client = server.client(made["secret"].as_str().unwrap());
+    let session = begin(&client);
+    let headers = [("Accept", "text/event-stream"), ("Mcp-Session-Id", session.as_str())];
+    let mut stream = client.begin("GET", "/mcp", &headers, b"");
+    assert_eq!(Answer::head(&mut stream).status, 200);
+    let id = made["key"]["id"].as_str().unwrap();
+    server.admin().delete(&format!("/v1/keys/{id}")).is(200);
+    let start = Instant::now();
+    let mut part = [0; 1024];
+    while stream.read(&mut part).unwrap() > 0 {
+        assert!(start.elapsed() < Duration::from_secs(15), "it goes on");
+    }
 }
 
 #[test]
