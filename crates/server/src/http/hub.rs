@@ -288,10 +288,16 @@ impl Hub {
                 }
             }
             let mut recorder = Recorder { hub: self, batches: HashMap::new() };
-            let events = engine.events();
-            self.records.send_replace(true);
-            recorder.run(events, stop).await;
-            self.records.send_replace(false);
+            let mut events = engine.events();
+            loop {
+                self.records.send_replace(true);
+                recorder.run(&mut events, stop).await;
+                self.records.send_replace(false);
+                // Whoever came meanwhile may believe that events were kept.
+                if stop.is_cancelled() || self.tenants().is_empty() {
+                    break;
+                }
+            }
         }
     }
 
@@ -360,7 +366,7 @@ struct Recorder<'a> {
 
 impl Recorder<'_> {
     /// Until nobody listens, or until the server ends and nothing is left.
-    async fn run(&mut self, mut events: Subscription, stop: &CancellationToken) {
+    async fn run(&mut self, events: &mut Subscription, stop: &CancellationToken) {
         let mut tenants = self.hub.tenants();
         while !tenants.is_empty() {
             let ends = stop.is_cancelled();
