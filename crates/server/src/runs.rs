@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::{from_value, json, to_value};
+use serde_json::{from_value, json};
 use windlass::{BoxFuture, Error, ErrorKind, TenantId};
 use windlass_executors::agent::{Entry, History, RunLog, taken_over};
 use windlass_store::{Documents, Expect, KEEP_RUNS, Put};
@@ -13,8 +13,6 @@ const SPACE: &str = "agent_runs";
 const CONVERSATIONS: &str = "agent_conversations";
 /// The longest conversation that is kept, as JSON.
 const MAX_CONVERSATION: usize = 4 * 1024 * 1024;
-/// How many entries are read at once.
-const PAGE: usize = 100;
 
 /// A log that outlives the process.
 pub(crate) struct KeptRuns(pub(crate) Arc<dyn Documents>);
@@ -33,9 +31,7 @@ impl RunLog for KeptRuns {
         entry: &'a Entry,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
-            let body = to_value(entry)
-                .map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
-            let mut put = Put::new(SPACE, tenant.clone(), name(run, number), body);
+            let mut put = Put::of(SPACE, tenant.clone(), name(run, number), entry)?;
             put.expires_at = Timestamp::now().checked_add(KEEP_RUNS).ok();
             // Whoever comes second stops here, on whatever server.
             let kept = self.0.put(put, Expect::Absent).await?;
@@ -49,26 +45,12 @@ impl RunLog for KeptRuns {
         run: &'a str,
     ) -> BoxFuture<'a, Result<Vec<Entry>, Error>> {
         Box::pin(async move {
-            let beginning = format!("{run}:");
-            let mut entries = Vec::new();
-            let mut after = beginning.clone();
-            loop {
-                let page = self.0.list(SPACE, tenant, Some(&after), PAGE).await?;
-                let is_last = page.len() < PAGE;
-                for document in page {
-                    if !document.id.starts_with(&beginning) {
-                        return Ok(entries);
-                    }
-                    after.clone_from(&document.id);
-                    entries.push(from_value(document.body).map_err(|error| {
-                        let why = format!("the run {run} cannot be read: {error}");
-                        Error::new(ErrorKind::Internal, why)
-                    })?);
-                }
-                if is_last {
-                    return Ok(entries);
-                }
-            }
+            let kept = self.0.of_tenant(SPACE, tenant, &format!("{run}:")).await?;
+            let entries = kept.into_iter().map(|document| from_value(document.body));
+            entries.collect::<Result<_, _>>().map_err(|error| {
+                let why = format!("the run {run} cannot be read: {error}");
+                Error::new(ErrorKind::Internal, why)
+            })
         })
     }
 }

@@ -9,10 +9,11 @@ use tokio_postgres::{Client, Row};
 use uuid::Uuid;
 use windlass::{Begun, IdempotencyKey, Intent, TenantId};
 
-use super::rows::{json, maybe, read_caller, read_json, read_text, timestamp};
+use super::rows::{json, maybe, read_caller, read_text, timestamp};
 use super::text;
 use crate::options::KEEP_RUNS;
 use crate::queue::Begin;
+use crate::value::read_json;
 
 /// A key that has to be kept longer is dated ahead, so that age alone tells.
 const INSERT_KEYS: &str = "INSERT INTO windlass.keys (tenant, key, id, fingerprint, kept_at) \
