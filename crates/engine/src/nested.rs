@@ -9,6 +9,7 @@ use crate::engine::{Batch, Engine, Parts};
 use crate::error::{Error, ErrorKind};
 use crate::groups::Session;
 use crate::name::CallId;
+use crate::record::CallRecord;
 use crate::schedule::Slot;
 use crate::text::Lang;
 use crate::tool::{Exposure, Tool, ToolSpec};
@@ -112,6 +113,11 @@ impl Tools {
     pub fn find(&self, name: &str) -> Option<Arc<Tool>> {
         let engine = self.engine().ok()?;
         engine.registry().get_for(&self.context.caller.tenant, name)
+    }
+
+    /// The record of a call of its caller's tenant; none while it runs.
+    pub async fn record(&self, id: CallId) -> Result<Option<CallRecord>, Error> {
+        self.engine()?.records().get(&self.context.caller.tenant, id).await
     }
 
     pub(crate) fn engine(&self) -> Result<Engine, Error> {

@@ -1,11 +1,13 @@
 //! What calls are about to do, and the keys that they claim, in SQL.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Row};
 use uuid::Uuid;
 use windlass::{Begun, CallId, CallRecord, IdempotencyKey, Intent, TenantId};
 
+use crate::options::KEEP_RUNS;
 use crate::rows::{Binder, bind_caller, read_caller, read_id, read_timestamp, text};
 use crate::value::read_json;
 
@@ -153,12 +155,15 @@ fn insert_key(
     key: &IdempotencyKey,
     now_us: i64,
 ) -> rusqlite::Result<()> {
+    // One that has to be kept longer is dated ahead, so that age alone tells.
+    let ahead = if key.is_of_a_run() { KEEP_RUNS } else { Duration::ZERO };
+    let created_us = now_us.saturating_add(i64::try_from(ahead.as_micros()).unwrap_or(i64::MAX));
     connection
         .prepare_cached(
             "INSERT OR REPLACE INTO keys (tenant, key, fingerprint, id, created_us)
              VALUES (?, ?, ?, ?, ?)",
         )?
-        .execute((tenant.as_str(), &*key.key, key.fingerprint, id.uuid().as_bytes(), now_us))?;
+        .execute((tenant.as_str(), &*key.key, key.fingerprint, id.uuid().as_bytes(), created_us))?;
     Ok(())
 }
 

@@ -59,6 +59,8 @@ impl Veil {
             Err(mut error) => {
                 let kind = error.kind();
                 let hidden = error.rewrite(|text| work.text(text).map_err(drop));
+                let facts = error.metadata_mut().map_or(Ok(()), |facts| work.object(facts));
+                let hidden = hidden.and(facts.map_err(drop));
                 Err(hidden.map(|()| error).unwrap_or_else(|()| {
                     Error::new(kind, "the error's text is too large to be searched for secrets")
                 }))

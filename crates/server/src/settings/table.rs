@@ -212,7 +212,7 @@ pub(super) static ROWS: &[Row] = &[
     row!("approvals.rules", approvals.rules, "Which calls are allowed, denied or asked about, by tool, provider, behaviour and arguments; the first rule that fits decides. They count for every tenant, before its own.").list(),
     row!("approvals.default", approvals.default, "What becomes of calls that no rule fits and whose tool says nothing, where a tenant has no rules of its own."),
     row!("records.keep", records.keep, "How many records are kept; beyond it the oldest go."),
-    row!("records.keep_keys", records.keep_keys, "How long an idempotency key keeps calls one."),
+    row!("records.keep_keys", records.keep_keys, "How long an idempotency key keeps calls one; those of agents' runs a week longer."),
     row!("records.keep_outputs_bytes", records.keep_outputs_bytes, "The size of all results that are kept whole; the oldest go first, of the tenant that has the most."),
     row!("records.keep_events", records.keep_events, "How many events are kept for readers that come back."),
     row!("vault.key_file", key_file, "The file of the master key; `windlass.key` beside the database if nobody says. WINDLASS_MASTER_KEY wins over it."),

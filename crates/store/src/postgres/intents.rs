@@ -11,11 +11,15 @@ use windlass::{Begun, IdempotencyKey, Intent, TenantId};
 
 use super::rows::{json, maybe, read_caller, read_text, timestamp};
 use super::text;
+use crate::options::KEEP_RUNS;
 use crate::queue::Begin;
 use crate::value::read_json;
 
-const INSERT_KEYS: &str = "INSERT INTO windlass.keys (tenant, key, id, fingerprint) \
-     SELECT * FROM unnest($1, $2, $3, $4) ON CONFLICT DO NOTHING";
+/// A key that has to be kept longer is dated ahead, so that age alone tells.
+const INSERT_KEYS: &str = "INSERT INTO windlass.keys (tenant, key, id, fingerprint, kept_at) \
+     SELECT tenant, key, id, fingerprint, now() + make_interval(secs => ahead) \
+     FROM unnest($1, $2, $3, $4, $5) AS new (tenant, key, id, fingerprint, ahead) \
+     ON CONFLICT DO NOTHING";
 
 /// Who has the keys.
 const HOLDERS: &str = "SELECT wanted.at, keys.id, keys.fingerprint \
@@ -145,11 +149,15 @@ async fn claim(
     let ids: Vec<Uuid> = keyed.iter().map(|key| intents[key.2].id.uuid()).collect();
     let places: Vec<i64> = keyed.iter().map(|key| key.2 as i64).collect();
     let fingerprints: Vec<&[u8]> = keyed.iter().map(|key| &key.3.fingerprint[..]).collect();
-    let values: [(&(dyn ToSql + Sync), Type); 4] = [
+    let ahead =
+        |key: &IdempotencyKey| if key.is_of_a_run() { KEEP_RUNS.as_secs_f64() } else { 0.0 };
+    let ahead: Vec<f64> = keyed.iter().map(|key| ahead(key.3)).collect();
+    let values: [(&(dyn ToSql + Sync), Type); 5] = [
         (&tenants, Type::TEXT_ARRAY),
         (&keys, Type::TEXT_ARRAY),
         (&ids, Type::UUID_ARRAY),
         (&fingerprints, Type::BYTEA_ARRAY),
+        (&ahead, Type::FLOAT8_ARRAY),
     ];
     let asked: [(&(dyn ToSql + Sync), Type); 3] =
         [(&tenants, Type::TEXT_ARRAY), (&keys, Type::TEXT_ARRAY), (&places, Type::INT8_ARRAY)];

@@ -109,7 +109,9 @@ impl JsonSchema for RunEvent {
         let run = all(&json!({"run_id": text(), "call_id": id(generator)}));
         events.insert(0, ("run", run));
         let said = all(&json!({"agentName": text(), "run_id": text(), "text": text()}));
-        events.push(("text", said));
+        events.push(("text", said.clone()));
+        events.push(("restart", said));
+        events.push(("gap", all(&json!({"missed": count()}))));
         events.push(("result", generator.subschema_for::<RunDoc>()));
         sent(&events)
     }
