@@ -106,8 +106,8 @@ fn a_provider_of_the_settings_has_keys_and_prices() {
     let model = calculating();
     let project = Project::empty();
     let settings = format!(
-        "models:\n  providers:\n    own: anthropic http://{}\n  prices: {{own/m: 0/0}}\n",
-        model.address
+        "models:\n  providers:\n    own: anthropic {}\n  prices: {{own/m: 0/0}}\n",
+        model.url()
     );
     project.write("windlass.yaml", &settings);
     project.write("tools/helper.yaml", &HELPER.replace("claude-sonnet-4-20250514", "own/m"));
