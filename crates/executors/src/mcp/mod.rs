@@ -44,6 +44,7 @@ mod tap;
 mod tokens;
 mod tools;
 mod watchdog;
+mod watching;
 
 pub use ask::{Answers, Asker, Askers, Questions};
 pub use authorize::{Login, LoginOptions};
@@ -54,3 +55,4 @@ pub use server::{News, Server, State};
 pub use servers::Servers;
 pub use tokens::{Account, MemoryTokens, Tokens};
 pub use tools::declared;
+pub use watching::Watching;

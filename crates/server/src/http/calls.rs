@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
-use windlass::{BatchId, CallId, CallRequest, Kind, PageRequest, RecordFilter, TenantId};
+use windlass::{BatchId, CallId, CallRequest, Grace, PageRequest, RecordFilter, TenantId};
 use windlass_store::{Change, Expect, Put};
 
 use super::app::App;
@@ -39,8 +39,6 @@ const CANCEL_LIFE: Duration = Duration::from_secs(60);
 const PENDING_GRACE: Duration = Duration::from_secs(300);
 /// The longest time that somebody waits for a call that runs elsewhere.
 const MAX_WAIT: Duration = Duration::from_secs(60);
-/// How long a call may take whose tool may ask a person, if nobody says otherwise.
-const ASKING: Duration = Duration::from_secs(300);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 pub(crate) fn rows() -> Vec<Operation> {
@@ -128,11 +126,8 @@ async fn run(
         })?;
         body.idempotency_key.get_or_insert_with(|| key.to_owned());
     }
-    let may_ask = prefers_async(&headers) && app.may_ask(&who.tenant, &body);
+    let grace = (!app.is_timed(&who.tenant, &body)).then(Grace::default);
     let mut request = body.request(who.tenant.clone(), "")?;
-    if may_ask {
-        request = request.timeout(ASKING.max(app.engine.settings().default_timeout));
-    }
     if let Some(trace) = app.trace(&headers) {
         request = request.trace(trace);
     }
@@ -140,7 +135,7 @@ async fn run(
         return Ok(stream::call(&app, request));
     }
     if prefers_async(&headers) {
-        return begin(&app, who.tenant, request).await;
+        return begin(&app, who.tenant, request, grace).await;
     }
     let result = app.engine.call(request).await;
     Ok(view::answer(&result, app.lang))
@@ -161,18 +156,23 @@ fn prefers_async(headers: &HeaderMap) -> bool {
 }
 
 /// Runs a call in the background. That it runs is known to all servers before
-/// its id is given out.
+/// its id is given out. If its tool asks something, it has the time that a person
+/// needs.
 async fn begin(
     app: &Arc<App>,
     tenant: TenantId,
-    request: CallRequest,
+    mut request: CallRequest,
+    grace: Option<Grace>,
 ) -> Result<Response, Problem> {
     let id = CallId::at(Timestamp::now());
     let mut put = Put::new(PENDING, tenant.clone(), id.to_string(), json!({}));
     put.expires_at = Timestamp::now().checked_add(windlass::duration::MAX + PENDING_GRACE).ok();
     app.documents.put(put, Expect::Anything).await?;
     let own = Arc::clone(app);
-    let askable = app.questions.expect(tenant.clone(), id);
+    if let Some(grace) = &grace {
+        request = request.grace(grace.clone());
+    }
+    let askable = app.questions.expect(tenant.clone(), id, grace);
     app.tasks.spawn(async move {
         let _askable = askable;
         own.engine.call(request.id(id)).await;
@@ -298,6 +298,11 @@ async fn get(
             let open = json!({"record_id": id, "status": "waiting", "reason": why});
             return Ok(view::ok(&open));
         }
+        if app.questions.suspends(&who.tenant, id) {
+            let why = "its tool has asked something, and waits for the answers";
+            let open = json!({"record_id": id, "status": "suspended", "reason": why});
+            return Ok(view::ok(&open));
+        }
         let runs = app.engine.is_under_way(&who.tenant, id)
             || app.documents.get(PENDING, &who.tenant, &name.0).await?.is_some();
         if !runs {
@@ -383,13 +388,10 @@ impl App {
         Ok(cancelled)
     }
 
-    /// Whether a call is one of a tool that may ask a person, and nobody said how
-    /// long it may take.
-    fn may_ask(&self, tenant: &TenantId, body: &CallBody) -> bool {
+    /// Whether somebody said how long a call may take.
+    fn is_timed(&self, tenant: &TenantId, body: &CallBody) -> bool {
         let tool = self.engine.registry().get_for(tenant, &body.tool);
-        body.timeout.is_none()
-            && tool
-                .is_some_and(|tool| tool.spec().kind == Kind::Mcp && tool.spec().timeout.is_none())
+        body.timeout.is_some() || tool.is_some_and(|tool| tool.spec().timeout.is_some())
     }
 
     /// Asks the other servers to cancel something.
