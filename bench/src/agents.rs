@@ -15,8 +15,8 @@ use windlass_executors::agent::Agents;
 use windlass_executors::model::{ModelSettings, Models};
 use windlass_executors::outbound::OutboundPolicy;
 
+use crate::process::{OwnServer, resident_kb};
 use crate::report::Figure;
-use model::Model;
 pub(crate) use model::{MODEL, serve as serve_model};
 
 /// How long a call takes, when its block is complete, and when the stream ends.
@@ -113,13 +113,13 @@ async fn waiting_for_the_end(engine: &Engine) -> anyhow::Result<f64> {
 
 /// Measures the memory of a thousand runs that all wait for their models.
 pub(crate) fn many() -> anyhow::Result<Vec<Figure>> {
-    let model = Model::start()?;
+    let model = OwnServer::start(MODEL)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let engine = engine(&model)?;
         // What the first run makes, the others use, too.
         run(&engine, 1).await?;
-        let before = resident_kb();
+        let before = resident_kb("self");
         let running = tokio::spawn({
             let engine = engine.clone();
             async move { run(&engine, RUNS).await }
@@ -127,7 +127,7 @@ pub(crate) fn many() -> anyhow::Result<Vec<Figure>> {
         let mut peak: f64 = before;
         while !running.is_finished() {
             tokio::time::sleep(Duration::from_millis(20)).await;
-            peak = peak.max(resident_kb());
+            peak = peak.max(resident_kb("self"));
         }
         let took = running.await??;
         let each = (peak - before) / RUNS as f64;
@@ -136,7 +136,7 @@ pub(crate) fn many() -> anyhow::Result<Vec<Figure>> {
     })
 }
 
-fn engine(model: &Model) -> anyhow::Result<Engine> {
+fn engine(model: &OwnServer) -> anyhow::Result<Engine> {
     let mut settings = ModelSettings::default();
     let endpoint = format!("anthropic http://{}", model.address);
     let endpoint = endpoint.parse().map_err(anyhow::Error::msg)?;
@@ -169,10 +169,4 @@ async fn run(engine: &Engine, count: usize) -> anyhow::Result<Duration> {
         anyhow::ensure!(result.to_text(Lang::En) == "Done.", "{:?}", result.outcome);
     }
     Ok(start.elapsed())
-}
-
-fn resident_kb() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(f64::NAN)
 }

@@ -141,12 +141,16 @@ impl Engine {
         };
         let parsed = self.with_imports(&file.path, parsed, &mut compiled.errors);
         let mut own = SourceTools::new(Arc::clone(&source)).owned_by(owner);
-        for definition in parsed.tools {
+        // One document of an API may hold more tools than a folder of files.
+        let tools = in_parallel(parsed.tools, |definition| {
             let name = definition.spec.name.clone();
             let place = Place { line: definition.line, column: definition.column };
             let tool = self
                 .bind(definition)
                 .and_then(|builder| Tool::compile(builder, Arc::clone(&source), owner.cloned()));
+            (name, place, tool)
+        });
+        for (name, place, tool) in tools {
             match tool {
                 Ok(tool) => {
                     own.tools.push(Arc::new(tool));

@@ -38,7 +38,7 @@ impl Tools {
             context: Arc::clone(&call.context),
             parent: call.id,
             deadline: call.deadline,
-            family: call.held.family.get_or_init(CancellationToken::new).clone(),
+            family: call.family().clone(),
             slot: Arc::clone(call.slot()),
         }
     }

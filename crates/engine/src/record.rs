@@ -61,7 +61,7 @@ pub struct CallRecord {
     #[serde(flatten, serialize_with = "with_success")]
     pub status: Status,
     /// Why it failed.
-    pub error: Option<RecordedError>,
+    pub error: Option<Box<RecordedError>>,
     /// Who called.
     #[serde(flatten)]
     pub caller: Arc<Caller>,

@@ -176,6 +176,12 @@ impl Turn {
         &self.message
     }
 
+    /// Whether the message could not stay as the model wrote it: calls without an
+    /// id, or with the same one, have got ids of their own.
+    pub fn is_mended(&self) -> bool {
+        self.is_mended
+    }
+
     /// Its calls as a batch of this caller.
     pub fn batch(&self, context: impl Into<Arc<Context>>) -> Batch {
         let context = context.into();

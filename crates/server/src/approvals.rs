@@ -8,7 +8,6 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use windlass::{
     Approval, ApprovalRules, Approvals, BoxFuture, Call, CallId, CallResult, Decision, Engine,
     Error, ErrorKind, SuspendedCall, TenantId, Verdict,
@@ -89,7 +88,7 @@ impl Desk {
         tenant: &TenantId,
         rules: &ApprovalRules,
     ) -> Result<(), Error> {
-        let put = Put::new(RULES, tenant.clone(), OWN, json!(rules));
+        let put = Put::of(RULES, tenant.clone(), OWN, rules)?;
         self.documents.put(put, Expect::Anything).await?;
         self.read_rules().await
     }
@@ -134,7 +133,7 @@ impl Desk {
             return Ok(None);
         }
         waiting.verdict = Some(verdict);
-        let put = Put::new(SPACE, tenant.clone(), document.id, json!(waiting));
+        let put = Put::of(SPACE, tenant.clone(), document.id, &waiting)?;
         let decided = self.documents.put(put, Expect::Version(document.version)).await?;
         Ok(decided.map(|_| waiting))
     }
@@ -222,7 +221,7 @@ impl Approvals for SharedDesk {
     fn suspend(&self, call: SuspendedCall) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
             let (tenant, id) = (call.caller.tenant.clone(), call.id.to_string());
-            let put = Put::new(SPACE, tenant, id, json!(Waiting { call, verdict: None }));
+            let put = Put::of(SPACE, tenant, id, &Waiting { call, verdict: None })?;
             self.0.documents.put(put, Expect::Anything).await.map(drop)
         })
     }

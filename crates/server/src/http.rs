@@ -21,6 +21,7 @@ mod front;
 mod health;
 mod hub;
 mod imports;
+mod kept;
 mod keys;
 mod listen;
 mod mcp;
@@ -115,8 +116,7 @@ pub(crate) fn front(app: &Arc<App>) -> Front {
 
 /// What has to be there before the first request.
 pub(crate) async fn prepare(app: &App) -> Result<(), Error> {
-    providers::load_all(app).await?;
-    own_tools::load_all(app).await?;
+    kept::load_all(app).await?;
     app.desk.read_rules().await?;
     app.desk.finish_left(&app.engine).await?;
     let (desk, engine) = (Arc::clone(&app.desk), app.engine.clone());
@@ -127,10 +127,9 @@ pub(crate) async fn prepare(app: &App) -> Result<(), Error> {
 /// Does what other servers did, and what they ask for.
 pub(crate) async fn heed(app: &App, change: &Change) {
     calls::changed(app, change);
-    let providers = providers::changed(app, change).await;
-    let tools = own_tools::changed(app, change).await;
+    let kept = kept::changed(app, change).await;
     let rules = app.desk.changed(change).await;
-    if let Err(error) = providers.and(tools).and(rules) {
+    if let Err(error) = kept.and(rules) {
         tracing::warn!(%error, "a change of another server could not be read");
     }
     app.hub.changed(change).await;

@@ -6,9 +6,8 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use uuid::Uuid;
 use windlass::{Begun, CallId, CallRecord, IdempotencyKey, Intent, TenantId};
 
-use crate::rows::{
-    Binder, bind_caller, read_arguments, read_caller, read_id, read_timestamp, text,
-};
+use crate::rows::{Binder, bind_caller, read_caller, read_id, read_timestamp, text};
+use crate::value::read_json;
 
 /// Keeps an intent and claims its key, unless another call has the key. A key
 /// that was claimed before `oldest_key_us` is free again, but not while its
@@ -180,7 +179,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Intent> {
         id: read_id(row, 1)?,
         call_ref: row.get(2)?,
         tool_name: row.get(3)?,
-        arguments: Arc::new(read_arguments(row.get_ref(12)?.as_str()?)),
+        arguments: Arc::new(read_json(row.get_ref(12)?.as_str()?)),
         caller: Arc::new(read_caller(row)?),
         created_at: read_timestamp(row, 11)?,
         // What the key stands for is in `keys`; the record has no need of it.

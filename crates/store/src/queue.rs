@@ -126,7 +126,7 @@ impl<W: Wake> Queue<W> {
     }
 
     /// Takes an output, to be written at once.
-    pub(crate) fn keep(&self, output: KeepOutput) {
+    fn keep(&self, output: KeepOutput) {
         self.inbox.lock().hasten(|work| work.outputs.push(output));
         self.wake.wake();
     }

@@ -15,7 +15,7 @@ use crate::fault::unavailable;
 use crate::interrupted::Interrupted;
 use crate::options::Options;
 use crate::owner::Owner;
-use crate::queue::{Begin, KeepOutput, Progress, ThreadQueue};
+use crate::queue::{Begin, Progress, ThreadQueue};
 use crate::readers::Readers;
 use crate::writer::Writer;
 use crate::{connect, outputs, read};
@@ -206,16 +206,8 @@ impl RecordStore for SqliteStore {
         output: Vec<u8>,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
-            let size = output.len() as u64;
-            if size > self.max_output_bytes {
-                return Err(unavailable(format!(
-                    "the output of call {id} has {size} bytes, more than the {} that are kept",
-                    self.max_output_bytes
-                )));
-            }
-            let (done, answer) = oneshot::channel();
-            self.queue.keep(KeepOutput { tenant: tenant.clone(), id, bytes: output, done });
-            answer.await.unwrap_or_else(|_| Err(self.writer_ended()))
+            let end = self.queue.kept(tenant, id, output, self.max_output_bytes).await;
+            end.unwrap_or_else(|| Err(self.writer_ended()))
         })
     }
 

@@ -99,7 +99,7 @@ fn may_be_done_again(first: &CallRecord, call: &Call) -> bool {
 pub(super) fn outcome(record: CallRecord) -> Result<Arc<Output>, Error> {
     match (record.result, record.error) {
         (Some(output), _) => Ok(output),
-        (None, Some(error)) => Err(Error::from(&error)),
+        (None, Some(error)) => Err(Error::from(&*error)),
         (None, None) => Ok(Arc::default()),
     }
 }

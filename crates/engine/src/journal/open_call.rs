@@ -317,7 +317,7 @@ impl OpenCall {
             Ok(output) => {
                 (Status::Succeeded, Some(Arc::new(preview_output(output, max_bytes))), None)
             }
-            Err(error) => (self.status(error.kind()), None, Some(RecordedError::from(error))),
+            Err(error) => (self.status(error.kind()), None, Some(Box::new(error.into()))),
         };
         CallRecord {
             id: self.id,

@@ -43,11 +43,11 @@ impl Intent {
             arguments: self.arguments,
             result: None,
             status: Status::Interrupted,
-            error: Some(RecordedError {
+            error: Some(Box::new(RecordedError {
                 kind: ErrorKind::Interrupted,
                 message: message.to_owned(),
                 feedback: None,
-            }),
+            })),
             caller: self.caller,
             attempts: 1,
             queue_wait: std::time::Duration::ZERO,

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use windlass::TenantId;
 use windlass_executors::mcp::Server;
 use windlass_executors::rest::{Import, ImportOptions, Limits};
-use windlass_store::{Expect, Put};
+use windlass_store::Expect;
 
 use super::app::App;
 use super::extract::{self, Body, Name, Who};
@@ -239,7 +239,7 @@ pub(crate) async fn create(
         return Ok(view::ok(&imports::report(&import)));
     }
     let kept = Kept::new(import, &source, options);
-    let put = Put::new(SPACE, tenant.clone(), name.clone(), kept.body()?);
+    let put = kept.to_put(tenant, &name)?;
     if app.documents.put(put, Expect::Absent).await?.is_none() {
         return Err(Problem::conflict(format!("the provider `{name}` is there already"))
             .hint("import it again with PUT /v1/providers/{name}/document"));
@@ -335,7 +335,7 @@ async fn replace(
     version: u64,
     kept: Kept,
 ) -> Result<(), Problem> {
-    let put = Put::new(SPACE, tenant.clone(), name, kept.body()?);
+    let put = kept.to_put(tenant, name)?;
     if app.documents.put(put, Expect::Version(version)).await?.is_none() {
         return Err(Problem::conflict(format!("the provider `{name}` was changed meanwhile"))
             .hint("look at it, and try again"));

@@ -8,9 +8,9 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::json;
+use windlass::TenantId;
 use windlass::definition::{self, LoadError};
-use windlass::{Error, TenantId};
-use windlass_store::{Change, Document, Expect, Put};
+use windlass_store::{Document, Expect, Put};
 
 use super::app::App;
 use super::extract::{Body, Name, Who};
@@ -22,7 +22,7 @@ use super::view;
 use crate::identity::Action;
 
 /// Where definitions are kept.
-const SPACE: &str = "tools";
+pub(super) const SPACE: &str = "tools";
 /// What their sources begin with.
 const SOURCE: &str = "api/";
 /// The largest definition.
@@ -161,7 +161,7 @@ fn load(app: &App, tenant: &TenantId, name: &str, text: &str) -> Result<(), Prob
 }
 
 /// Makes a tool what is kept of it.
-fn restore(app: &App, tenant: &TenantId, name: &str, kept: Option<&Document>) {
+pub(super) fn restore(app: &App, tenant: &TenantId, name: &str, kept: Option<&Document>) {
     match kept.and_then(|kept| kept.body["definition"].as_str()) {
         Some(text) => {
             if load(app, tenant, name, text).is_err() {
@@ -181,23 +181,4 @@ fn answer(
 ) -> Result<Response, Problem> {
     let tool = app.tool_of(tenant, name).ok_or_else(|| Problem::not_found("tool"))?;
     Ok(view::with_status(status, &show(&tool, app.lang)))
-}
-
-/// Loads all tools that are kept, when a server starts.
-pub(crate) async fn load_all(app: &App) -> Result<(), Error> {
-    for document in app.documents.all(SPACE).await? {
-        restore(app, &document.tenant, &document.id, Some(&document));
-    }
-    Ok(())
-}
-
-/// Does what another server did.
-pub(crate) async fn changed(app: &App, change: &Change) -> Result<(), Error> {
-    if change.space == SPACE {
-        let kept = app.documents.get(SPACE, &change.tenant, &change.id).await?;
-        restore(app, &change.tenant, &change.id, kept.as_ref());
-    } else if change.space.is_empty() {
-        load_all(app).await?;
-    }
-    Ok(())
 }

@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 use windlass::definition::{self, CredentialField, ProviderSpec};
-use windlass::{Error, Lang, TenantId, Text};
-use windlass_store::{Change, Document, Expect, Put};
+use windlass::{Lang, TenantId, Text};
+use windlass_store::{Document, Expect, Put};
 
 use super::app::App;
 use super::extract::{Name, Query, Who};
@@ -25,7 +25,7 @@ use crate::identity::Action;
 use crate::imports::Kept;
 
 /// Where definitions are kept.
-const SPACE: &str = crate::imports::SPACE;
+pub(super) const SPACE: &str = crate::imports::SPACE;
 
 pub(crate) fn rows() -> Vec<Operation> {
     vec![
@@ -230,7 +230,7 @@ fn unload(app: &App, tenant: &TenantId, name: &str) {
 }
 
 /// Makes a provider what is kept of it.
-fn restore(app: &App, tenant: &TenantId, name: &str, kept: Option<&Document>) {
+pub(super) fn restore(app: &App, tenant: &TenantId, name: &str, kept: Option<&Document>) {
     if let Some(imported) = kept.and_then(Kept::read) {
         let loaded = imported.map(|kept| imports::load(app, tenant, name, kept));
         if !matches!(loaded, Ok(Ok(()))) {
@@ -246,23 +246,4 @@ fn restore(app: &App, tenant: &TenantId, name: &str, kept: Option<&Document>) {
         }
         None => unload(app, tenant, name),
     }
-}
-
-/// Loads all providers that are kept, when a server starts.
-pub(crate) async fn load_all(app: &App) -> Result<(), Error> {
-    for document in app.documents.all(SPACE).await? {
-        restore(app, &document.tenant, &document.id, Some(&document));
-    }
-    Ok(())
-}
-
-/// Does what another server did.
-pub(crate) async fn changed(app: &App, change: &Change) -> Result<(), Error> {
-    if change.space == SPACE {
-        let kept = app.documents.get(SPACE, &change.tenant, &change.id).await?;
-        restore(app, &change.tenant, &change.id, kept.as_ref());
-    } else if change.space.is_empty() {
-        load_all(app).await?;
-    }
-    Ok(())
 }

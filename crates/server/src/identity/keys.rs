@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::{Value, to_value};
 use windlass::{Error, ErrorKind, TenantId};
 use windlass_store::{Document, Documents, Expect, Put};
 
@@ -23,7 +22,6 @@ const FIRST: &str = "key_first";
 /// Random signs of a key's name.
 const ID: usize = 12;
 const MAX_NAME: usize = 200;
-const PAGE: usize = 500;
 /// How often a change is tried where others change the same key.
 const ATTEMPTS: usize = 16;
 
@@ -123,18 +121,10 @@ impl Keys {
     pub(crate) async fn list(&self, tenant: &TenantId) -> Result<Vec<ApiKey>, Error> {
         let uses = self.uses.of_tenant(tenant).await?;
         let mut keys = Vec::new();
-        let mut after: Option<String> = None;
-        loop {
-            let page = self.documents.list(SPACE, tenant, after.as_deref(), PAGE).await?;
-            after = page.last().map(|document| document.id.clone());
-            for document in &page {
-                let mut key = read(document)?;
-                key.last_used_at = uses.get(&key.id).copied();
-                keys.push(key);
-            }
-            if page.len() < PAGE {
-                break;
-            }
+        for document in self.documents.of_tenant(SPACE, tenant, "").await? {
+            let mut key = read(&document)?;
+            key.last_used_at = uses.get(&key.id).copied();
+            keys.push(key);
         }
         keys.sort_by_key(|key| key.created_at);
         Ok(keys)
@@ -243,10 +233,8 @@ fn read(document: &Document) -> Result<ApiKey, Error> {
 }
 
 fn to_put(tenant: &TenantId, id: &str, stored: &Stored) -> Result<Put, Error> {
-    let body: Value =
-        to_value(stored).map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
     let alias = Some(stored.hash.to_hex());
-    Ok(Put { alias, ..Put::new(SPACE, tenant.clone(), id, body) })
+    Ok(Put { alias, ..Put::of(SPACE, tenant.clone(), id, stored)? })
 }
 
 fn checked_name(name: &str) -> Result<String, Error> {

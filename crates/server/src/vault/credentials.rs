@@ -21,7 +21,6 @@ const USES: &str = "credential_uses";
 const MAX_NAME: usize = 200;
 /// How many credentials of a provider one user or tenant may have.
 const MAX_IN_SCOPE: usize = 100;
-const PAGE: usize = 500;
 /// How often a change is tried where others change the same credential.
 const ATTEMPTS: usize = 16;
 
@@ -299,29 +298,18 @@ impl Credentials {
     }
 
     async fn in_scope(&self, scope: Scope<'_>) -> Result<Vec<(String, Stored)>, Error> {
-        let prefix = scope.prefix();
-        let page = self.documents.list(SPACE, scope.tenant, Some(&prefix), PAGE).await?;
         let mut found = Vec::new();
-        for document in page.iter().take_while(|document| document.id.starts_with(&prefix)) {
-            let stored = Stored::read(document)?;
+        for document in self.documents.of_tenant(SPACE, scope.tenant, &scope.prefix()).await? {
+            let stored = Stored::read(&document)?;
             if stored.is_in(scope) {
-                found.push((document.id.clone(), stored));
+                found.push((document.id, stored));
             }
         }
         Ok(found)
     }
 
     async fn all(&self, tenant: &TenantId) -> Result<Vec<Document>, Error> {
-        let mut all: Vec<Document> = Vec::new();
-        loop {
-            let after = all.last().map(|document| document.id.as_str());
-            let page = self.documents.list(SPACE, tenant, after, PAGE).await?;
-            let full = page.len() == PAGE;
-            all.extend(page);
-            if !full {
-                return Ok(all);
-            }
-        }
+        self.documents.of_tenant(SPACE, tenant, "").await
     }
 
     async fn show(&self, tenant: &TenantId, id: &str, stored: Stored) -> Result<Credential, Error> {

@@ -9,9 +9,10 @@ use tokio_postgres::{Client, Row};
 use uuid::Uuid;
 use windlass::{Begun, IdempotencyKey, Intent, TenantId};
 
-use super::rows::{json, maybe, read_caller, read_json, read_text, timestamp};
+use super::rows::{json, maybe, read_caller, read_text, timestamp};
 use super::text;
 use crate::queue::Begin;
+use crate::value::read_json;
 
 const INSERT_KEYS: &str = "INSERT INTO windlass.keys (tenant, key, id, fingerprint) \
      SELECT * FROM unnest($1, $2, $3, $4) ON CONFLICT DO NOTHING";

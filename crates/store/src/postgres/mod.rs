@@ -52,7 +52,7 @@ use fault::unavailable;
 use readers::Readers;
 use writer::{Interrupted, Writer};
 
-use crate::queue::{Begin, KeepOutput, Progress, TaskQueue};
+use crate::queue::{Begin, Progress, TaskQueue};
 
 /// Keeps call records in a PostgreSQL database, which any number of processes
 /// may share. The tables are in the schema `windlass`.
@@ -267,16 +267,8 @@ impl RecordStore for PostgresStore {
         output: Vec<u8>,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
-            let size = output.len() as u64;
-            if size > self.max_output_bytes {
-                return Err(unavailable(format!(
-                    "the output of call {id} has {size} bytes, more than the {} that are kept",
-                    self.max_output_bytes
-                )));
-            }
-            let (done, answer) = oneshot::channel();
-            self.queue.keep(KeepOutput { tenant: tenant.clone(), id, bytes: output, done });
-            answer.await.unwrap_or_else(|_| Err(self.writer_ended()))
+            let end = self.queue.kept(tenant, id, output, self.max_output_bytes).await;
+            end.unwrap_or_else(|| Err(self.writer_ended()))
         })
     }
 

@@ -19,6 +19,10 @@ const MAX_NESTING: usize = 52;
 /// A schema of no more bytes is written wherever it is used.
 const SMALL: usize = 100;
 
+/// Keywords whose value is one schema.
+const ONE: [&str; 8] =
+    ["items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"];
+
 /// How large a schema may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
@@ -230,17 +234,7 @@ impl Write<'_, '_> {
                         all.iter().map(|schema| self.copy(schema, depth, nesting + 2)).collect();
                     Value::Array(copies?)
                 }
-                (
-                    "items"
-                    | "additionalProperties"
-                    | "not"
-                    | "if"
-                    | "then"
-                    | "else"
-                    | "contains"
-                    | "propertyNames",
-                    inner,
-                ) => self.copy(inner, depth, nesting + 1)?,
+                (word, inner) if ONE.contains(&word) => self.copy(inner, depth, nesting + 1)?,
                 (_, inner) => {
                     self.left = self.left.checked_sub(size(inner))?;
                     inner.clone()
@@ -312,17 +306,7 @@ fn references(
             ("anyOf" | "allOf" | "prefixItems", Value::Array(all)) => {
                 all.iter().for_each(|schema| references(schema, depth, most, found, values));
             }
-            (
-                "items"
-                | "additionalProperties"
-                | "not"
-                | "if"
-                | "then"
-                | "else"
-                | "contains"
-                | "propertyNames",
-                inner,
-            ) => references(inner, depth, most, found, values),
+            (word, inner) if ONE.contains(&word) => references(inner, depth, most, found, values),
             _ => {}
         }
     }

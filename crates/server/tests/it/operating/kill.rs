@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::server::{Server, until};
+use super::server::start;
+use crate::http::until;
 
 #[test]
 fn after_a_kill_every_call_that_ran_is_interrupted_once() {
-    let server = Server::start("", &[]);
+    let server = start("", &[]);
     let slow = r#"{"tool": "slow", "arguments": {"seconds": 20}}"#;
     let begun: Vec<String> = (0..4)
         .map(|_| {
@@ -45,8 +46,7 @@ fn after_a_kill_every_call_that_ran_is_interrupted_once() {
         thread::sleep(Duration::from_millis(200));
         workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
     });
-    let (project, key) = server.kill();
-    let server = Server::run(project, &[], &key);
+    let server = server.kill_and_start();
     for id in &begun {
         let path = format!("/v1/calls/{id}");
         let record = until("it is closed", || {
