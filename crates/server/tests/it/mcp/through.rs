@@ -183,7 +183,7 @@ fn a_call_that_waits_for_answers_is_shown_as_suspended() {
     assert_eq!(client.get(&place).is(200)["status"], "suspended");
     assert_eq!(server.key("other", "caller").get(&place).status, 404);
     let key = asked["inputRequests"].as_object().unwrap().keys().next().unwrap();
-    let mut again = params.clone();
+    let mut again = params;
     again["requestState"] = asked["requestState"].clone();
     again["inputResponses"] = json!({key: {"action": "accept", "content": {"name": "Ada"}}});
     assert_eq!(ask(&again)["result"]["content"][0]["text"], "you said \"Ada\"");
