@@ -278,7 +278,7 @@ impl Engine {
                     Stop::Deadline => attempt.into_iter().for_each(Attempt::timed_out),
                     Stop::Cancelled => call.cancel_family(),
                 }
-                let stopped = stop.error(tool, timeout);
+                let stopped = until.error(stop, tool);
                 Box::pin(stage::tell_stopped(&call, &parts.hooks, stopped)).await?
             }
         };

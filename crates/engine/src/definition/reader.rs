@@ -132,6 +132,11 @@ impl<'f> Report<'f> {
     }
 }
 
+/// What belongs to nobody, and the things with a name that it is written into by
+/// mistake.
+const NAMELESS: [&str; 2] = ["prompts", "resources"];
+const OWNERS: [&str; 2] = ["a tool", "a provider"];
+
 /// The fields of a mapping. What nobody asked for is unknown.
 pub(super) struct Fields<'n> {
     pub(super) at: At,
@@ -202,8 +207,15 @@ impl<'n> Fields<'n> {
     /// Reports every key that nobody asked for.
     pub(super) fn finish(self, report: &mut Report<'_>) {
         for entry in self.unknown() {
-            let (key, what) = (entry.key.as_str(), self.what);
-            unknown(entry.at, &format!("key `{key}` in {what}"), key, &self.known, report);
+            let key = entry.key.as_str();
+            let what = format!("key `{key}` in {}", self.what);
+            match NAMELESS.contains(&key) && OWNERS.contains(&self.what) {
+                true => {
+                    let hint = format!("`{key}` are a document of their own, without `name`");
+                    report.hinted(entry.at, format!("unknown {what}"), hint);
+                }
+                false => unknown(entry.at, &what, key, &self.known, report),
+            }
         }
     }
 

@@ -348,7 +348,7 @@ impl From<Error> for Failed {
 /// one of the older has to be asked about each resource again after a start.
 async fn listen(server: Arc<Server>, connection: Arc<Connection>) {
     if connection.era() == Era::Legacy {
-        for uri in server.watched() {
+        for uri in server.watched.all() {
             let _ = connection.ask("resources/subscribe", &json!({"uri": uri})).await;
         }
         return std::future::pending().await;
@@ -385,9 +385,9 @@ fn wanted_news(server: &Server, connection: &Connection) -> SubscriptionFilter {
     filter.tools_list_changed = tells(can.tools.as_ref().and_then(|own| own.list_changed));
     filter.prompts_list_changed = tells(can.prompts.as_ref().and_then(|own| own.list_changed));
     filter.resources_list_changed = tells(can.resources.as_ref().and_then(|own| own.list_changed));
-    let watched = server.watched();
+    let watched = server.watched.all();
     if !watched.is_empty() && can.resources.as_ref().and_then(|own| own.subscribe) == Some(true) {
-        filter.resource_subscriptions = Some(watched.into_iter().collect());
+        filter.resource_subscriptions = Some(watched);
     }
     filter
 }

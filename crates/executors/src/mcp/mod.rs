@@ -47,6 +47,7 @@ mod tap;
 mod tokens;
 mod tools;
 mod watchdog;
+mod watching;
 
 pub use ask::{Answers, Asker, Askers, Questions};
 pub use authorize::{Login, LoginOptions};
@@ -57,3 +58,4 @@ pub use server::{News, Server, State};
 pub use servers::Servers;
 pub use tokens::{Account, MemoryTokens, Tokens};
 pub use tools::declared;
+pub use watching::Watching;

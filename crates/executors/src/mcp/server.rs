@@ -1,6 +1,6 @@
 //! [`Server`]: one server of tools, whether it runs at the moment or not.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ use super::doubles::Doubles;
 use super::expand::expand;
 use super::failure::{gone, resting};
 use super::flights::Flight;
-use super::handshake::Era;
 use super::http::{self, Wire};
 use super::logins::Logins;
 use super::notebook::{Notebook, Offers};
 use super::stdio::MAX_MESSAGE;
 use super::tokens::{Account, Store, Tokens};
+use super::watching::{Watched, Watching};
 use crate::outbound::OutboundPolicy;
 
 /// What a call waits for at most while a server is given another chance.
@@ -94,7 +94,7 @@ pub struct Server {
     /// What it has besides tools, as far as is known.
     pub(super) offers: Mutex<Offers>,
     /// Resources that somebody watches.
-    watched: Mutex<BTreeSet<String>>,
+    pub(super) watched: Watched,
     /// Tells that they are others.
     pub(super) watching: Notify,
     /// What it said when it wanted somebody to log in.
@@ -162,7 +162,7 @@ impl Server {
             learned: Mutex::default(),
             learns: Notify::new(),
             offers: Mutex::default(),
-            watched: Mutex::default(),
+            watched: Watched::default(),
             watching: Notify::new(),
             challenge: Mutex::default(),
             turns: Semaphore::new(1),
@@ -296,30 +296,10 @@ impl Server {
         connection.list(method, items, MAX_LISTED).await.map(|list| list.items)
     }
 
-    /// Watches a resource: when it changes, that is news.
-    pub async fn watch(&self, uri: &str) -> Result<(), Error> {
-        let connection = self.connection().await?;
-        if connection.era() == Era::Legacy {
-            connection.ask("resources/subscribe", &json!({"uri": uri})).await?;
-        }
-        self.watched.lock().insert(uri.to_owned());
-        self.watching.notify_one();
-        Ok(())
-    }
-
-    /// Stops watching a resource.
-    pub async fn unwatch(&self, uri: &str) -> Result<(), Error> {
-        let connection = self.connection().await?;
-        if connection.era() == Era::Legacy {
-            connection.ask("resources/unsubscribe", &json!({"uri": uri})).await?;
-        }
-        self.watched.lock().remove(uri);
-        self.watching.notify_one();
-        Ok(())
-    }
-
-    pub(super) fn watched(&self) -> BTreeSet<String> {
-        self.watched.lock().clone()
+    /// Watches a resource until what this returns is dropped: when it changes,
+    /// that is news.
+    pub async fn watch(self: &Arc<Self>, uri: &str) -> Result<Watching, Error> {
+        Watching::begin(self, uri).await
     }
 
     /// Begins a login for a server that wants one. Whoever may use the server

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use windlass::{CallId, CallRequest, Error, ErrorKind, OwnerId, TenantId};
+use windlass::{CallId, CallRequest, Error, ErrorKind, Grace, OwnerId, TenantId};
 use windlass_store::{Document, Expect, Put};
 
 use super::app::App;
@@ -76,12 +76,14 @@ pub(super) fn kept(body: &CallBody) -> String {
 }
 
 /// Runs a call in the background. That it runs is known to all servers before
-/// its id is given out. `call` is what is [kept] of it.
+/// its id is given out. `call` is what is [kept] of it; with `grace` it has the
+/// time that a person needs, if its tool asks something.
 pub(super) async fn begin(
     app: &Arc<App>,
     who: Identity,
-    request: CallRequest,
+    mut request: CallRequest,
     call: String,
+    grace: Option<Grace>,
 ) -> Result<Response, Problem> {
     let Identity { tenant, key_id, .. } = who;
     let created_at = Timestamp::now();
@@ -92,7 +94,10 @@ pub(super) async fn begin(
     put.expires_at = created_at.checked_add(windlass::duration::MAX + GRACE).ok();
     app.documents.put(put, Expect::Anything).await?;
     let own = Arc::clone(app);
-    let askable = app.questions.expect(tenant.clone(), id);
+    if let Some(grace) = &grace {
+        request = request.grace(grace.clone());
+    }
+    let askable = app.questions.expect(tenant.clone(), id, grace);
     app.tasks.spawn(async move {
         let _askable = askable;
         own.engine.call(request.id(id)).await;

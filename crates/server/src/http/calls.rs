@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
-use windlass::{CallId, Kind, PageRequest, RecordFilter, TenantId};
+use windlass::{CallId, Grace, PageRequest, RecordFilter, TenantId};
 
 use super::app::App;
 use super::background::{self, Accepted};
@@ -27,8 +27,6 @@ use crate::identity::Action;
 
 /// The longest time that somebody waits for a call that runs elsewhere.
 const MAX_WAIT: Duration = Duration::from_secs(60);
-/// How long a call may take whose tool may ask a person, if nobody says otherwise.
-const ASKING: Duration = Duration::from_secs(300);
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 pub(crate) fn rows() -> Vec<Operation> {
@@ -93,22 +91,21 @@ async fn run(
         })?;
         body.idempotency_key.get_or_insert_with(|| key.to_owned());
     }
-    let may_ask = prefers_async(&headers) && app.may_ask(&who.tenant, &body);
     let is_async = prefers_async(&headers) && !wants_events(&headers);
-    let kept = is_async.then(|| background::kept(&body));
+    let later = is_async.then(|| {
+        let grace = (!app.is_timed(&who.tenant, &body)).then(Grace::default);
+        (background::kept(&body), grace)
+    });
     let begun_by = who.key_id.as_str();
     let mut request = body.request(who.tenant.clone(), "")?.begun_by(begun_by);
-    if may_ask {
-        request = request.timeout(ASKING.max(app.engine.settings().default_timeout));
-    }
     if let Some(trace) = app.trace(&headers) {
         request = request.trace(trace);
     }
     if wants_events(&headers) {
         return Ok(stream::call(&app, request));
     }
-    if let Some(kept) = kept {
-        return background::begin(&app, who, request, kept).await;
+    if let Some((kept, grace)) = later {
+        return background::begin(&app, who, request, kept, grace).await;
     }
     let result = app.engine.call(request).await;
     Ok(view::answer(&result, app.lang))
@@ -233,6 +230,11 @@ async fn get(
                 let open = json!({"record_id": id, "status": "waiting", "reason": why});
                 return Ok(view::ok(&open));
             }
+            None if app.questions.suspends(&who.tenant, id) => {
+                let why = "its tool has asked something, and waits for the answers";
+                let open = json!({"record_id": id, "status": "suspended", "reason": why});
+                return Ok(view::ok(&open));
+            }
             Some(_) => true,
             None => {
                 app.engine.is_under_way(&who.tenant, id)
@@ -253,13 +255,10 @@ async fn get(
 }
 
 impl App {
-    /// Whether a call is one of a tool that may ask a person, and nobody said how
-    /// long it may take.
-    fn may_ask(&self, tenant: &TenantId, body: &CallBody) -> bool {
+    /// Whether somebody said how long a call may take.
+    fn is_timed(&self, tenant: &TenantId, body: &CallBody) -> bool {
         let tool = self.engine.registry().get_for(tenant, &body.tool);
-        body.timeout.is_none()
-            && tool
-                .is_some_and(|tool| tool.spec().kind == Kind::Mcp && tool.spec().timeout.is_none())
+        body.timeout.is_some() || tool.is_some_and(|tool| tool.spec().timeout.is_some())
     }
 
     /// A server that is about to end takes no new calls.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use parking_lot::Mutex;
@@ -127,11 +127,16 @@ impl Endpoint {
         let Some(mut service) = self.service(view) else {
             return StatusCode::SERVICE_UNAVAILABLE.into_response();
         };
-        let response = match service.call(request).await {
+        let ends = request.method() == Method::DELETE;
+        let mut response = match service.call(request).await {
             Ok(response) => response.map(Body::new),
             Err(never) => match never {},
         };
-        if let (None, Some(session)) = (named, session_of(response.headers())) {
+        if ends && response.status() == StatusCode::ACCEPTED {
+            // The session has ended; clients take anything else for a doubt.
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            named.iter().for_each(|session| drop(self.owners.lock().remove(session)));
+        } else if let (None, Some(session)) = (named, session_of(response.headers())) {
             self.begun(session, &key);
         }
         response

@@ -82,6 +82,18 @@ impl Client {
         Err(ErrorData::invalid_request(why, None))
     }
 
+    /// Whether the client's key shows something of this name: a tool, a prompt, the
+    /// address of a resource.
+    pub(super) fn sees(&self, name: &str) -> bool {
+        self.identity.tools.as_ref().is_none_or(|own| own.shows(name))
+    }
+
+    /// Whether it shows all that a server has. Only then does it show the server's
+    /// prompts and resources, which have no names that a pattern could mean.
+    pub(super) fn sees_all_of(&self, server: &str) -> bool {
+        self.identity.tools.as_ref().is_none_or(|own| own.shows_all_of(server))
+    }
+
     pub(super) fn tenant(&self) -> &TenantId {
         &self.identity.tenant
     }

@@ -10,24 +10,29 @@ use super::stdio::behind;
 use crate::http::{Answer, Client, Server, until};
 use crate::project::Project;
 
-const ACCEPT: (&str, &str) = ("Accept", "application/json, text/event-stream");
+pub(super) const ACCEPT: (&str, &str) = ("Accept", "application/json, text/event-stream");
 
-fn message(method: &str, params: Value) -> Value {
+pub(super) fn message(method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 }
 
 /// A request of the newer era.
-pub(super) fn newer(client: &Client, method: &str, mut params: Value) -> Answer {
+pub(super) fn newer(client: &Client, method: &str, params: Value) -> Answer {
+    newer_at(client, "/mcp", method, params)
+}
+
+/// The same to another address.
+pub(super) fn newer_at(client: &Client, path: &str, method: &str, mut params: Value) -> Answer {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
     });
-    let name = params["name"].as_str().unwrap_or_default().to_owned();
+    let name = params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
     let mut headers = vec![ACCEPT, ("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", method)];
     if !name.is_empty() {
         headers.push(("Mcp-Name", &name));
     }
-    client.json("POST", "/mcp", &headers, &message(method, params))
+    client.json("POST", path, &headers, &message(method, params))
 }
 
 pub(super) fn body(answer: &Answer) -> Value {
@@ -39,7 +44,7 @@ pub(super) fn body(answer: &Answer) -> Value {
 }
 
 /// Begins a session of the older era.
-fn begin(client: &Client) -> String {
+pub(super) fn begin(client: &Client) -> String {
     let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {},
         "clientInfo": {"name": "test", "version": "1"}});
     let answer = client.json("POST", "/mcp", &[ACCEPT], &message("initialize", hello));
@@ -47,7 +52,7 @@ fn begin(client: &Client) -> String {
     answer.header("mcp-session-id").unwrap().to_owned()
 }
 
-fn older(client: &Client, session: &str, method: &str, params: Value) -> Answer {
+pub(super) fn older(client: &Client, session: &str, method: &str, params: Value) -> Answer {
     let headers = [ACCEPT, ("Mcp-Session-Id", session)];
     client.json("POST", "/mcp", &headers, &message(method, params))
 }
@@ -102,6 +107,8 @@ fn a_session_answers_only_the_key_that_began_it() {
     assert_eq!(other.send("DELETE", "/mcp", &stream, b"").status, 404);
     assert_eq!(older(&mine, &session, "ping", json!({})).status, 200);
     assert_eq!(older(&mine, "no-such-session", "ping", json!({})).status, 404);
+    assert_eq!(mine.send("DELETE", "/mcp", &stream, b"").status, 204);
+    assert_eq!(older(&mine, &session, "ping", json!({})).status, 404);
 }
 
 #[test]
@@ -124,6 +131,8 @@ fn broken_requests_are_refused_and_end_nothing() {
         assert!((400..500).contains(&answer.status), "{broken}: {answer:?}");
     }
     assert_eq!(newer(&client, "tools/list", json!({})).status, 200);
+    let text = body(&newer(&client, "tools/call", json!({"name": "echo", "arguments": "x"})));
+    assert_eq!(text["error"]["code"], -32602, "{text}");
     assert_eq!(client.json("POST", "/mcp/nobody", &[ACCEPT], &json!({})).status, 404);
 }
 
