@@ -31,6 +31,7 @@ mod malformed;
 mod notebook;
 mod offering;
 mod parked;
+mod plain;
 mod reply;
 mod reports;
 mod requests;

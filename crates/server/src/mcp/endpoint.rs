@@ -20,6 +20,7 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
+use super::plain;
 use super::service::{Service, Shared};
 use super::who::{View, Who};
 use crate::identity::Identity;
@@ -124,6 +125,16 @@ impl Endpoint {
             // As if there were none: whose it is, is nobody's business.
             return (StatusCode::NOT_FOUND, "Session not found").into_response();
         }
+        let request = match self.who {
+            Who::Operator => request,
+            Who::Bearer => {
+                let service = Service::new(&self.shared, Who::Bearer, view.clone());
+                match plain::answer(&service, request).await {
+                    Ok(response) => return response,
+                    Err(request) => request,
+                }
+            }
+        };
         let Some(mut service) = self.service(view) else {
             return StatusCode::SERVICE_UNAVAILABLE.into_response();
         };

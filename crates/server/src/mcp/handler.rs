@@ -263,7 +263,7 @@ impl ServerHandler for Service {
 }
 
 /// Whether a schema has arguments that clients also send as headers.
-fn has_headers(schema: &Map<String, Value>) -> bool {
+pub(super) fn has_headers(schema: &Map<String, Value>) -> bool {
     let properties = schema.get("properties").and_then(Value::as_object);
     schema.contains_key("x-mcp-header")
         || (properties.into_iter().flat_map(Map::values))

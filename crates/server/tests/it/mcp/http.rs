@@ -111,6 +111,56 @@ fn a_session_answers_only_the_key_that_began_it() {
     assert_eq!(older(&mine, &session, "ping", json!({})).status, 404);
 }
 
+/// A call of a client that can do this.
+fn called(client: &Client, call: &Value, capabilities: Value, name: &str) -> (u16, Value) {
+    let mut params = call.clone();
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
+    });
+    let version = ("MCP-Protocol-Version", "2026-07-28");
+    let headers = [ACCEPT, version, ("Mcp-Method", "tools/call"), ("Mcp-Name", name)];
+    let answer = client.json("POST", "/mcp", &headers, &message("tools/call", params));
+    let mut said = body(&answer);
+    // How long it took, and which call it was, are each call's own.
+    let text = said.to_string();
+    if let Some((before, _)) = text.split_once("01a") {
+        said = before.into();
+    }
+    (answer.status, said)
+}
+
+/// A client that can be asked takes another way than one that cannot.
+#[test]
+fn a_plain_call_is_answered_as_any_other() {
+    let server = Server::start();
+    let (caller, viewer) = (server.key("default", "caller"), server.key("default", "viewer"));
+    let long = "word ".repeat(100_000);
+    let calls = [
+        json!({"name": "calculator", "arguments": {"expression": "6*7"}}),
+        json!({"name": "calculator", "arguments": {"expression": "6*"}}),
+        json!({"name": "calculator", "arguments": {}}),
+        json!({"name": "calculator"}),
+        json!({"name": "echo", "arguments": {"message": 5, "more": [null]}}),
+        json!({"name": "echo", "arguments": {"message": long}}),
+        json!({"name": "find_tools", "arguments": {"query": "calculate"}}),
+        json!({"name": "read_output", "arguments": {"handle": "none"}}),
+        json!({"name": "no_such_tool", "arguments": {}}),
+    ];
+    for (client, call) in
+        [&caller, &viewer].into_iter().flat_map(|who| calls.iter().map(move |call| (who, call)))
+    {
+        let name = call["name"].as_str().unwrap();
+        let plain = called(client, call, json!({}), name);
+        let other = called(client, call, json!({"roots": {}}), name);
+        assert_eq!(plain, other, "{call}");
+    }
+    // A header that says something else is still refused.
+    let (status, said) = called(&caller, &calls[0], json!({}), "echo");
+    assert_eq!((status, &said["error"]["code"]), (400, &json!(-32020)), "{said}");
+}
+
 #[test]
 fn pages_of_others_and_names_of_others_are_refused() {
     let server = Server::start();
