@@ -15,8 +15,8 @@ use windlass_executors::agent::Agents;
 use windlass_executors::model::{ModelSettings, Models};
 use windlass_executors::outbound::OutboundPolicy;
 
+use crate::process::{OwnServer, resident_kb};
 use crate::report::Figure;
-use model::Model;
 pub(crate) use model::{MODEL, serve as serve_model};
 
 /// How long a call takes, when its block is complete, and when the stream ends.
@@ -70,6 +70,9 @@ fn stream() -> Vec<(u64, Value)> {
             json!({"type": "tool_use", "id": format!("t{at}"), "name": "get_it", "input": {}});
         let begin = json!({"type": "content_block_start", "index": at, "content_block": call});
         events.push((millis - 100, begin));
+        let delta = json!({"type": "input_json_delta", "partial_json": "{\"a\": 1}"});
+        let delta = json!({"type": "content_block_delta", "index": at, "delta": delta});
+        events.push((millis, delta));
         events.push((millis, json!({"type": "content_block_stop", "index": at})));
     }
     events.push((STREAM, json!({"type": "message_stop"})));
@@ -95,8 +98,7 @@ async fn waiting_for_the_end(engine: &Engine) -> anyhow::Result<f64> {
     let mut blocks = Vec::new();
     for (at, event) in stream() {
         sleep_until(start + Duration::from_millis(at)).await;
-        let told = decoder.feed(format!("data: {event}\n\n").as_bytes());
-        for told in told.map_err(anyhow::Error::msg)? {
+        for told in decoder.feed(format!("data: {event}\n\n").as_bytes()) {
             if let SseEvent::Json(mut event) = told
                 && event.get("content_block").is_some()
             {
@@ -113,13 +115,13 @@ async fn waiting_for_the_end(engine: &Engine) -> anyhow::Result<f64> {
 
 /// Measures the memory of a thousand runs that all wait for their models.
 pub(crate) fn many() -> anyhow::Result<Vec<Figure>> {
-    let model = Model::start()?;
+    let model = OwnServer::start(MODEL)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let engine = engine(&model)?;
         // What the first run makes, the others use, too.
         run(&engine, 1).await?;
-        let before = resident_kb();
+        let before = resident_kb("self");
         let running = tokio::spawn({
             let engine = engine.clone();
             async move { run(&engine, RUNS).await }
@@ -127,7 +129,7 @@ pub(crate) fn many() -> anyhow::Result<Vec<Figure>> {
         let mut peak: f64 = before;
         while !running.is_finished() {
             tokio::time::sleep(Duration::from_millis(20)).await;
-            peak = peak.max(resident_kb());
+            peak = peak.max(resident_kb("self"));
         }
         let took = running.await??;
         let each = (peak - before) / RUNS as f64;
@@ -136,7 +138,7 @@ pub(crate) fn many() -> anyhow::Result<Vec<Figure>> {
     })
 }
 
-fn engine(model: &Model) -> anyhow::Result<Engine> {
+fn engine(model: &OwnServer) -> anyhow::Result<Engine> {
     let mut settings = ModelSettings::default();
     let endpoint = format!("anthropic http://{}", model.address);
     let endpoint = endpoint.parse().map_err(anyhow::Error::msg)?;
@@ -169,10 +171,4 @@ async fn run(engine: &Engine, count: usize) -> anyhow::Result<Duration> {
         anyhow::ensure!(result.to_text(Lang::En) == "Done.", "{:?}", result.outcome);
     }
     Ok(start.elapsed())
-}
-
-fn resident_kb() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(f64::NAN)
 }

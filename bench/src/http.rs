@@ -7,6 +7,7 @@ mod calls;
 mod client;
 mod offered;
 mod overload;
+mod processors;
 mod serve;
 mod start;
 mod subscribers;
@@ -15,7 +16,7 @@ pub(crate) use bare::serve as serve_bare;
 pub(crate) use calls::{median, run as calls};
 pub(crate) use client::{Connection, Load, closed_loop};
 pub(crate) use overload::run as overload;
-pub(crate) use serve::{Server, first_line};
+pub(crate) use serve::Server;
 pub(crate) use start::run as start;
 pub(crate) use subscribers::run as subscribers;
 

@@ -22,6 +22,7 @@ mod http;
 mod mcp;
 mod openapi;
 mod pages;
+mod process;
 mod records;
 mod report;
 mod search;

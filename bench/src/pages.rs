@@ -143,10 +143,12 @@ impl Records {
             arguments: Arc::clone(&self.arguments),
             result: (!failed).then(|| Arc::clone(&self.result)),
             status,
-            error: failed.then(|| RecordedError {
-                kind: ErrorKind::UpstreamFailed,
-                message: "the other side does not answer".to_owned(),
-                feedback: None,
+            error: failed.then(|| {
+                Box::new(RecordedError {
+                    kind: ErrorKind::UpstreamFailed,
+                    message: "the other side does not answer".to_owned(),
+                    feedback: None,
+                })
             }),
             caller: Arc::clone(&self.callers[at % self.callers.len()]),
             attempts: 1,

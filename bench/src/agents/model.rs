@@ -1,8 +1,6 @@
 //! A scripted model in a process of its own: it takes a second for its first
 //! word, so that all runs are under way at once.
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use axum::http::header::CONTENT_TYPE;
@@ -10,43 +8,16 @@ use axum::response::IntoResponse;
 use axum::routing::post;
 use axum::{Json, Router};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 
-use crate::http::first_line;
+use crate::process;
 
 /// The argument that makes this program such a model.
 pub(crate) const MODEL: &str = "--scripted-model";
 const THINKS: Duration = Duration::from_secs(1);
 
-pub(super) struct Model {
-    child: Child,
-    pub(super) address: SocketAddr,
-}
-
-impl Model {
-    pub(super) fn start() -> anyhow::Result<Self> {
-        let mut child =
-            Command::new(std::env::current_exe()?).arg(MODEL).stdout(Stdio::piped()).spawn()?;
-        let address = first_line(&mut child)?.parse()?;
-        Ok(Self { child, address })
-    }
-}
-
-impl Drop for Model {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 /// Is such a model, until it is killed.
 pub(crate) fn serve() -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        println!("{}", listener.local_addr()?);
-        Ok(axum::serve(listener, Router::new().route("/v1/messages", post(answer))).await?)
-    })
+    process::serve(Router::new().route("/v1/messages", post(answer)))
 }
 
 async fn answer(Json(request): Json<Value>) -> impl IntoResponse {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::bare::Bare;
 use super::client::{Load, closed_loop};
 use super::serve::Server;
-use super::{CONNECTIONS, client_runtime};
+use super::{BARE, CONNECTIONS, client_runtime};
+use crate::process::OwnServer;
 use crate::report::Figure;
 
 const ROUNDS: usize = 7;
@@ -28,7 +28,7 @@ pub(crate) fn body() -> Value {
 pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
     let folder = tempfile::tempdir()?;
     let server = Server::start(folder.path())?;
-    let bare = Bare::start()?;
+    let bare = OwnServer::start(BARE)?;
     let runtime = client_runtime()?;
     let request = server.call(&body());
     let load = |address, time| runtime.block_on(closed_loop(address, &request, CONNECTIONS, time));

@@ -71,10 +71,6 @@ impl Load {
         Self { times, took }
     }
 
-    pub(crate) fn count(&self) -> usize {
-        self.times.len()
-    }
-
     pub(crate) fn per_second(&self) -> f64 {
         self.times.len() as f64 / self.took.as_secs_f64()
     }

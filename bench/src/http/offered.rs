@@ -20,13 +20,15 @@ const MAX_OPEN: usize = 4_096;
 /// What came of it.
 pub(crate) struct Offered {
     pub(crate) admitted: Load,
-    pub(crate) refused: Load,
+    /// Refusals: when each was asked for, since the beginning, and how long it
+    /// took.
+    pub(crate) refused: Vec<(Duration, Duration)>,
 }
 
 #[derive(Default)]
 struct Times {
     admitted: Vec<Duration>,
-    refused: Vec<Duration>,
+    refused: Vec<(Duration, Duration)>,
 }
 
 /// Sends so many requests a second, whatever becomes of those before. A
@@ -57,7 +59,7 @@ pub(crate) async fn open_loop(
                         let mut times = times.borrow_mut();
                         match answer.status {
                             200 => times.admitted.push(given.elapsed()),
-                            429 | 503 => times.refused.push(given.elapsed()),
+                            429 | 503 => times.refused.push((given - began, given.elapsed())),
                             other => anyhow::bail!("status {other}"),
                         }
                         idle.borrow_mut().push(connection);
@@ -78,10 +80,7 @@ pub(crate) async fn open_loop(
         })
         .await?;
     let (times, took) = (times.take(), began.elapsed());
-    Ok(Offered {
-        admitted: Load::new(times.admitted, took),
-        refused: Load::new(times.refused, took),
-    })
+    Ok(Offered { admitted: Load::new(times.admitted, took), refused: times.refused })
 }
 
 /// Asks on a connection that is free, or on a new one where there is none: one

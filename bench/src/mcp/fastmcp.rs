@@ -3,10 +3,12 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use anyhow::Context;
 use serde_json::Value;
+
+use crate::process::Process;
 
 /// Where `cargo xtask bench` has installed it.
 const VARIABLE: &str = "WINDLASS_TEST_MCP";
@@ -38,7 +40,7 @@ server.run(transport="http", host="127.0.0.1", port=int(sys.argv[1]), show_banne
 
 /// FastMCP in a process of its own.
 pub(super) struct FastMcp {
-    child: Child,
+    _process: Process,
     pub(super) address: SocketAddr,
 }
 
@@ -57,20 +59,13 @@ impl FastMcp {
         let folder = std::env::var_os(VARIABLE);
         let folder: PathBuf = folder.context("FastMCP: run `cargo xtask bench`")?.into();
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
-        let child = Command::new(folder.join("py/bin/python"))
+        let mut command = Command::new(folder.join("py/bin/python"));
+        command
             .args(["-c", &format!("{script}{RUN}")])
             .arg(address.port().to_string())
             .args(arguments)
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
-        Ok(Self { child, address })
-    }
-}
-
-impl Drop for FastMcp {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+            .stderr(Stdio::null());
+        Ok(Self { _process: Process::start(&mut command)?, address })
     }
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::bare::Bare;
 use super::fastmcp::FastMcp;
-use super::message;
+use super::{BARE, message};
 use crate::http::{CONNECTIONS, Load, Server, client_runtime, closed_loop, median};
+use crate::process::OwnServer;
 use crate::report::Figure;
 
 const ROUNDS: usize = 5;
@@ -16,7 +16,7 @@ const WARM_UP: Duration = Duration::from_millis(500);
 pub(super) fn run() -> anyhow::Result<Vec<Figure>> {
     let folder = tempfile::tempdir()?;
     let server = Server::start(folder.path())?;
-    let bare = Bare::start()?;
+    let bare = OwnServer::start(BARE)?;
     let peer = FastMcp::server()?;
     let runtime = client_runtime()?;
     let contenders = [

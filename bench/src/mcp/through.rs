@@ -1,5 +1,9 @@
 //! The engine in front of a server: what it adds to a call of a tool that runs
 //! in a process of its own.
+//!
+//! The tool only looks, as in the other figures, and the server is believed that
+//! it does. A tool that may change something also waits for the disk, twice; what
+//! that costs is the figure `durable`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -63,7 +67,8 @@ pub(super) fn run() -> anyhow::Result<Vec<Figure>> {
 /// The server, as clients name it.
 fn servers() -> anyhow::Result<Value> {
     let command = std::env::current_exe()?;
-    Ok(json!({"mcpServers": {"bare": {"command": command, "args": [BARE_STDIO]}}}))
+    let bare = json!({"command": command, "args": [BARE_STDIO], "trust_annotations": true});
+    Ok(json!({"mcpServers": {"bare": bare}}))
 }
 
 /// How long half of the calls take at the most, in microseconds: with a bare

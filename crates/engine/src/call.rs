@@ -6,6 +6,7 @@ mod result;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -24,7 +25,7 @@ use crate::schedule::{Demand, Limits, Permit, RetryPolicy, Slot, TicketCell};
 use crate::secret::{Secret, Veil};
 use crate::tool::Tool;
 use crate::trace::TraceContext;
-use crate::usage::{Spent, Usage};
+use crate::usage::{Bill, Usage};
 
 /// Beyond it, ageing would take longer than calls have time.
 const MAX_PRIORITY: i32 = 10;
@@ -145,6 +146,13 @@ impl CallRequest {
         self
     }
 
+    /// Says who began the call: [`Context::begun_by`].
+    #[must_use]
+    pub fn begun_by(mut self, who: impl Into<Arc<str>>) -> Self {
+        Arc::make_mut(&mut self.context).begun_by = Some(who.into());
+        self
+    }
+
     /// Gives the tool an object, which it finds by its type.
     #[must_use]
     pub fn object<T: Send + Sync + 'static>(mut self, object: T) -> Self {
@@ -203,20 +211,41 @@ pub struct Call {
     pub(crate) deadline: Instant,
     pub(crate) call_ref: Option<Arc<str>>,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) held: Held,
-    /// Made when there is something to hide.
-    pub(crate) veil: OnceLock<Arc<Veil>>,
-    pub(crate) spent: Spent,
+    /// The slot that it runs in, until somebody else has to give it back.
+    pub(crate) ticket: TicketCell,
+    pub(crate) seldom: Seldom,
 }
 
-/// The slot that a call runs in. It is the call's own until somebody else has
-/// to give it back: a tool that calls tools, or the wait between attempts.
+/// What few calls need. The others carry a pointer, and no more.
 #[derive(Default)]
-pub(crate) struct Held {
-    ticket: TicketCell,
+pub(crate) struct Seldom(OnceLock<Box<SeldomNeeded>>);
+
+#[derive(Default)]
+struct SeldomNeeded {
+    /// The slot of a call that gives it back and takes it again: that of a tool
+    /// that calls tools, or between attempts.
     slot: OnceLock<Arc<Slot>>,
     /// Cancelled with this call, for the calls that it makes.
-    pub(crate) family: OnceLock<CancellationToken>,
+    family: OnceLock<CancellationToken>,
+    /// Made when there is something to hide.
+    veil: OnceLock<Arc<Veil>>,
+    /// What models took to answer it.
+    bill: Mutex<Option<Bill>>,
+}
+
+impl Seldom {
+    fn get(&self) -> Option<&SeldomNeeded> {
+        self.0.get().map(|needed| &**needed)
+    }
+
+    fn needed(&self) -> &SeldomNeeded {
+        self.0.get_or_init(Box::default)
+    }
+
+    /// What models took to answer it, if any was asked.
+    pub(crate) fn bill(&self) -> Option<Bill> {
+        *self.get()?.bill.lock()
+    }
 }
 
 /// The arguments, and what hooks have made of them. Whoever has seen the
@@ -271,12 +300,16 @@ impl Call {
     /// Says what a model took to answer this call. It is recorded with the call,
     /// however that ends.
     pub fn charge(&self, usage: Usage) {
-        self.spent.add_own(usage);
+        self.bill(|bill| bill.add_own(usage));
     }
 
     /// Says what a call took that this one made.
     pub fn charge_nested(&self, usage: Usage) {
-        self.spent.add_nested(usage);
+        self.bill(|bill| bill.total += usage);
+    }
+
+    fn bill(&self, charge: impl FnOnce(&mut Bill)) {
+        charge(self.seldom.needed().bill.lock().get_or_insert_default());
     }
 
     /// What this call carries, for the calls that it makes.
@@ -391,7 +424,7 @@ impl Call {
             return None;
         }
         let secrets = || self.all_secrets().into_iter().map(|(_, secret)| secret);
-        Some(self.veil.get_or_init(|| Arc::new(Veil::new(secrets()))))
+        Some(self.seldom.needed().veil.get_or_init(|| Arc::new(Veil::new(secrets()))))
     }
 
     /// What it needs a slot for.
@@ -402,29 +435,35 @@ impl Call {
     /// Puts the call into its slot.
     pub(crate) fn hold(&self, permit: Permit<'_>) {
         if let Some(ticket) = permit.into_ticket() {
-            self.held.ticket.put(ticket);
+            self.ticket.put(ticket);
         }
     }
 
     /// The slot, to be given back and taken again.
     pub(crate) fn slot(&self) -> &Arc<Slot> {
-        self.held.slot.get_or_init(|| {
-            Arc::new(Slot::new(self.held.ticket.take(), &self.shared.limits, self.demand()))
+        self.seldom.needed().slot.get_or_init(|| {
+            Arc::new(Slot::new(self.ticket.take(), &self.shared.limits, self.demand()))
         })
     }
 
     /// Cancels the calls that this one has made: those that have begun to change
     /// something outlive it.
     pub(crate) fn cancel_family(&self) {
-        self.held.family.get().into_iter().for_each(CancellationToken::cancel);
+        let family = self.seldom.get().and_then(|needed| needed.family.get());
+        family.into_iter().for_each(CancellationToken::cancel);
+    }
+
+    /// Cancelled with this call, for the calls that it makes.
+    pub(crate) fn family(&self) -> &CancellationToken {
+        self.seldom.needed().family.get_or_init(CancellationToken::new)
     }
 
     /// Gives the slot back for good.
     pub(crate) fn leave_slot(&self) {
-        if let Some(ticket) = self.held.ticket.take() {
+        if let Some(ticket) = self.ticket.take() {
             self.shared.limits.give_back(ticket, self.demand());
         }
-        if let Some(slot) = self.held.slot.get() {
+        if let Some(slot) = self.seldom.get().and_then(|needed| needed.slot.get()) {
             slot.end();
         }
     }
@@ -438,6 +477,7 @@ impl Call {
                 call_id: self.id,
                 call_ref: self.call_ref.clone(),
                 tool_name: self.tool.name().shared(),
+                kind: Some(self.tool.spec().kind),
                 caller: Arc::clone(&self.context.caller),
             },
         }

@@ -12,8 +12,8 @@ mod until;
 use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -33,7 +33,7 @@ pub(crate) use until::Until;
 
 use crate::approval::Approvals;
 use crate::cache::Cache;
-use crate::call::{Arguments, Call, CallRequest, CallResult, Held, Shared};
+use crate::call::{Arguments, Call, CallRequest, CallResult, Seldom, Shared};
 use crate::content::Output;
 use crate::context::Context;
 use crate::credential::{self, CredentialSource};
@@ -48,10 +48,11 @@ use crate::name::{BatchId, CallId, TenantId};
 use crate::providers::Providers;
 use crate::record::RecordStore;
 use crate::registry::{Found, Registry};
-use crate::schedule::{Attempt, LimitMetrics, LimitSettings, RetryPolicy, Running, Upstreams};
+use crate::schedule::{
+    Attempt, LimitMetrics, LimitSettings, RetryPolicy, Running, TicketCell, UnderWay, Upstreams,
+};
 use crate::stage::{self, Attempts};
 use crate::tool::{Kind, Tool};
-use crate::usage::Spent;
 
 /// Runs tool calls. Cheap to clone; all clones are one engine.
 #[derive(Clone)]
@@ -200,9 +201,8 @@ impl Engine {
             context: Arc::clone(&request.context),
             shared: Arc::clone(open.shared()),
             deadline: until.deadline.into_std(),
-            held: Held::default(),
-            veil: OnceLock::new(),
-            spent: Spent::default(),
+            ticket: TicketCell::default(),
+            seldom: Seldom::default(),
         };
         if let Some(decision) = self.decision(request, &call) {
             Box::pin(self.get_leave(decision, request, open, &call, &until)).await?;
@@ -262,7 +262,7 @@ impl Engine {
             until.run(work).await
         };
         call.leave_slot();
-        if let Some(bill) = call.spent.bill() {
+        if let Some(bill) = call.seldom.bill() {
             open.used(bill);
         }
         if !parts.hooks.is_empty() {
@@ -369,18 +369,29 @@ impl Engine {
 
     /// Whether a call waits or runs here.
     pub fn is_under_way(&self, tenant: &TenantId, id: CallId) -> bool {
-        self.0.running.has(tenant, id)
+        self.0.running.find(tenant, id).is_some()
+    }
+
+    /// What is known of a call that waits or runs here.
+    pub fn under_way(&self, tenant: &TenantId, id: CallId) -> Option<UnderWay> {
+        self.0.running.find(tenant, id)
     }
 
     /// Cancels all calls of a batch that have not ended; returns how many.
     pub fn cancel_batch(&self, tenant: &TenantId, batch: BatchId) -> usize {
-        self.0.running.cancel_batch(tenant, batch)
+        self.cancel_where(tenant, |call| call.batch == Some(batch))
     }
 
     /// Cancels all calls of a conversation that have not ended; returns how
     /// many.
     pub fn cancel_conversation(&self, tenant: &TenantId, conversation: &str) -> usize {
-        self.0.running.cancel_conversation(tenant, conversation)
+        self.cancel_where(tenant, |call| call.caller.conversation.as_deref() == Some(conversation))
+    }
+
+    /// Cancels those of a tenant's calls that are chosen and have not ended;
+    /// returns how many.
+    pub fn cancel_where(&self, tenant: &TenantId, chosen: impl Fn(&UnderWay) -> bool) -> usize {
+        self.0.running.cancel_where(tenant, chosen)
     }
 
     /// Cancels all calls that have not ended, of all tenants. Returns how many.

@@ -22,6 +22,7 @@ use crate::error::{ErrorKind, Violation};
 use crate::name::{BatchId, CallId, TenantId, ToolName};
 use crate::record::Status;
 use crate::secret::Veil;
+use crate::tool::Kind;
 
 /// Something that happened.
 #[derive(Clone, Debug, Serialize)]
@@ -265,6 +266,10 @@ pub struct CallInfo {
     pub call_ref: Option<Arc<str>>,
     /// The tool.
     pub tool_name: Arc<str>,
+    /// What runs the tool; none as long as the tool is not looked up. The name
+    /// says as much to whoever reads events elsewhere.
+    #[serde(skip)]
+    pub kind: Option<Kind>,
     /// Who called.
     #[serde(flatten)]
     pub caller: Arc<Caller>,

@@ -49,6 +49,7 @@ impl Journal {
                     call_id: record.id,
                     call_ref: record.call_ref.clone(),
                     tool_name: Arc::clone(&record.tool_name),
+                    kind: None,
                     caller: Arc::clone(&record.caller),
                 },
                 status: record.status,

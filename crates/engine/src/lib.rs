@@ -76,12 +76,13 @@ pub use nested::Tools;
 pub use providers::Providers;
 pub use record::{
     Begun, BriefSummary, CallRecord, Details, FailedAttempt, Histogram, IdempotencyKey, Intent,
-    MemoryStore, OutputPart, PageRequest, RecordFilter, RecordPage, RecordStore, RecordedError,
-    Statistics, Status, Summary, ToolStatistics, rate,
+    MemoryStore, OutputPart, OwnerId, PageRequest, RecordFilter, RecordPage, RecordStore,
+    RecordedError, Statistics, Status, Summary, ToolStatistics, rate,
 };
 pub use registry::Registry;
 pub use schedule::{
-    BreakerSettings, BucketMetrics, LimitMetrics, LimitSettings, RetryBudget, RetryPolicy, Strategy,
+    BreakerSettings, BucketMetrics, LimitMetrics, LimitSettings, RetryBudget, RetryPolicy,
+    Strategy, UnderWay,
 };
 pub use schemars::{self, JsonSchema};
 pub use search::ToolIndex;

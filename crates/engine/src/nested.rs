@@ -38,7 +38,7 @@ impl Tools {
             context: Arc::clone(&call.context),
             parent: call.id,
             deadline: call.deadline,
-            family: call.held.family.get_or_init(CancellationToken::new).clone(),
+            family: call.family().clone(),
             slot: Arc::clone(call.slot()),
         }
     }
@@ -135,6 +135,7 @@ impl Tools {
         });
         context.depth = own.depth + 1;
         context.trace = context.trace.or_else(|| own.trace.clone());
+        context.begun_by.clone_from(&own.begun_by);
         request.context = Arc::new(context);
         request.rare().parent = Some(self.family.clone());
         request.rare().latest = Some(tokio::time::Instant::from_std(self.deadline));

@@ -1,6 +1,6 @@
 //! Providers: who offers tools, and what their credentials look like.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
@@ -12,14 +12,21 @@ use crate::tool::Source;
 
 /// All providers of an engine. Like tools, they are everybody's or a tenant's.
 pub struct Providers {
+    /// Those of one name in the order in which they count.
     entries: RwLock<BTreeMap<String, Vec<Entry>>>,
+    /// Sources whose providers count only where there are no others.
+    spare: RwLock<HashSet<Source>>,
     /// Counts up whenever one is new, another or gone.
     version: watch::Sender<u64>,
 }
 
 impl Default for Providers {
     fn default() -> Self {
-        Self { entries: RwLock::default(), version: watch::Sender::new(0) }
+        Self {
+            entries: RwLock::default(),
+            spare: RwLock::default(),
+            version: watch::Sender::new(0),
+        }
     }
 }
 
@@ -61,6 +68,12 @@ impl Providers {
         self.version.subscribe()
     }
 
+    /// Lets the providers of a source give way to others of their names,
+    /// whenever those come: for what ships with a program.
+    pub fn give_way(&self, source: &str) {
+        self.spare.write().insert(source.into());
+    }
+
     /// Makes these the providers of a source.
     pub(crate) fn replace_source(
         &self,
@@ -81,15 +94,18 @@ impl Providers {
         for entries in providers.values_mut() {
             entries.retain(|entry| !of_source(entry));
         }
+        let spare = self.spare.read();
         for spec in specs {
             let entries = providers.entry(spec.name.clone()).or_default();
             // The first file that names a provider defines it.
-            entries.push(Entry {
-                owner: owner.cloned(),
-                source: Arc::clone(source),
-                spec: Arc::new(spec),
-            });
+            let end = match spare.contains(source) {
+                true => entries.len(),
+                false => entries.partition_point(|entry| !spare.contains(&entry.source)),
+            };
+            let (owner, source) = (owner.cloned(), Arc::clone(source));
+            entries.insert(end, Entry { owner, source, spec: Arc::new(spec) });
         }
+        drop(spare);
         providers.retain(|_, entries| !entries.is_empty());
         drop(providers);
         self.version.send_modify(|version| *version += 1);
@@ -109,6 +125,22 @@ mod tests {
     fn spec(name: &str, author: &str) -> ProviderSpec {
         let author = Some(author.to_owned());
         ProviderSpec { name: name.to_owned(), author, ..ProviderSpec::default() }
+    }
+
+    #[test]
+    fn what_ships_with_a_program_gives_way() {
+        let (providers, anybody) = (Providers::default(), TenantId::default());
+        let (shipped, file): (Source, Source) = ("shipped.yaml".into(), "weather.yaml".into());
+        providers.give_way(&shipped);
+        let author = || providers.get_for(&anybody, "weather").unwrap().author.clone();
+        providers.replace_source(None, &shipped, vec![spec("weather", "program")]);
+        providers.replace_source(None, &file, vec![spec("weather", "user")]);
+        assert_eq!(author().as_deref(), Some("user"));
+        // It changes while the program runs.
+        providers.replace_source(None, &file, vec![spec("weather", "other")]);
+        assert_eq!(author().as_deref(), Some("other"));
+        providers.replace_source(None, &file, Vec::new());
+        assert_eq!(author().as_deref(), Some("program"));
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub use memory::MemoryStore;
 pub use query::{PageRequest, RecordFilter, RecordPage};
 pub use statistics::{Statistics, Summary, ToolStatistics, rate};
 pub use status::Status;
-pub use store::{OutputPart, RecordStore};
+pub use store::{OutputPart, OwnerId, RecordStore};
 
 use crate::approval::Verdict;
 use crate::content::Output;
@@ -61,7 +61,7 @@ pub struct CallRecord {
     #[serde(flatten, serialize_with = "with_success")]
     pub status: Status,
     /// Why it failed.
-    pub error: Option<RecordedError>,
+    pub error: Option<Box<RecordedError>>,
     /// Who called.
     #[serde(flatten)]
     pub caller: Arc<Caller>,

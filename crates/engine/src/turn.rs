@@ -14,8 +14,10 @@ mod anthropic;
 mod chat;
 mod gemini;
 mod ids;
+mod mend;
 mod open;
 mod responses;
+mod scan;
 mod slots;
 mod sse;
 mod told;
@@ -64,14 +66,19 @@ impl TurnFormat {
     /// The format that a message is in.
     pub fn of(message: &Value) -> Option<Self> {
         let has = |key: &str| message.get(key).is_some();
-        let first = message.get(0);
+        let items = message.as_array().map(Vec::as_slice).unwrap_or_default();
         match () {
             () if has("choices") || has("tool_calls") || has("function_call") => Some(Self::OpenAi),
             () if has("candidates") || has("parts") => Some(Self::Gemini),
             () if has("output") || message["object"] == "response" => Some(Self::Responses),
-            () if first.is_some_and(|item| item.get("type").is_some()) => Some(Self::Responses),
+            () if items.iter().any(anthropic::is_block) => Some(Self::Anthropic),
+            () if items.first().is_some_and(|item| item.get("type").is_some()) => {
+                Some(Self::Responses)
+            }
             () if message["content"].is_array() => Some(Self::Anthropic),
             () if message["content"].is_string() => Some(Self::OpenAi),
+            // OpenAI's message without words.
+            () if has("content") && message["role"] == "assistant" => Some(Self::OpenAi),
             () => None,
         }
     }
@@ -98,6 +105,7 @@ pub struct ModelCall {
     /// An object, or what the model wrote as one.
     pub arguments: Value,
     form: Form,
+    is_broken: bool,
 }
 
 /// How the answer to a call is written.
@@ -106,17 +114,28 @@ enum Form {
     /// As the API does it.
     #[default]
     Usual,
-    /// As the API did it before, or does it for a special kind of call.
-    Special,
+    /// As OpenAI did it before there were several calls.
+    Legacy,
+    /// As OpenAI does it for a tool that takes a text in place of arguments.
+    Custom,
+    /// With the keys that Google's SDK for Python writes.
+    Snake,
 }
 
 impl ModelCall {
     fn new(id: Option<Arc<str>>, name: Option<&str>, arguments: Value) -> Self {
-        Self { id, name: name.unwrap_or_default().into(), arguments, form: Form::Usual }
+        let name = name.unwrap_or_default().into();
+        Self { id, name, arguments, form: Form::Usual, is_broken: false }
     }
 
-    fn special(self) -> Self {
-        Self { form: Form::Special, ..self }
+    fn form(self, form: Form) -> Self {
+        Self { form, ..self }
+    }
+
+    /// Whether the message broke off before the call was complete. Such a call
+    /// does not run; its answer says why.
+    pub fn is_broken(&self) -> bool {
+        self.is_broken
     }
 
     fn request(&self, context: &Arc<Context>) -> CallRequest {
@@ -176,10 +195,19 @@ impl Turn {
         &self.message
     }
 
+    /// Whether the message could not stay as the model wrote it: calls without an
+    /// id, or with the same one, have got ids of their own.
+    pub fn is_mended(&self) -> bool {
+        self.is_mended
+    }
+
     /// Its calls as a batch of this caller.
     pub fn batch(&self, context: impl Into<Arc<Context>>) -> Batch {
         let context = context.into();
-        Batch::new(self.calls.iter().map(|call| call.request(&context)))
+        let mut batch = Batch::new(self.calls.iter().map(|call| call.request(&context)));
+        let broken = self.calls.iter().enumerate().filter(|(_, call)| call.is_broken);
+        batch.refused = broken.map(|(at, _)| (at, mend::broke_off())).collect();
+        batch
     }
 
     /// What the model is to read next. `results` are those of the calls, in
@@ -220,9 +248,9 @@ pub struct TurnAnswer {
     /// or items of the input of OpenAI's Responses. None if it called no tool.
     pub messages: Vec<Value>,
     /// The model's own message, where it could not stay as it was: calls
-    /// without an id or with the same one have got ids of their own. The
-    /// conversation must keep this in its place. A turn that was streamed
-    /// always has it.
+    /// without an id or with the same one have got ids of their own, and what
+    /// its API would refuse is put right. The conversation must keep this in
+    /// its place. A turn that was streamed always has it.
     pub assistant: Option<Value>,
     /// The results, one for each call, in order.
     pub results: Vec<CallResult>,

@@ -1,9 +1,7 @@
 //! What models took to answer: tokens, and what they cost.
 
 use std::ops::AddAssign;
-use std::sync::OnceLock;
 
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 /// Tokens and their price (S4.16).
@@ -51,10 +49,6 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// What a call has used so far. Nearly all use nothing, and pay nothing for it.
-#[derive(Debug, Default)]
-pub(crate) struct Spent(OnceLock<Mutex<Bill>>);
-
 /// What a call has used itself, and with the calls that it made.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Bill {
@@ -62,18 +56,10 @@ pub(crate) struct Bill {
     pub(crate) total: Usage,
 }
 
-impl Spent {
-    pub(crate) fn add_own(&self, usage: Usage) {
-        let mut bill = self.0.get_or_init(Mutex::default).lock();
-        bill.own += usage;
-        bill.total += usage;
-    }
-
-    pub(crate) fn add_nested(&self, usage: Usage) {
-        self.0.get_or_init(Mutex::default).lock().total += usage;
-    }
-
-    pub(crate) fn bill(&self) -> Option<Bill> {
-        self.0.get().map(|bill| *bill.lock())
+impl Bill {
+    /// Adds what the call has used itself.
+    pub(crate) fn add_own(&mut self, usage: Usage) {
+        self.own += usage;
+        self.total += usage;
     }
 }

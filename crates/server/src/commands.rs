@@ -18,3 +18,4 @@ pub(crate) mod providers;
 pub(crate) mod serve;
 pub(crate) mod stats;
 pub(crate) mod tools;
+mod when;

@@ -100,10 +100,8 @@ impl Consents {
             verifier: verifier.to_string(),
             redirect_uri: self.redirect_uri.clone(),
         };
-        let body = serde_json::to_value(&pending)
-            .map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
         let hashed = hashed(&state);
-        let mut put = Put::new(SPACE, caller.tenant.clone(), hashed.clone(), body);
+        let mut put = Put::of(SPACE, caller.tenant.clone(), hashed.clone(), &pending)?;
         put.alias = Some(hashed);
         put.expires_at = Timestamp::now().checked_add(PATIENCE).ok();
         self.documents.put(put, Expect::Absent).await?;

@@ -16,11 +16,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use windlass::definition::{Definition, ImportRequest, Parsed, ProviderSpec};
-use windlass::{Approval, Error, ErrorKind, Tool, ToolSpec};
+use windlass::{Approval, Error, ErrorKind, TenantId, Tool, ToolSpec};
 use windlass_executors::rest::{
     Import, ImportOptions, Names, Origin, Unsupported, import_beside, origins,
 };
-use windlass_store::Document;
+use windlass_store::{Document, Put};
 
 pub(crate) use diff::Diff;
 use fetch::read_beside;
@@ -144,10 +144,8 @@ impl Kept {
         }))
     }
 
-    pub(crate) fn body(&self) -> Result<Value, Error> {
-        let written = serde_json::to_value(self)
-            .map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
-        Ok(json!({ KEY: written }))
+    pub(crate) fn to_put(&self, tenant: &TenantId, name: &str) -> Result<Put, Error> {
+        Put::of(SPACE, tenant.clone(), name, &HashMap::from([(KEY, self)]))
     }
 
     /// What an engine loads. A tool that changed asks a person first.

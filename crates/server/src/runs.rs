@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::{from_value, to_value};
+use serde_json::from_value;
 use windlass::{BoxFuture, Error, ErrorKind, TenantId};
 use windlass_executors::agent::{Entry, RunLog};
 use windlass_store::{Documents, Expect, Put};
@@ -12,8 +12,6 @@ use windlass_store::{Documents, Expect, Put};
 const SPACE: &str = "agent_runs";
 /// How long a run can go on that was cut off.
 const KEEP: Duration = Duration::from_secs(7 * 24 * 3600);
-/// How many entries are read at once.
-const PAGE: usize = 100;
 
 /// A log that outlives the process.
 pub(crate) struct KeptRuns(pub(crate) Arc<dyn Documents>);
@@ -32,9 +30,7 @@ impl RunLog for KeptRuns {
         entry: &'a Entry,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
-            let body = to_value(entry)
-                .map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
-            let mut put = Put::new(SPACE, tenant.clone(), name(run, number), body);
+            let mut put = Put::of(SPACE, tenant.clone(), name(run, number), entry)?;
             put.expires_at = Timestamp::now().checked_add(KEEP).ok();
             self.0.put(put, Expect::Anything).await.map(drop)
         })
@@ -46,26 +42,12 @@ impl RunLog for KeptRuns {
         run: &'a str,
     ) -> BoxFuture<'a, Result<Vec<Entry>, Error>> {
         Box::pin(async move {
-            let beginning = format!("{run}:");
-            let mut entries = Vec::new();
-            let mut after = beginning.clone();
-            loop {
-                let page = self.0.list(SPACE, tenant, Some(&after), PAGE).await?;
-                let is_last = page.len() < PAGE;
-                for document in page {
-                    if !document.id.starts_with(&beginning) {
-                        return Ok(entries);
-                    }
-                    after.clone_from(&document.id);
-                    entries.push(from_value(document.body).map_err(|error| {
-                        let why = format!("the run {run} cannot be read: {error}");
-                        Error::new(ErrorKind::Internal, why)
-                    })?);
-                }
-                if is_last {
-                    return Ok(entries);
-                }
-            }
+            let kept = self.0.of_tenant(SPACE, tenant, &format!("{run}:")).await?;
+            let entries = kept.into_iter().map(|document| from_value(document.body));
+            entries.collect::<Result<_, _>>().map_err(|error| {
+                let why = format!("the run {run} cannot be read: {error}");
+                Error::new(ErrorKind::Internal, why)
+            })
         })
     }
 }

@@ -5,6 +5,7 @@
 //! over the default. Paths in the file are relative to the file, all others to
 //! the current folder.
 
+mod approvals;
 mod database;
 mod effective;
 mod engine;
@@ -22,7 +23,7 @@ mod value;
 use std::env;
 use std::path::{Path, PathBuf};
 
-use windlass::{Lang, WatchOptions};
+use windlass::{ApprovalRules, Lang, WatchOptions};
 use windlass_executors::model::ModelSettings;
 
 use crate::cli::Global;
@@ -73,6 +74,8 @@ pub(crate) struct Settings {
     pub(crate) telemetry: TelemetrySettings,
     /// Who answers, where, and for how much.
     pub(crate) models: ModelSettings,
+    /// The operator's rules about calls.
+    pub(crate) approvals: ApprovalRules,
     /// Every setting, and where it came from.
     pub(crate) effective: Vec<Effective>,
     /// What is odd and no reason to stop.
@@ -124,6 +127,7 @@ impl Settings {
             log: raw.log,
             telemetry: raw.telemetry,
             models: raw.models,
+            approvals: raw.approvals,
             effective,
             warnings,
             file: path,

@@ -27,8 +27,6 @@ const INTERVAL: Duration = Duration::from_secs(60);
 const WAITING: usize = 256;
 /// Things whose last note is remembered.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
-/// How many notes are read at once.
-const PAGE: usize = 500;
 
 type Used = (TenantId, String);
 
@@ -79,17 +77,8 @@ impl Uses {
         &self,
         tenant: &TenantId,
     ) -> Result<HashMap<String, Timestamp>, Error> {
-        let mut all = HashMap::new();
-        let mut after: Option<String> = None;
-        loop {
-            let page = self.documents.list(self.space, tenant, after.as_deref(), PAGE).await?;
-            after = page.last().map(|note| note.id.clone());
-            let full = page.len() == PAGE;
-            all.extend(page.into_iter().filter_map(|note| Some((note.id, when(&note.body)?))));
-            if !full {
-                return Ok(all);
-            }
-        }
+        let notes = self.documents.of_tenant(self.space, tenant, "").await?;
+        Ok(notes.into_iter().filter_map(|note| Some((note.id, when(&note.body)?))).collect())
     }
 
     /// Forgets a thing that is gone.

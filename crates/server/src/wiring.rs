@@ -21,6 +21,7 @@ use windlass_store::{Document, Documents, MemoryDocuments, Options, SqliteDocume
 #[cfg(feature = "postgres")]
 use windlass_store::{PostgresDocuments, PostgresOptions, PostgresStore, PostgresUrl};
 
+use crate::approvals::Unattended;
 use crate::credential_source::VaultSource;
 use crate::exit::Failure;
 use crate::http::{Counted, Metrics};
@@ -92,7 +93,7 @@ pub(crate) fn engine(settings: &Settings, screen: &Screen) -> Result<Engine, Fai
     };
     let kept = block_on(Kept::open(settings))?;
     let (source, asked) = VaultSource::new(kept.credentials, kept.grants, outbound(settings));
-    let builder = builder.credentials(source);
+    let builder = builder.credentials(source).approvals(Unattended(settings.approvals.clone()));
     let engine = load(builder, settings, screen, None, Some(Arc::new(kept.runs)))?;
     let _ = asked.set(engine.clone());
     load_imports(&engine, &kept.providers, screen)?;
@@ -336,7 +337,7 @@ fn load(
     for folder in &settings.tools {
         if folder.path.is_dir() {
             let report = engine.load_folder(&folder.path);
-            report.errors.iter().for_each(|error| screen.warn(error));
+            report.errors.iter().chain(&report.notes).for_each(|told| screen.warn(told));
         } else if folder.asked_for {
             screen.warn(format_args!("{}: no such folder of tools", folder.path.display()));
         }
@@ -344,7 +345,9 @@ fn load(
     // Last, so that a definition of the user's wins over a built-in of its
     // name. That a name is taken is the only thing which can be wrong here.
     for (file, text) in definitions {
-        engine.load_text(&format!("builtin/{file}"), text);
+        let source = format!("builtin/{file}");
+        engine.providers().give_way(&source);
+        engine.load_text(&source, text);
     }
     Ok(engine)
 }

@@ -11,9 +11,10 @@ mod news;
 mod sqlite;
 
 use jiff::Timestamp;
+use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::broadcast;
-use windlass::{BoxFuture, Error, TenantId};
+use windlass::{BoxFuture, Error, ErrorKind, TenantId};
 
 pub use memory::MemoryDocuments;
 pub use sqlite::SqliteDocuments;
@@ -22,6 +23,9 @@ pub use sqlite::SqliteDocuments;
 pub(crate) use check::can_be_kept;
 pub(crate) use check::check;
 pub(crate) use news::{News, Origin};
+
+/// How many documents are read at once.
+const PAGE: usize = 50;
 
 /// Something that is kept.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,6 +70,18 @@ impl Put {
     /// Says this under a name.
     pub fn new(space: &'static str, tenant: TenantId, id: impl Into<String>, body: Value) -> Self {
         Self { space, tenant, id: id.into(), alias: None, body, expires_at: None }
+    }
+
+    /// Says what this is as JSON.
+    pub fn of(
+        space: &'static str,
+        tenant: TenantId,
+        id: impl Into<String>,
+        what: &impl Serialize,
+    ) -> Result<Self, Error> {
+        let body = serde_json::to_value(what)
+            .map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
+        Ok(Self::new(space, tenant, id, body))
     }
 }
 
@@ -129,6 +145,29 @@ pub trait Documents: Send + Sync + 'static {
         after: Option<&'a str>,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Document>, Error>>;
+
+    /// All documents of a tenant whose ids go on after this beginning, in the
+    /// order of their ids' bytes.
+    fn of_tenant<'a>(
+        &'a self,
+        space: &'static str,
+        tenant: &'a TenantId,
+        beginning: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<Document>, Error>> {
+        Box::pin(async move {
+            let mut all: Vec<Document> = Vec::new();
+            loop {
+                let before = all.len();
+                let start = Some(beginning).filter(|beginning| !beginning.is_empty());
+                let after = all.last().map(|last| &*last.id).or(start);
+                let page = self.list(space, tenant, after, PAGE).await?;
+                all.extend(page.into_iter().take_while(|one| one.id.starts_with(beginning)));
+                if all.len() - before < PAGE {
+                    return Ok(all);
+                }
+            }
+        })
+    }
 
     /// All documents of a space, of all tenants. For what a server reads when
     /// it starts.

@@ -6,13 +6,12 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use uuid::Uuid;
 use windlass::{Begun, CallId, CallRecord, IdempotencyKey, Intent, TenantId};
 
-use crate::rows::{
-    Binder, bind_caller, read_arguments, read_caller, read_id, read_timestamp, text,
-};
+use crate::rows::{Binder, bind_caller, read_caller, read_id, read_timestamp, text};
+use crate::value::read_json;
 
-/// Keeps an intent and claims its key, unless another call has the key. A key
-/// that was claimed before `oldest_key_us` is free again, but not while its
-/// call runs.
+/// Keeps an intent and claims its key, unless another call has the key, or the
+/// call has begun elsewhere or ended. A key that was claimed before
+/// `oldest_key_us` is free again, but not while its call runs.
 pub(crate) fn begin(
     connection: &Connection,
     intent: &Intent,
@@ -21,6 +20,10 @@ pub(crate) fn begin(
     oldest_key_us: i64,
 ) -> rusqlite::Result<Begun> {
     let tenant = &intent.caller.tenant;
+    let begun_by = owner_of(connection, tenant, intent.id)?;
+    if begun_by.is_some_and(|other| other != owner) || has_record(connection, tenant, intent.id)? {
+        return Ok(Begun::Twin(intent.id));
+    }
     if let Some(key) = &intent.key {
         if let Some(claim) = claim(connection, tenant, &key.key)?
             && (claim.created_us >= oldest_key_us
@@ -59,6 +62,12 @@ pub(crate) fn owner_of(
         .prepare_cached("SELECT owner FROM intents WHERE tenant = ? AND id = ?")?
         .query_row((tenant.as_str(), id.uuid().as_bytes()), |row| row.get(0).map(Uuid::from_bytes))
         .optional()
+}
+
+fn has_record(connection: &Connection, tenant: &TenantId, id: CallId) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM calls WHERE tenant = ? AND id = ?)")?
+        .query_row((tenant.as_str(), id.uuid().as_bytes()), |row| row.get(0))
 }
 
 /// Everybody who runs calls.
@@ -180,7 +189,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Intent> {
         id: read_id(row, 1)?,
         call_ref: row.get(2)?,
         tool_name: row.get(3)?,
-        arguments: Arc::new(read_arguments(row.get_ref(12)?.as_str()?)),
+        arguments: Arc::new(read_json(row.get_ref(12)?.as_str()?)),
         caller: Arc::new(read_caller(row)?),
         created_at: read_timestamp(row, 11)?,
         // What the key stands for is in `keys`; the record has no need of it.

@@ -68,6 +68,7 @@ mod stats;
 mod read;
 mod readers;
 mod rows;
+mod value;
 
 mod connect;
 mod examine;

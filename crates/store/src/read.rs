@@ -4,14 +4,12 @@ use jiff::Timestamp;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
 use windlass::{
-    CallId, CallRecord, Details, PageRequest, RecordFilter, RecordPage, Statistics, Status,
-    Summary, TenantId, Usage,
+    CallId, CallRecord, PageRequest, RecordFilter, RecordPage, Statistics, Status, Summary,
+    TenantId, Usage,
 };
 
-use crate::rows::{COLUMNS, read_record, read_status, status_code};
-
-/// How far the time in a call's id may be from its `created_at`.
-const ID_SLACK_MS: i64 = 1000;
+use crate::rows::{COLUMNS, read_record, read_status};
+use crate::value::{ID_SLACK_MS, first_id, status_code, usage_in};
 
 pub(crate) fn get(
     connection: &Connection,
@@ -66,11 +64,6 @@ pub(crate) fn summary(
         .collect::<rusqlite::Result<Vec<_>>>()?;
     let usage = usage.iter().filter_map(|details| usage_in(details));
     Ok(Summary::new(conversation, counts).with_usage(usage))
-}
-
-/// What models took, as the details of a record say.
-pub(crate) fn usage_in(details: &str) -> Option<Usage> {
-    serde_json::from_str::<Details>(details).ok()?.usage
 }
 
 pub(crate) fn statistics(
@@ -144,8 +137,8 @@ impl Question {
         question.with("created_us < ?", filter.until.map(Timestamp::as_microsecond));
         // Ids carry the time too, and rows lie in their order: without these
         // bounds the end of a short span would be looked for among all rows.
-        question.with("id >= ?", filter.since.map(|since| first_id(since, -ID_SLACK_MS)));
-        question.with("id < ?", filter.until.map(|until| first_id(until, ID_SLACK_MS)));
+        question.with("id >= ?", filter.since.map(|since| first_id(since, -ID_SLACK_MS).to_vec()));
+        question.with("id < ?", filter.until.map(|until| first_id(until, ID_SLACK_MS).to_vec()));
         question.with("id < ?", after.map(|id| id.uuid().as_bytes().to_vec()));
         question.sql.push_str(" ORDER BY id DESC LIMIT ?");
         question.values.push(Value::Integer(i64::try_from(rows).unwrap_or(i64::MAX)));
@@ -159,14 +152,6 @@ impl Question {
             self.values.push(value.into());
         }
     }
-}
-
-/// The smallest id that a call at this time may have.
-fn first_id(time: Timestamp, shift_ms: i64) -> Vec<u8> {
-    let millis = time.as_millisecond().saturating_add(shift_ms).max(0);
-    let mut id = vec![0; 16];
-    id[..6].copy_from_slice(&millis.to_be_bytes()[2..]);
-    id
 }
 
 #[cfg(test)]

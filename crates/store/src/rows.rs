@@ -6,14 +6,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Row, Statement, ToSql};
-use serde_json::Value;
 use uuid::Uuid;
 use windlass::{
-    CallId, CallRecord, Caller, CallerType, ErrorKind, Output, RecordedError, Status, TenantId,
+    CallId, CallRecord, Caller, CallerType, ErrorKind, RecordedError, Status, TenantId,
 };
 
-/// The run-time bucket of calls that never ran; part of a key, so not null.
-pub(crate) const NEVER_RAN: i64 = -1;
+use crate::value::{self, duration, micros, read_json, read_output, status_code};
 
 /// The columns, in the order in which they are bound and read.
 macro_rules! columns {
@@ -150,14 +148,16 @@ pub(crate) fn read_record(row: &Row<'_>) -> rusqlite::Result<CallRecord> {
         id: read_id(row, 1)?,
         call_ref: row.get(2)?,
         tool_name: row.get(3)?,
-        arguments: Arc::new(read_arguments(row.get_ref(17)?.as_str()?)),
-        result: row.get_ref(18)?.as_str_or_null()?.map(|json| Arc::new(read_result(json))),
+        arguments: Arc::new(read_json(row.get_ref(17)?.as_str()?)),
+        result: row.get_ref(18)?.as_str_or_null()?.map(|json| Arc::new(read_output(json))),
         status: read_status(row, 10)?,
-        error: kind.map(|kind| RecordedError {
-            // A kind that a newer windlass knows.
-            kind: ErrorKind::from_name(&kind).unwrap_or(ErrorKind::Internal),
-            message: message.unwrap_or_default(),
-            feedback,
+        error: kind.map(|kind| {
+            Box::new(RecordedError {
+                // A kind that a newer windlass knows.
+                kind: ErrorKind::from_name(&kind).unwrap_or(ErrorKind::Internal),
+                message: message.unwrap_or_default(),
+                feedback,
+            })
         }),
         caller: Arc::new(read_caller(row)?),
         attempts: row.get(13)?,
@@ -184,51 +184,21 @@ pub(crate) fn read_caller(row: &Row<'_>) -> rusqlite::Result<Caller> {
     })
 }
 
-/// JSON may be written deeper than it may be read (127 levels). One such
-/// record must not take the page that it is on with it, so it is shown as text.
-pub(crate) fn read_arguments(json: &str) -> Value {
-    serde_json::from_str(json).unwrap_or_else(|_| Value::String(json.to_owned()))
-}
-
-fn read_result(json: &str) -> Output {
-    serde_json::from_str(json).unwrap_or_else(|_| Output::text(json))
-}
-
 pub(crate) fn read_id(row: &Row<'_>, column: usize) -> rusqlite::Result<CallId> {
     Ok(Uuid::from_bytes(row.get(column)?).into())
 }
 
 pub(crate) fn read_status(row: &Row<'_>, column: usize) -> rusqlite::Result<Status> {
     let code: i64 = row.get(column)?;
-    Status::ALL
-        .into_iter()
-        .find(|&status| status_code(status) == code)
-        .ok_or(rusqlite::Error::IntegralValueOutOfRange(column, code))
+    value::read_status(code).ok_or(rusqlite::Error::IntegralValueOutOfRange(column, code))
 }
 
 fn read_duration(row: &Row<'_>, column: usize) -> rusqlite::Result<Duration> {
-    let micros: i64 = row.get(column)?;
-    Ok(Duration::from_micros(u64::try_from(micros).unwrap_or_default()))
+    Ok(duration(row.get(column)?))
 }
 
 pub(crate) fn read_timestamp(row: &Row<'_>, column: usize) -> rusqlite::Result<Timestamp> {
     let micros = row.get(column)?;
     Timestamp::from_microsecond(micros)
         .map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, micros))
-}
-
-/// How a status is stored. Part of the file format.
-pub(crate) fn status_code(status: Status) -> i64 {
-    match status {
-        Status::Succeeded => 0,
-        Status::Failed => 1,
-        Status::Refused => 2,
-        Status::TimedOut => 3,
-        Status::Cancelled => 4,
-        Status::Interrupted => 5,
-    }
-}
-
-fn micros(duration: Duration) -> i64 {
-    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use windlass::{CallRecord, Status, TenantId, Usage};
 
-use crate::rows::{NEVER_RAN, status_code};
+use crate::value::{NEVER_RAN, status_code};
 
 /// Calls by tenant, tool, status and run-time bucket.
 #[derive(Default)]

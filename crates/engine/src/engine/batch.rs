@@ -26,6 +26,8 @@ pub struct Batch {
     pub(crate) id: BatchId,
     pub(crate) calls: Vec<CallRequest>,
     pub(crate) parallel: bool,
+    /// Calls that are not to run, by their place, and why.
+    pub(crate) refused: Vec<(usize, Error)>,
 }
 
 impl Batch {
@@ -35,6 +37,7 @@ impl Batch {
             id: BatchId::at(Timestamp::now()),
             calls: calls.into_iter().collect(),
             parallel: true,
+            refused: Vec::new(),
         }
     }
 
@@ -71,11 +74,17 @@ impl Engine {
     /// is one result for each call, in the order of the calls; a failure
     /// touches no other call.
     pub async fn call_batch(&self, batch: impl Into<Batch>) -> Vec<CallResult> {
-        let Batch { id, calls, parallel } = batch.into();
+        let Batch { id, calls, parallel, refused } = batch.into();
         let mut growing = GrowingBatch::new(self, id, parallel);
         // All are opened before the first begins: a batch that is dropped
         // leaves a record of every call, and one that waits can be cancelled.
-        calls.into_iter().for_each(|call| growing.add(call));
+        let mut refused = refused.into_iter().peekable();
+        for (at, call) in calls.into_iter().enumerate() {
+            match refused.next_if(|(place, _)| *place == at) {
+                Some((_, why)) => growing.refuse(call, why),
+                None => growing.add(call),
+            }
+        }
         while growing.step().await {}
         growing.finish()
     }
@@ -147,9 +156,9 @@ impl<'e> GrowingBatch<'e> {
         };
         let mut open = self.open(&mut request, position);
         open.batch = Some(self.id);
-        let caller = &request.context.caller;
         let running = &self.engine.0.running;
-        let listed = running.list(open.id, caller, Some(self.id), request.cancel.as_ref());
+        let listed =
+            running.list(open.id, &request.context, Some(self.id), request.cancel.as_ref());
         request.cancel = Some(listed.cancel.clone());
         if self.plan.add(access) {
             self.ready.push(Reverse(position));

@@ -84,8 +84,8 @@ impl<'a> Until<'a> {
     /// Puts the call on the list of those that can be cancelled.
     pub(super) fn list(&self) -> &Listed {
         let own = self.request.cancel.as_ref();
-        let caller = &self.request.context.caller;
-        self.listed.get_or_init(|| self.running.list(self.id, caller, self.batch, own))
+        let context = &self.request.context;
+        self.listed.get_or_init(|| self.running.list(self.id, context, self.batch, own))
     }
 
     /// Refuses to begin what has no time left. Only a call that has waited can

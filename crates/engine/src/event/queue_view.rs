@@ -1,8 +1,8 @@
 //! Events as S4.4 names them, for a front end that shows a model's turn.
 //!
 //! A view without a memory: what an event looks like depends on nothing but
-//! the event, so a subscriber may begin anywhere. An agent is a tool named
-//! `invoke_*`; its start comes before its tool's, its end after it.
+//! the event, so a subscriber may begin anywhere. An agent's name is that of its
+//! tool without `invoke_`; its start comes before its tool's, its end after it.
 //!
 //! A call that fails is told once, as S4's queue does it: `tool_error` for a
 //! tool that failed, was refused or was stopped. An agent that ran and failed
@@ -19,8 +19,9 @@ use super::{CallInfo, Event, EventBody};
 use crate::content::{Body, Content};
 use crate::error::ErrorKind;
 use crate::record::Status;
+use crate::tool::Kind;
 
-/// What the name of an agent's tool begins with (S4.8).
+/// What the name of an agent's tool may begin with (S4.8).
 const AGENT_PREFIX: &str = "invoke_";
 
 /// An event of a batch, in S4's JSON form: `{"type": "tool_started",
@@ -196,7 +197,11 @@ fn turn(call: &CallInfo, progress: &Content) -> Option<QueueEvent> {
 
 /// The agent behind a tool, if there is one.
 fn agent_name(call: &CallInfo) -> Option<Arc<str>> {
-    call.tool_name.strip_prefix(AGENT_PREFIX).filter(|name| !name.is_empty()).map(Arc::from)
+    if call.kind != Some(Kind::Agent) {
+        return None;
+    }
+    let name = call.tool_name.strip_prefix(AGENT_PREFIX).filter(|name| !name.is_empty());
+    Some(name.map_or_else(|| Arc::clone(&call.tool_name), Arc::from))
 }
 
 fn tool_use_id(call: &CallInfo) -> Arc<str> {

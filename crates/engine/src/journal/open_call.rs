@@ -22,7 +22,7 @@ use crate::record::{
 };
 use crate::secret::HIDDEN;
 use crate::stage::{output_size, preview_output, preview_value};
-use crate::tool::Tool;
+use crate::tool::{Kind, Tool};
 use crate::usage::Bill;
 
 /// How long a call that ran past its deadline waits for its record.
@@ -38,6 +38,8 @@ pub(crate) struct OpenCall {
     pub(crate) id: CallId,
     call_ref: Option<Arc<str>>,
     tool_name: Arc<str>,
+    /// What runs the tool, once that is known.
+    kind: Option<Kind>,
     caller: Arc<Caller>,
     /// The tool whose hidden parameters are masked, if it has any.
     masks: Option<Arc<Tool>>,
@@ -90,6 +92,7 @@ impl OpenCall {
             id: request.own_id().unwrap_or_else(|| CallId::at(created_at)),
             call_ref: request.call_ref.clone(),
             tool_name: kept_name(&request.tool),
+            kind: None,
             caller: Arc::clone(&request.context.caller),
             masks: None,
             arguments: Kept::Own(std::mem::take(&mut request.arguments)),
@@ -125,6 +128,7 @@ impl OpenCall {
 
     /// The tool is known; its hidden parameters are masked from here on.
     pub(crate) fn resolved(&mut self, tool: &Arc<Tool>) {
+        self.kind = Some(tool.spec().kind);
         // The caller may have used the wire name.
         if *self.tool_name != *tool.name().as_str() {
             self.tool_name = tool.name().shared();
@@ -317,7 +321,7 @@ impl OpenCall {
             Ok(output) => {
                 (Status::Succeeded, Some(Arc::new(preview_output(output, max_bytes))), None)
             }
-            Err(error) => (self.status(error.kind()), None, Some(RecordedError::from(error))),
+            Err(error) => (self.status(error.kind()), None, Some(Box::new(error.into()))),
         };
         CallRecord {
             id: self.id,
@@ -396,6 +400,7 @@ impl OpenCall {
             call_id: self.id,
             call_ref: self.call_ref.clone(),
             tool_name: Arc::clone(&self.tool_name),
+            kind: self.kind,
             caller: Arc::clone(&self.caller),
         }
     }

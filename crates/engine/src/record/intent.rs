@@ -43,11 +43,11 @@ impl Intent {
             arguments: self.arguments,
             result: None,
             status: Status::Interrupted,
-            error: Some(RecordedError {
+            error: Some(Box::new(RecordedError {
                 kind: ErrorKind::Interrupted,
                 message: message.to_owned(),
                 feedback: None,
-            }),
+            })),
             caller: self.caller,
             attempts: 1,
             queue_wait: std::time::Duration::ZERO,
@@ -75,8 +75,9 @@ pub struct IdempotencyKey {
 pub enum Begun {
     /// It is kept for good: the call may run.
     New,
-    /// This call has the same key and the same fingerprint; it runs, or has
-    /// ended and left a record. The new intent is not kept.
+    /// This call has the same key and the same fingerprint, or is the same
+    /// call; it runs, or has ended and left a record. The new intent is not
+    /// kept.
     Twin(CallId),
     /// This call has the same key and another fingerprint. The new intent is
     /// not kept.

@@ -10,8 +10,23 @@ use super::told::{Piece, pieces};
 use crate::call::CallResult;
 use crate::text::Lang;
 
+/// Blocks that are in nobody else's messages.
+const BLOCKS: [&str; 5] = ["tool_use", "text", "thinking", "redacted_thinking", "server_tool_use"];
+/// Why a message may end before it is complete.
+const CUT: [&str; 3] = ["max_tokens", "model_context_window_exceeded", "refusal"];
+
+/// Whether something is a block of a message.
+pub(super) fn is_block(block: &Value) -> bool {
+    block["type"].as_str().is_some_and(|kind| BLOCKS.contains(&kind))
+}
+
+fn is_cut(stop_reason: &Value) -> bool {
+    stop_reason.as_str().is_some_and(|reason| CUT.contains(&reason))
+}
+
 /// The message and its calls.
 pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall>), String> {
+    let is_cut = is_cut(&answer["stop_reason"]);
     let mut content = match answer {
         Value::Array(blocks) => blocks,
         mut message => match message.get_mut("content").map(Value::take) {
@@ -20,7 +35,11 @@ pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall
             _ => return Err("the message has no list `content`".to_owned()),
         },
     };
-    let calls = content.iter_mut().filter_map(|block| call(block, ids)).collect();
+    let mut calls: Vec<ModelCall> =
+        content.iter_mut().filter_map(|block| call(block, ids)).collect();
+    if is_cut && content.last().is_some_and(|block| block["type"] == "tool_use") {
+        calls.last_mut().into_iter().for_each(ModelCall::break_off);
+    }
     Ok((json!({"role": "assistant", "content": content}), calls))
 }
 
@@ -30,8 +49,16 @@ fn call(block: &mut Value, ids: &mut Ids) -> Option<ModelCall> {
         return None;
     }
     let id = ids.claim(block["id"].as_str());
-    block["id"] = json!(id);
-    Some(ModelCall::new(Some(id), block["name"].as_str(), block["input"].clone()))
+    let call = ModelCall::new(Some(id), block["name"].as_str(), block["input"].clone());
+    mend(block, &call, ids);
+    Some(call)
+}
+
+/// Puts right what the API would refuse.
+fn mend(block: &mut Value, call: &ModelCall, ids: &mut Ids) {
+    ids.put(&mut block["id"], call.id.as_deref());
+    ids.put(&mut block["name"], &*call.kept_name());
+    ids.put(&mut block["input"], call.object());
 }
 
 /// One message with all results.
@@ -73,6 +100,7 @@ fn block(piece: Piece<'_>) -> Value {
 pub(super) struct Assembly {
     /// Blocks that are no calls, and the place of each.
     blocks: Vec<(u64, Value)>,
+    is_cut: bool,
 }
 
 impl Assembly {
@@ -83,7 +111,22 @@ impl Assembly {
             "content_block_start" => self.begin(at, &event["content_block"], slots),
             "content_block_delta" => self.grow(at, &event["delta"], slots),
             "content_block_stop" => slots.end(at),
-            "message_stop" => return Ok(true),
+            "message_delta" if event["delta"]["stop_reason"].is_string() => {
+                self.is_cut = is_cut(&event["delta"]["stop_reason"]);
+                // The blocks have come before.
+                match self.is_cut {
+                    true => slots.cut(),
+                    false => slots.settle(),
+                }
+            }
+            "message_stop" => {
+                // Some servers do not say where a block ends.
+                match self.is_cut {
+                    true => slots.cut(),
+                    false => slots.end_all(),
+                }
+                return Ok(true);
+            }
             "error" => {
                 let why = event["error"]["message"].as_str().unwrap_or("no reason given");
                 return Err(format!("the model's API failed: {why}"));
@@ -95,6 +138,7 @@ impl Assembly {
 
     fn begin(&mut self, at: u64, block: &Value, slots: &mut Slots) {
         if block["type"] != "tool_use" {
+            slots.settle();
             return self.blocks.push((at, block.clone()));
         }
         let written = match &block["input"] {
@@ -102,8 +146,10 @@ impl Assembly {
             Value::Object(input) if !input.is_empty() => block["input"].to_string(),
             _ => String::new(),
         };
-        slots.begin(at, block["id"].as_str(), block["name"].as_str());
-        slots.write(at, &written);
+        slots.begin(at, block["id"].as_str(), block["name"].as_str(), &written);
+        if let Some(more) = slots.more(at).filter(|more| more.is_null()) {
+            *more = block.clone();
+        }
     }
 
     fn grow(&mut self, at: u64, delta: &Value, slots: &mut Slots) {
@@ -133,9 +179,10 @@ impl Assembly {
                 object.insert("input".to_owned(), input);
             }
         }
-        self.blocks.extend(calls.into_iter().map(|Written { at, call }| {
-            let input = call.object();
-            (at, json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input}))
+        self.blocks.extend(calls.into_iter().map(|Written { at, call, more }| {
+            let mut block = if more.is_object() { more } else { json!({"type": "tool_use"}) };
+            mend(&mut block, &call, &mut Ids::default());
+            (at, block)
         }));
         self.blocks.sort_by_key(|(at, _)| *at);
         let content: Vec<Value> = self.blocks.into_iter().map(|(_, block)| block).collect();

@@ -1,6 +1,9 @@
 //! OpenAI's Chat Completions: `tool_calls`, each answered by a message of its
 //! own. Images cannot stand in such a message, so they follow in one of the
 //! user's.
+//!
+//! Servers that copy the API say more than it does, such as what a model thought,
+//! and want that back: whatever is not known here is kept.
 
 use serde_json::{Value, json};
 
@@ -11,10 +14,27 @@ use super::{Form, ModelCall};
 use crate::call::CallResult;
 use crate::text::Lang;
 
+/// Why a message may end before it is complete.
+const CUT: [&str; 2] = ["length", "content_filter"];
+/// What is known of a piece of a message; the audio of an answer goes back in
+/// another form.
+const KNOWN: [&str; 6] = ["role", "content", "refusal", "tool_calls", "function_call", "audio"];
+/// What is known of a piece of a call.
+const KNOWN_OF_CALL: [&str; 4] = ["index", "id", "type", "function"];
+
+/// The place of the call of the first API with calls, behind all others.
+const LEGACY: u64 = u64::MAX;
+
+fn is_cut(finish_reason: &Value) -> bool {
+    finish_reason.as_str().is_some_and(|reason| CUT.contains(&reason))
+}
+
 /// The message and its calls. Of several choices, the first counts.
 pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall>), String> {
     let mut message = answer;
+    let mut is_cut = false;
     if message.get("choices").is_some() {
+        is_cut = self::is_cut(&message["choices"][0]["finish_reason"]);
         message = message.pointer_mut("/choices/0/message").map(Value::take).unwrap_or_default();
     }
     if !message.is_object() {
@@ -25,28 +45,49 @@ pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall
         calls.extend(asked.iter_mut().map(|asked| call(asked, ids)));
     }
     // The form of the first API with calls; it knows one call and no ids.
-    if let Some(asked) = message.get("function_call").filter(|asked| asked.is_object()) {
+    if let Some(asked) = message.get_mut("function_call").filter(|asked| asked.is_object()) {
         let call = ModelCall::new(None, asked["name"].as_str(), asked["arguments"].clone());
-        calls.push(call.special());
+        let call = call.form(Form::Legacy);
+        mend(asked, &call, ids);
+        calls.push(call);
+    }
+    if is_cut {
+        calls.last_mut().into_iter().for_each(ModelCall::break_off);
     }
     Ok((message, calls))
 }
 
 fn call(asked: &mut Value, ids: &mut Ids) -> ModelCall {
     let id = ids.claim(asked["id"].as_str());
-    if asked.is_object() {
-        asked["id"] = json!(id);
+    if !asked.is_object() {
+        ids.put(asked, json!({}));
     }
-    if asked["type"] == "custom" {
-        let custom = &asked["custom"];
-        return ModelCall::new(
-            Some(id),
-            custom["name"].as_str(),
-            json!({"input": custom["input"]}),
-        );
+    ids.put(&mut asked["id"], &*id);
+    if asked["type"] == "custom" && asked["custom"].is_object() {
+        let custom = &mut asked["custom"];
+        let input = json!({"input": custom["input"]});
+        let call = ModelCall::new(Some(id), custom["name"].as_str(), input).form(Form::Custom);
+        ids.put(&mut custom["name"], &*call.kept_name());
+        if !custom["input"].is_string() {
+            ids.put(&mut custom["input"], "");
+        }
+        return call;
     }
-    let function = &asked["function"];
-    ModelCall::new(Some(id), function["name"].as_str(), function["arguments"].clone())
+    ids.put(&mut asked["type"], "function");
+    let function = &mut asked["function"];
+    if !function.is_object() {
+        ids.put(function, json!({}));
+    }
+    let arguments = function["arguments"].clone();
+    let call = ModelCall::new(Some(id), function["name"].as_str(), arguments);
+    mend(function, &call, ids);
+    call
+}
+
+/// Puts right what the API would refuse.
+fn mend(function: &mut Value, call: &ModelCall, ids: &mut Ids) {
+    ids.put(&mut function["name"], &*call.kept_name());
+    ids.put(&mut function["arguments"], call.text());
 }
 
 /// A message for each result, and one with all images.
@@ -60,8 +101,10 @@ pub(super) fn messages<'a>(
         let pieces = pieces(result, lang);
         let content = text_of(&pieces);
         messages.push(match call.form {
-            Form::Usual => json!({"role": "tool", "tool_call_id": call.id, "content": content}),
-            Form::Special => json!({"role": "function", "name": call.name, "content": content}),
+            Form::Legacy => {
+                json!({"role": "function", "name": call.kept_name(), "content": content})
+            }
+            _ => json!({"role": "tool", "tool_call_id": call.id, "content": content}),
         });
         shown.extend(pieces.iter().filter_map(|piece| match piece {
             Piece::Text(_) => None,
@@ -89,6 +132,8 @@ pub(super) fn messages<'a>(
 pub(super) struct Assembly {
     content: String,
     refusal: String,
+    /// What else it has, by its keys.
+    more: Value,
     has_ended: bool,
 }
 
@@ -108,42 +153,94 @@ impl Assembly {
         let delta = &choice["delta"];
         self.content.push_str(delta["content"].as_str().unwrap_or_default());
         self.refusal.push_str(delta["refusal"].as_str().unwrap_or_default());
+        grow(&mut self.more, &unknown(delta, &KNOWN));
         for (place, call) in delta["tool_calls"].as_array().into_iter().flatten().enumerate() {
             // Some servers leave the index out.
             let at = call["index"].as_u64().unwrap_or(place as u64);
             let function = &call["function"];
-            slots.begin(at, call["id"].as_str(), function["name"].as_str());
-            match &function["arguments"] {
-                Value::String(more) => slots.write(at, more),
-                Value::Null => {}
-                whole => slots.write(at, &whole.to_string()),
+            slots.begin(at, call["id"].as_str(), function["name"].as_str(), &written(function));
+            if let Some(more) = slots.more(at) {
+                grow(more, &unknown(call, &KNOWN_OF_CALL));
             }
         }
-        if choice["finish_reason"].is_string() {
+        let asked = &delta["function_call"];
+        if asked.is_object() {
+            // There can be but one.
+            let name = asked["name"].as_str().filter(|_| !slots.has(LEGACY));
+            slots.begin(LEGACY, None, name, &written(asked));
+            slots.form(LEGACY, Form::Legacy);
+            slots.without_id(LEGACY, true);
+        }
+        // Some servers give an empty reason until there is one.
+        if choice["finish_reason"].as_str().is_some_and(|reason| !reason.is_empty()) {
             self.has_ended = true;
-            slots.end_all();
+            match is_cut(&choice["finish_reason"]) {
+                true => slots.cut(),
+                false => slots.end_all(),
+            }
         }
         Ok(self.has_ended)
     }
 
     /// The message, as the conversation keeps it.
     pub(super) fn message(self, calls: Vec<Written>) -> Value {
-        let calls: Vec<Value> = calls
-            .into_iter()
-            .map(|Written { call, .. }| {
-                let arguments = call.text();
-                let function = json!({"name": call.name, "arguments": arguments});
-                json!({"id": call.id, "type": "function", "function": function})
-            })
-            .collect();
         let content = if self.content.is_empty() { Value::Null } else { self.content.into() };
         let mut message = json!({"role": "assistant", "content": content});
+        grow(&mut message, &self.more);
         if !self.refusal.is_empty() {
             message["refusal"] = self.refusal.into();
         }
-        if !calls.is_empty() {
-            message["tool_calls"] = calls.into();
+        let mut asked = Vec::new();
+        for Written { call, more, .. } in calls {
+            let function = json!({"name": call.kept_name(), "arguments": call.text()});
+            if call.form == Form::Legacy {
+                message["function_call"] = function;
+                continue;
+            }
+            let mut call = json!({"id": call.id, "type": "function", "function": function});
+            grow(&mut call, &more);
+            asked.push(call);
+        }
+        if !asked.is_empty() {
+            message["tool_calls"] = asked.into();
         }
         message
+    }
+}
+
+/// The arguments in a piece of a call, as text.
+fn written(function: &Value) -> String {
+    match &function["arguments"] {
+        Value::String(more) => more.clone(),
+        Value::Null => String::new(),
+        whole => whole.to_string(),
+    }
+}
+
+/// What a piece has besides what is known.
+fn unknown(piece: &Value, known: &[&str]) -> Value {
+    let pairs = piece.as_object().into_iter().flatten();
+    let unknown = pairs.filter(|(key, _)| !known.contains(&key.as_str()));
+    Value::Object(unknown.map(|(key, value)| (key.clone(), value.clone())).collect())
+}
+
+/// Adds a piece to what has come before it: texts go on, lists get longer.
+fn grow(whole: &mut Value, piece: &Value) {
+    match (whole, piece) {
+        (_, Value::Null) => {}
+        (Value::String(text), Value::String(more)) => text.push_str(more),
+        (Value::Array(list), Value::Array(more)) => list.extend(more.iter().cloned()),
+        (Value::Object(whole), Value::Object(piece)) => {
+            for (key, piece) in piece {
+                match whole.get_mut(key) {
+                    // It is said again, not continued.
+                    Some(whole) if key == "type" => *whole = piece.clone(),
+                    Some(whole) => grow(whole, piece),
+                    None if piece.is_null() => {}
+                    None => drop(whole.insert(key.clone(), piece.clone())),
+                }
+            }
+        }
+        (whole, piece) => *whole = piece.clone(),
     }
 }

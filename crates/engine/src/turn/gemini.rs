@@ -5,23 +5,54 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::ModelCall;
 use super::ids::Ids;
 use super::slots::{Slots, Written};
 use super::told::{Piece, pieces, text_of};
+use super::{Form, ModelCall};
 use crate::call::CallResult;
 use crate::text::Lang;
 
-/// The message and its calls. Of several candidates, the first counts.
+/// A call's key: as the API writes it, and as Google's SDK for Python does.
+const CALL: [(&str, Form); 2] = [("functionCall", Form::Usual), ("function_call", Form::Snake)];
+
+/// Where the call is in a part, if it is one.
+fn call_in(part: &Value) -> Option<(&'static str, Form)> {
+    CALL.into_iter().find(|(key, _)| part[*key].is_object())
+}
+
+/// Whether a candidate says why it ends, and whether that was before it was
+/// complete.
+fn end_of(candidate: &Value) -> Option<bool> {
+    let reason = candidate["finishReason"].as_str().or(candidate["finish_reason"].as_str());
+    let reason = reason.filter(|reason| *reason != "FINISH_REASON_UNSPECIFIED")?;
+    Some(reason != "STOP")
+}
+
+/// The message and its calls. Of several candidates, the first counts; one that
+/// was cut early has no parts.
 pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall>), String> {
     let mut message = answer;
-    if message.get("candidates").is_some() {
-        message = message.pointer_mut("/candidates/0/content").map(Value::take).unwrap_or_default();
+    let mut is_cut = false;
+    let mut may_lack_parts = false;
+    if let Some(candidates) = message.get_mut("candidates").and_then(Value::as_array_mut) {
+        let mut candidate = candidates.first_mut().map(Value::take).unwrap_or_default();
+        is_cut = end_of(&candidate).unwrap_or_default();
+        may_lack_parts = true;
+        message = match candidate.get_mut("content").map(Value::take) {
+            Some(content @ Value::Object(_)) => content,
+            _ => json!({}),
+        };
+    }
+    if message.get("parts").map_or(may_lack_parts, Value::is_null) {
+        message["parts"] = json!([]);
     }
     let Some(parts) = message.get_mut("parts").and_then(Value::as_array_mut) else {
         return Err("there is no list `parts`".to_owned());
     };
-    let calls = parts.iter_mut().filter_map(|part| call(part, ids)).collect();
+    let mut calls: Vec<ModelCall> = parts.iter_mut().filter_map(|part| call(part, ids)).collect();
+    if is_cut && parts.last().is_some_and(|part| call_in(part).is_some()) {
+        calls.last_mut().into_iter().for_each(ModelCall::break_off);
+    }
     if message["role"].is_null() {
         message["role"] = "model".into();
     }
@@ -29,13 +60,24 @@ pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall
 }
 
 fn call(part: &mut Value, ids: &mut Ids) -> Option<ModelCall> {
-    let asked = part.get_mut("functionCall")?;
+    let (key, form) = call_in(part)?;
+    let asked = &mut part[key];
     // A missing id is as it should be; one that is there twice is not.
     let id: Option<Arc<str>> = asked["id"].as_str().map(|id| ids.claim(Some(id)));
-    if let Some(id) = &id {
-        asked["id"] = json!(id);
+    let call = ModelCall::new(id, asked["name"].as_str(), asked["args"].clone()).form(form);
+    mend(asked, &call, ids);
+    Some(call)
+}
+
+/// Puts right what the API would refuse.
+fn mend(asked: &mut Value, call: &ModelCall, ids: &mut Ids) {
+    if call.id.is_some() {
+        ids.put(&mut asked["id"], call.id.as_deref());
     }
-    Some(ModelCall::new(id, asked["name"].as_str(), asked["args"].clone()))
+    ids.put(&mut asked["name"], &*call.kept_name());
+    if !asked["args"].is_null() {
+        ids.put(&mut asked["args"], call.object());
+    }
 }
 
 /// One message with all results; images follow the result that they belong to.
@@ -54,16 +96,21 @@ pub(super) fn messages<'a>(
             (true, None) => json!({"output": text_of(&pieces)}),
             (false, _) => json!({"error": text_of(&pieces)}),
         };
-        let mut answer = json!({"name": call.name, "response": response});
+        let mut answer = json!({"name": call.kept_name(), "response": response});
         if let Some(id) = &call.id {
             answer["id"] = json!(id);
         }
-        parts.push(json!({"functionResponse": answer}));
+        let is_snake = call.form == Form::Snake;
+        parts.push(match is_snake {
+            true => json!({"function_response": answer}),
+            false => json!({"functionResponse": answer}),
+        });
         shown.extend(pieces.iter().filter_map(|piece| match piece {
             Piece::Text(_) => None,
-            Piece::Image(data) | Piece::Document(data) => {
-                Some(json!({"inlineData": {"mimeType": data.mime_type, "data": data.base64}}))
-            }
+            Piece::Image(data) | Piece::Document(data) => Some(match is_snake {
+                true => json!({"inline_data": {"mime_type": data.mime_type, "data": data.base64}}),
+                false => json!({"inlineData": {"mimeType": data.mime_type, "data": data.base64}}),
+            }),
         }));
     }
     // All responses stand together, or the API does not count them as one turn.
@@ -88,15 +135,32 @@ impl Assembly {
         let candidate = &chunk["candidates"][0];
         for part in candidate["content"]["parts"].as_array().into_iter().flatten() {
             let at = self.parts.len() as u64;
-            if let Some(asked) = part.get("functionCall") {
-                slots.begin(at, asked["id"].as_str(), asked["name"].as_str());
+            // A last part without a word in it does not say that the model went on.
+            if part["text"] != "" {
+                slots.settle();
+            }
+            if let Some((key, form)) = call_in(part) {
+                let asked = &part[key];
+                let arguments = match &asked["args"] {
+                    Value::Null => String::new(),
+                    Value::Object(arguments) if arguments.is_empty() => String::new(),
+                    Value::String(text) => text.clone(),
+                    arguments => arguments.to_string(),
+                };
+                slots.begin(at, asked["id"].as_str(), asked["name"].as_str(), &arguments);
                 slots.without_id(at, asked["id"].is_null());
-                slots.replace(at, &asked["args"].to_string());
+                slots.form(at, form);
                 slots.end(at);
             }
             self.push(part);
         }
-        self.has_ended |= candidate["finishReason"].is_string();
+        if let Some(is_cut) = end_of(candidate) {
+            match is_cut {
+                true => slots.cut(),
+                false => slots.end_all(),
+            }
+            self.has_ended = true;
+        }
         Ok(self.has_ended)
     }
 
@@ -115,10 +179,13 @@ impl Assembly {
 
     /// The message, as the conversation keeps it.
     pub(super) fn message(mut self, calls: Vec<Written>) -> Value {
-        for Written { at, call } in calls {
+        let mut ids = Ids::default();
+        for Written { at, call, .. } in calls {
             let part = usize::try_from(at).ok().and_then(|at| self.parts.get_mut(at));
-            if let (Some(part), Some(id)) = (part, &call.id) {
-                part["functionCall"]["id"] = json!(id);
+            if let Some(part) = part
+                && let Some((key, _)) = call_in(part)
+            {
+                mend(&mut part[key], &call, &mut ids);
             }
         }
         json!({"role": "model", "parts": self.parts})

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use crate::name::CallId;
 
@@ -12,7 +13,7 @@ use crate::name::CallId;
 #[derive(Debug, Default)]
 pub(super) struct Ids {
     seen: HashSet<Arc<str>>,
-    /// Whether one had to be made.
+    /// Whether one had to be made, or something else to be put right.
     pub(super) mended: bool,
 }
 
@@ -26,5 +27,13 @@ impl Ids {
         });
         self.seen.insert(Arc::clone(&id));
         id
+    }
+    /// Puts something into its place in the message, where it is not there yet.
+    pub(super) fn put(&mut self, place: &mut Value, value: impl Into<Value>) {
+        let value = value.into();
+        if *place != value {
+            *place = value;
+            self.mended = true;
+        }
     }
 }

@@ -7,7 +7,8 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::slots::{Leaving, Slots};
+use super::mend::broke_off;
+use super::slots::Slots;
 use super::sse::{SseDecoder, SseEvent};
 use super::{
     ModelCall, Turn, TurnAnswer, TurnFormat, anthropic, chat, gemini, messages, responses,
@@ -16,7 +17,7 @@ use super::{
 use crate::call::{CallRequest, CallResult};
 use crate::context::Context;
 use crate::engine::{Engine, GrowingBatch};
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::name::BatchId;
 use crate::nested::Tools;
 use crate::text::Lang;
@@ -39,7 +40,9 @@ pub struct OpenTurn {
     within: Option<Tools>,
     prepare: Option<Prepare>,
     /// Calls that are complete and wait for leave; none where they need none.
-    held: Option<Vec<Leaving>>,
+    held: Option<Vec<ModelCall>>,
+    /// Whether anything of the message has come.
+    has_begun: bool,
     /// Whether the API said that this is the end.
     is_whole: bool,
     next: mpsc::UnboundedSender<Next>,
@@ -79,6 +82,7 @@ impl Engine {
             within: None,
             prepare: None,
             held: None,
+            has_begun: false,
             is_whole: false,
             next,
             batch: AbortOnDropHandle::new(batch),
@@ -147,7 +151,7 @@ impl OpenTurn {
 
     /// The calls that are complete and wait for leave.
     pub fn held(&self) -> impl Iterator<Item = &ModelCall> {
-        self.held.iter().flatten().map(Leaving::call)
+        self.held.iter().flatten()
     }
 
     /// Lets the calls begin that are complete by now.
@@ -168,18 +172,25 @@ impl OpenTurn {
         self.is_whole
     }
 
+    /// Whether anything of the message has come. Bytes that hold no event, such
+    /// as a message that is no stream, do not count.
+    pub fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
     /// Takes a message that is whole, in place of a stream.
     pub fn read(&mut self, turn: Turn) {
+        self.has_begun = true;
         self.assembly = Some(Assembly::Whole(turn.format, turn.message));
         self.is_whole = true;
-        self.leave(turn.calls.into_iter().map(Leaving::Whole).collect());
+        self.leave(turn.calls);
     }
 
     /// Takes bytes of the stream. An error says that the stream cannot be
-    /// read further; calls that have begun go on, and [`OpenTurn::finish`]
-    /// answers all.
+    /// read further; what came before it counts, calls that have begun go on,
+    /// and [`OpenTurn::finish`] answers all.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        let told = self.decoder.feed(bytes).map_err(unreadable)?;
+        let told = self.decoder.feed(bytes);
         self.hear(told)
     }
 
@@ -190,6 +201,7 @@ impl OpenTurn {
 
     fn hear(&mut self, told: Vec<SseEvent>) -> Result<(), Error> {
         let mut heard = Ok(());
+        self.has_begun |= !told.is_empty();
         for told in told {
             heard = match told {
                 SseEvent::Json(event) => self.event(&event),
@@ -198,6 +210,7 @@ impl OpenTurn {
                     self.is_whole = true;
                     Ok(())
                 }
+                SseEvent::Broken(why) => Err(unreadable(why)),
             };
             if heard.is_err() {
                 break;
@@ -209,7 +222,7 @@ impl OpenTurn {
     }
 
     /// Calls are complete, and begin unless somebody holds them.
-    fn leave(&mut self, leaving: Vec<Leaving>) {
+    fn leave(&mut self, leaving: Vec<ModelCall>) {
         match &mut self.held {
             Some(held) => held.extend(leaving),
             None => self.start(leaving),
@@ -235,20 +248,13 @@ impl OpenTurn {
         }
     }
 
-    fn start(&mut self, leaving: Vec<Leaving>) {
-        for leaving in leaving {
-            let (call, broken) = match leaving {
-                Leaving::Whole(call) => (call, None),
-                Leaving::Broken(call) => {
-                    let why = "the model's message broke off before this call was complete";
-                    (call, Some(Error::new(ErrorKind::InvalidArguments, why)))
-                }
-            };
+    fn start(&mut self, leaving: Vec<ModelCall>) {
+        for call in leaving {
             let request = call.request(&self.context);
-            let prepared = match (broken, &mut self.prepare) {
-                (Some(error), _) => Err(error),
-                (None, Some(prepare)) => prepare(&call, request.clone()),
-                (None, None) => Ok(request.clone()),
+            let prepared = match &mut self.prepare {
+                _ if call.is_broken => Err(broke_off()),
+                Some(prepare) => prepare(&call, request.clone()),
+                None => Ok(request.clone()),
             };
             let nested = |request| match &self.within {
                 Some(tools) => tools.nested(request),
@@ -267,7 +273,7 @@ impl OpenTurn {
     /// The stream has ended, or broke off: a call that is not complete will not
     /// be any more.
     pub fn end(&mut self) {
-        let rest = self.decoder.end().unwrap_or_default();
+        let rest = self.decoder.end();
         // Whatever is wrong with the rest, the calls are answered.
         let is_readable = self.hear(rest).is_ok();
         self.is_whole &= is_readable;

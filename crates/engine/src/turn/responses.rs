@@ -12,6 +12,7 @@ use crate::text::Lang;
 
 /// The items of the output and the calls among them.
 pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall>), String> {
+    let is_cut = answer["status"] == "incomplete";
     let mut items = match answer {
         Value::Array(items) => items,
         mut answer => match answer.get_mut("output").map(Value::take) {
@@ -19,25 +20,46 @@ pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall
             _ => return Err("there is no list `output`".to_owned()),
         },
     };
-    let calls = items.iter_mut().filter_map(|item| call(item, ids)).collect();
+    let mut calls: Vec<ModelCall> = items.iter_mut().filter_map(|item| call(item, ids)).collect();
+    if is_cut && items.last().is_some_and(|item| form_of(item).is_some()) {
+        calls.last_mut().into_iter().for_each(ModelCall::break_off);
+    }
     Ok((Value::Array(items), calls))
 }
 
-/// The call that an item is. Tools that the API has run itself are other items.
+/// The form of the call that an item is. Tools that the API has run itself are
+/// other items.
+fn form_of(item: &Value) -> Option<Form> {
+    match item["type"].as_str()? {
+        "function_call" => Some(Form::Usual),
+        "custom_tool_call" => Some(Form::Custom),
+        _ => None,
+    }
+}
+
 fn call(item: &mut Value, ids: &mut Ids) -> Option<ModelCall> {
-    let kind = item["type"].as_str()?;
-    let is_custom = match kind {
-        "function_call" => false,
-        "custom_tool_call" => true,
-        _ => return None,
-    };
+    let form = form_of(item)?;
     let id = ids.claim(item["call_id"].as_str());
-    item["call_id"] = json!(id);
     let name = item["name"].as_str();
-    Some(match is_custom {
-        false => ModelCall::new(Some(id), name, item["arguments"].clone()),
-        true => ModelCall::new(Some(id), name, json!({"input": item["input"]})).special(),
-    })
+    let mut call = match form {
+        Form::Custom => ModelCall::new(Some(id), name, json!({"input": item["input"]})),
+        _ => ModelCall::new(Some(id), name, item["arguments"].clone()),
+    }
+    .form(form);
+    call.is_broken = item["status"] == "incomplete";
+    mend(item, &call, ids);
+    Some(call)
+}
+
+/// Puts right what the API would refuse.
+fn mend(item: &mut Value, call: &ModelCall, ids: &mut Ids) {
+    ids.put(&mut item["call_id"], call.id.as_deref());
+    ids.put(&mut item["name"], &*call.kept_name());
+    match call.form {
+        Form::Custom if item["input"].is_string() => {}
+        Form::Custom => ids.put(&mut item["input"], ""),
+        _ => ids.put(&mut item["arguments"], call.text()),
+    }
 }
 
 /// An item for each result.
@@ -48,8 +70,8 @@ pub(super) fn messages<'a>(
     answers
         .map(|(call, result)| {
             let kind = match call.form {
-                Form::Usual => "function_call_output",
-                Form::Special => "custom_tool_call_output",
+                Form::Custom => "custom_tool_call_output",
+                _ => "function_call_output",
             };
             let output = match pieces(result, lang).as_slice() {
                 [Piece::Text(text)] => json!(text),
@@ -75,7 +97,7 @@ fn part(piece: &Piece<'_>) -> Value {
 /// The items of a stream, as they are done.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Assembly {
-    /// Items that are done, and the place of each.
+    /// Items that are done and no calls, and the place of each.
     items: Vec<(u64, Value)>,
 }
 
@@ -84,32 +106,46 @@ impl Assembly {
     pub(super) fn hear(&mut self, event: &Value, slots: &mut Slots) -> Result<bool, String> {
         let at = event["output_index"].as_u64().unwrap_or_default();
         let item = &event["item"];
-        let is_call = item["type"] == "function_call";
+        let form = form_of(item);
         match event["type"].as_str().unwrap_or_default() {
-            "response.output_item.added" if is_call => {
-                slots.begin(at, item["call_id"].as_str(), item["name"].as_str());
-                slots.write(at, item["arguments"].as_str().unwrap_or_default());
-            }
-            "response.function_call_arguments.delta" => {
+            "response.output_item.added" => match form {
+                Some(form) => {
+                    let written = item["arguments"].as_str().or(item["input"].as_str());
+                    let (id, name) = (item["call_id"].as_str(), item["name"].as_str());
+                    slots.begin(at, id, name, written.unwrap_or_default());
+                    slots.form(at, form);
+                }
+                None => slots.settle(),
+            },
+            "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
                 slots.write(at, event["delta"].as_str().unwrap_or_default());
             }
             "response.output_item.done" => {
-                if is_call {
-                    slots.begin(at, item["call_id"].as_str(), item["name"].as_str());
-                    slots.replace(at, item["arguments"].as_str().unwrap_or_default());
-                    slots.end(at);
-                } else if item["type"] == "custom_tool_call" {
-                    let input = json!({"input": item["input"]});
-                    slots.begin(at, item["call_id"].as_str(), item["name"].as_str());
-                    slots.special(at);
-                    slots.replace(at, &input.to_string());
-                    slots.end(at);
-                }
-                if item.is_object() {
+                if let Some(form) = form {
+                    slots.begin(at, item["call_id"].as_str(), item["name"].as_str(), "");
+                    slots.form(at, form);
+                    let written = match form {
+                        Form::Custom => json!({"input": item["input"]}).to_string(),
+                        _ => item["arguments"].as_str().unwrap_or_default().to_owned(),
+                    };
+                    slots.replace(at, &written);
+                    match item["status"] == "incomplete" {
+                        true => slots.end_broken(at),
+                        false => slots.end(at),
+                    }
+                    slots.more(at).into_iter().for_each(|more| *more = item.clone());
+                } else if item.is_object() {
                     self.items.push((at, item.clone()));
                 }
             }
-            "response.completed" | "response.incomplete" => return Ok(true),
+            "response.completed" => {
+                slots.end_all();
+                return Ok(true);
+            }
+            "response.incomplete" => {
+                slots.cut();
+                return Ok(true);
+            }
             "response.failed" | "error" => {
                 let told = [&event["response"]["error"]["message"], &event["message"]];
                 let why = told.iter().find_map(|told| told.as_str()).unwrap_or("no reason given");
@@ -123,19 +159,16 @@ impl Assembly {
     /// The items, as the conversation keeps them. A call that broke off is an
     /// item, too: it has an answer.
     pub(super) fn message(mut self, calls: Vec<Written>) -> Value {
-        for Written { at, call } in calls {
-            match self.items.iter_mut().find(|(own, _)| *own == at) {
-                Some((_, item)) => item["call_id"] = json!(call.id),
-                None => {
-                    let arguments = call.text();
-                    let item = json!({
-                        "type": "function_call", "call_id": call.id, "name": call.name,
-                        "arguments": arguments,
-                    });
-                    self.items.push((at, item));
-                }
-            }
-        }
+        let mut ids = Ids::default();
+        self.items.extend(calls.into_iter().map(|Written { at, call, more }| {
+            let mut item = match call.form {
+                _ if more.is_object() => more,
+                Form::Custom => json!({"type": "custom_tool_call", "input": call.arguments}),
+                _ => json!({"type": "function_call"}),
+            };
+            mend(&mut item, &call, &mut ids);
+            (at, item)
+        }));
         self.items.sort_by_key(|(at, _)| *at);
         Value::Array(self.items.into_iter().map(|(_, item)| item).collect())
     }

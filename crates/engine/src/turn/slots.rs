@@ -4,9 +4,10 @@
 //! waits for those before it, because the order of effects is the order of
 //! calls.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::ids::Ids;
+use super::scan::Scan;
 use super::{Form, ModelCall};
 
 /// More calls than anybody's turn has.
@@ -32,6 +33,8 @@ struct Slot {
     id: Option<String>,
     name: String,
     written: String,
+    /// What the API says besides, as the conversation is to keep it.
+    more: Value,
     scan: Scan,
     state: State,
     form: Form,
@@ -43,6 +46,9 @@ struct Slot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Open,
+    /// Its end was told, but where a message is cut at its first argument, it is
+    /// told as well: what comes next tells which it is.
+    Ended,
     Whole,
     Broken,
 }
@@ -51,23 +57,8 @@ enum State {
 pub(super) struct Written {
     pub(super) at: u64,
     pub(super) call: ModelCall,
-}
-
-/// A call that leaves.
-#[derive(Debug, PartialEq)]
-pub(super) enum Leaving {
-    /// It can run.
-    Whole(ModelCall),
-    /// It broke off, and must not.
-    Broken(ModelCall),
-}
-
-impl Leaving {
-    pub(super) fn call(&self) -> &ModelCall {
-        match self {
-            Self::Whole(call) | Self::Broken(call) => call,
-        }
-    }
+    /// What the API said besides.
+    pub(super) more: Value,
 }
 
 impl Slots {
@@ -75,24 +66,26 @@ impl Slots {
         Self { eager: true, ..Self::default() }
     }
 
-    /// A call begins at this place, or tells more about itself.
-    pub(super) fn begin(&mut self, at: u64, id: Option<&str>, name: Option<&str>) {
+    /// A call begins at this place, or tells more about itself; `more` are
+    /// arguments that come with it.
+    pub(super) fn begin(&mut self, at: u64, id: Option<&str>, name: Option<&str>, more: &str) {
         let id = id.filter(|id| !id.is_empty());
-        let is_other = |slot: &Slot| id.is_some() && slot.id.is_some() && slot.id.as_deref() != id;
+        let name = name.filter(|name| !name.is_empty());
         match self.find(at) {
             // Some servers give every call the same place.
-            Some(slot) if !is_other(slot) => {
+            Some(slot) if slot.is_other(id, name, more) => {
+                slot.end();
+                self.insert(at, id, name);
+            }
+            Some(slot) => {
                 slot.id = slot.id.take().or_else(|| id.map(str::to_owned));
                 if slot.name.is_empty() {
                     slot.name = name.unwrap_or_default().to_owned();
                 }
             }
-            Some(slot) => {
-                slot.end();
-                self.insert(at, id, name);
-            }
             None => self.insert(at, id, name),
         }
+        self.write(at, more);
     }
 
     fn insert(&mut self, at: u64, id: Option<&str>, name: Option<&str>) {
@@ -100,12 +93,14 @@ impl Slots {
             self.is_full = true;
             return;
         }
+        self.settle();
         let place = self.slots.partition_point(|slot| slot.at <= at);
         let slot = Slot {
             at,
             id: id.map(str::to_owned),
             name: name.unwrap_or_default().to_owned(),
             written: String::new(),
+            more: Value::Null,
             scan: Scan::default(),
             state: State::Open,
             form: Form::Usual,
@@ -147,10 +142,15 @@ impl Slots {
         self.write(at, all);
     }
 
-    /// The call is answered in the special form.
-    pub(super) fn special(&mut self, at: u64) {
+    /// What the API says besides, as far as it has come; to be added to.
+    pub(super) fn more(&mut self, at: u64) -> Option<&mut Value> {
+        self.find(at).map(|slot| &mut slot.more)
+    }
+
+    /// How the call is answered.
+    pub(super) fn form(&mut self, at: u64, form: Form) {
         if let Some(slot) = self.find(at) {
-            slot.form = Form::Special;
+            slot.form = form;
         }
     }
 
@@ -168,19 +168,46 @@ impl Slots {
         }
     }
 
+    /// The API says that the call at this place is not complete.
+    pub(super) fn end_broken(&mut self, at: u64) {
+        if let Some(slot) = self.find(at).filter(|slot| slot.call.is_none()) {
+            slot.state = State::Broken;
+        }
+    }
+
+    /// The model went on: what had ended before was complete.
+    pub(super) fn settle(&mut self) {
+        for slot in self.slots.iter_mut().filter(|slot| slot.state == State::Ended) {
+            slot.state = State::Whole;
+        }
+    }
+
     /// All calls are written.
     pub(super) fn end_all(&mut self) {
         self.slots.iter_mut().for_each(Slot::end);
+        self.settle();
+    }
+
+    /// The message ends here because it was cut: its last call is only
+    /// complete if that shows.
+    pub(super) fn cut(&mut self) {
+        if let Some(last) = self.slots.last_mut() {
+            let shows = last.scan.is_closed() && last.form != Form::Custom;
+            if matches!(last.state, State::Open | State::Ended) && !shows {
+                last.state = State::Broken;
+            }
+        }
+        self.end_all();
     }
 
     /// The calls that are complete, as far as no open one comes before them.
-    pub(super) fn leave(&mut self) -> Vec<Leaving> {
+    pub(super) fn leave(&mut self) -> Vec<ModelCall> {
         let mut leaving = Vec::new();
         for slot in &mut self.slots {
             match slot.state {
-                State::Open => break,
+                State::Open | State::Ended => break,
                 _ if slot.call.is_some() => {}
-                state => leaving.push(slot.leave(state, &mut self.ids)),
+                _ => leaving.push(slot.leave(&mut self.ids)),
             }
         }
         leaving
@@ -188,9 +215,11 @@ impl Slots {
 
     /// The stream has ended: what is left. A call that was still being written
     /// is broken.
-    pub(super) fn leave_all(&mut self) -> Vec<Leaving> {
-        for slot in self.slots.iter_mut().filter(|slot| slot.state == State::Open) {
-            slot.state = State::Broken;
+    pub(super) fn leave_all(&mut self) -> Vec<ModelCall> {
+        for slot in &mut self.slots {
+            if matches!(slot.state, State::Open | State::Ended) {
+                slot.state = State::Broken;
+            }
         }
         self.leave()
     }
@@ -198,18 +227,37 @@ impl Slots {
     /// All calls that have left, in the order of the message.
     pub(super) fn written(&self) -> Vec<Written> {
         let slots = self.slots.iter();
-        slots.filter_map(|slot| Some(Written { at: slot.at, call: slot.call.clone()? })).collect()
+        let written = slots.filter_map(|slot| {
+            Some(Written { at: slot.at, call: slot.call.clone()?, more: slot.more.clone() })
+        });
+        written.collect()
     }
 }
 
 impl Slot {
+    /// Whether what comes for this place is about another call.
+    fn is_other(&self, id: Option<&str>, name: Option<&str>, more: &str) -> bool {
+        let has_other_name = !self.name.is_empty() && name.is_some_and(|name| name != self.name);
+        let is_other = match (&self.id, id) {
+            (Some(own), Some(id)) => own != id,
+            (Some(_), None) => false,
+            // Nothing can be added to arguments that are complete.
+            (None, _) => name.is_some() && self.state != State::Open && !more.trim().is_empty(),
+        };
+        has_other_name || is_other
+    }
+
     fn end(&mut self) {
         if self.state == State::Open {
-            self.state = if self.scan.is_cut() { State::Broken } else { State::Whole };
+            self.state = match () {
+                () if self.scan.is_cut() => State::Broken,
+                () if self.form == Form::Custom || self.written.trim().is_empty() => State::Ended,
+                () => State::Whole,
+            };
         }
     }
 
-    fn leave(&mut self, state: State, ids: &mut Ids) -> Leaving {
+    fn leave(&mut self, ids: &mut Ids) -> ModelCall {
         let id = match self.needs_no_id {
             true => None,
             false => Some(ids.claim(self.id.as_deref())),
@@ -219,78 +267,10 @@ impl Slot {
             name: self.name.as_str().into(),
             arguments: Value::String(std::mem::take(&mut self.written)),
             form: self.form,
+            is_broken: self.state == State::Broken,
         };
         self.call = Some(call.clone());
-        match state {
-            State::Broken => Leaving::Broken(call),
-            _ => Leaving::Whole(call),
-        }
-    }
-}
-
-impl ModelCall {
-    /// The arguments as an object; an empty one where they are none.
-    pub(super) fn object(&self) -> Value {
-        let read = match &self.arguments {
-            Value::String(text) => serde_json::from_str(text).ok(),
-            value => Some(value.clone()),
-        };
-        read.filter(Value::is_object).unwrap_or_else(|| json!({}))
-    }
-
-    /// The arguments as JSON text: as the model wrote them, where that is JSON.
-    pub(super) fn text(&self) -> String {
-        match &self.arguments {
-            Value::String(text) if serde_json::from_str::<Value>(text).is_ok() => text.clone(),
-            Value::String(_) => "{}".to_owned(),
-            value => value.to_string(),
-        }
-    }
-}
-
-/// Follows a JSON object as it is written, to know where it ends.
-#[derive(Debug, Default)]
-struct Scan {
-    depth: usize,
-    in_string: bool,
-    is_escaped: bool,
-    /// Whether there was anything; if it was no object, nothing is known.
-    began: Option<bool>,
-    closed: bool,
-}
-
-impl Scan {
-    fn read(&mut self, more: &str) {
-        for c in more.bytes() {
-            match c {
-                _ if self.closed || self.began == Some(false) => return,
-                b'{' if self.began.is_none() => {
-                    self.began = Some(true);
-                    self.depth = 1;
-                }
-                c if self.began.is_none() && c.is_ascii_whitespace() => {}
-                _ if self.began.is_none() => self.began = Some(false),
-                _ if self.is_escaped => self.is_escaped = false,
-                b'\\' if self.in_string => self.is_escaped = true,
-                b'"' => self.in_string = !self.in_string,
-                _ if self.in_string => {}
-                b'{' | b'[' => self.depth += 1,
-                b'}' | b']' => {
-                    self.depth -= 1;
-                    self.closed = self.depth == 0;
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn is_closed(&self) -> bool {
-        self.closed
-    }
-
-    /// Whether an object was begun and not ended.
-    fn is_cut(&self) -> bool {
-        self.began == Some(true) && !self.closed
+        call
     }
 }
 
@@ -298,10 +278,10 @@ impl Scan {
 mod tests {
     use super::*;
 
-    fn names(leaving: &[Leaving]) -> Vec<String> {
-        let name = |leaving: &Leaving| match leaving {
-            Leaving::Whole(call) => format!("{} {}", call.name, call.object()),
-            Leaving::Broken(call) => format!("{} broken", call.name),
+    fn names(leaving: &[ModelCall]) -> Vec<String> {
+        let name = |call: &ModelCall| match call.is_broken {
+            false => format!("{} {}", call.name, call.object()),
+            true => format!("{} broken", call.name),
         };
         leaving.iter().map(name).collect()
     }
@@ -309,8 +289,8 @@ mod tests {
     #[test]
     fn interleaved_calls_leave_in_order() {
         let mut slots = Slots::eager();
-        slots.begin(0, Some("a"), Some("first"));
-        slots.begin(1, Some("b"), Some("second"));
+        slots.begin(0, Some("a"), Some("first"), "");
+        slots.begin(1, Some("b"), Some("second"), "");
         slots.write(1, "{\"x\": \"}\\\"{\"}");
         assert_eq!(names(&slots.leave()), [""; 0]);
         slots.write(0, "{\"y\":");
@@ -322,12 +302,11 @@ mod tests {
     #[test]
     fn what_breaks_off_is_told_apart() {
         let mut slots = Slots::default();
-        slots.begin(0, Some("a"), Some("empty"));
+        slots.begin(0, Some("a"), Some("empty"), "");
         slots.end(0);
-        slots.begin(1, None, Some("cut"));
-        slots.write(1, "{\"y\":");
-        slots.begin(2, Some("a"), Some("twin"));
-        slots.write(2, "{}");
+        assert!(slots.leave().is_empty(), "the message may have been cut");
+        slots.begin(1, None, Some("cut"), "{\"y\":");
+        slots.begin(2, Some("a"), Some("twin"), "{}");
         slots.end(2);
         assert_eq!(names(&slots.leave()), ["empty {}"]);
         assert_eq!(names(&slots.leave_all()), ["cut broken", "twin {}"]);
@@ -337,12 +316,33 @@ mod tests {
     }
 
     #[test]
+    fn where_a_message_is_cut_only_its_last_call_is_in_doubt() {
+        let mut slots = Slots::default();
+        for (at, written) in ["", "{\"x\": 1}", ""].into_iter().enumerate() {
+            slots.begin(at as u64, None, Some("tool"), written);
+            slots.end(at as u64);
+        }
+        slots.cut();
+        assert_eq!(names(&slots.leave()), ["tool {}", "tool {\"x\":1}", "tool broken"]);
+    }
+
+    #[test]
     fn calls_of_one_place_with_other_ids_are_other_calls() {
         let mut slots = Slots::eager();
         for id in ["a", "b", "c"] {
-            slots.begin(0, Some(id), Some(id));
-            slots.write(0, "{}");
+            slots.begin(0, Some(id), Some(id), "{}");
         }
         assert_eq!(names(&slots.leave()), ["a {}", "b {}", "c {}"]);
+    }
+
+    #[test]
+    fn calls_of_one_place_without_ids_are_told_apart_by_what_they_say() {
+        let mut slots = Slots::eager();
+        slots.begin(0, None, Some("a"), "{\"x\"");
+        slots.begin(0, None, Some("a"), ": 1}");
+        slots.begin(0, None, Some("a"), "");
+        slots.begin(0, Some(""), Some("a"), "{\"x\": 2}");
+        slots.begin(0, None, Some("b"), "{}");
+        assert_eq!(names(&slots.leave()), ["a {\"x\":1}", "a {\"x\":2}", "b {}"]);
     }
 }

@@ -14,6 +14,8 @@ pub struct SseDecoder {
     /// Whether the last byte was a carriage return, whose line feed may follow.
     after_return: bool,
     began: bool,
+    /// Nothing is read after something that cannot be.
+    is_broken: bool,
 }
 
 /// The data of an event.
@@ -23,33 +25,40 @@ pub enum SseEvent {
     Json(Value),
     /// `[DONE]`, by which OpenAI ends a stream.
     Done,
+    /// The stream cannot be read further, and why. It is the last event.
+    Broken(String),
 }
 
 impl SseDecoder {
     /// Takes bytes in; hands the events out that are whole now.
-    pub fn feed(&mut self, bytes: &[u8]) -> Result<Vec<SseEvent>, String> {
+    pub fn feed(&mut self, bytes: &[u8]) -> Vec<SseEvent> {
         let mut told = Vec::new();
         for &byte in bytes {
+            if self.is_broken {
+                break;
+            }
             let after_return = std::mem::replace(&mut self.after_return, byte == b'\r');
             match byte {
                 b'\n' if after_return => {}
-                b'\n' | b'\r' => self.end_line(&mut told)?,
+                b'\n' | b'\r' => told.extend(self.end_line()),
                 byte if self.line.len() + self.data.len() < MAX_BYTES => self.line.push(byte),
-                _ => return Err(format!("an event of the stream is over {MAX_BYTES} bytes")),
+                _ => told
+                    .push(self.broken(format!("an event of the stream is over {MAX_BYTES} bytes"))),
             }
         }
-        Ok(told)
+        told
     }
 
     /// The stream has ended. An event that nothing follows counts, too.
-    pub fn end(&mut self) -> Result<Vec<SseEvent>, String> {
-        let mut told = Vec::new();
-        self.end_line(&mut told)?;
-        self.end_line(&mut told)?;
-        Ok(told)
+    pub fn end(&mut self) -> Vec<SseEvent> {
+        match self.is_broken {
+            true => Vec::new(),
+            false => self.end_line().into_iter().chain(self.end_event()).collect(),
+        }
     }
 
-    fn end_line(&mut self, told: &mut Vec<SseEvent>) -> Result<(), String> {
+    /// The event that an empty line ends.
+    fn end_line(&mut self) -> Option<SseEvent> {
         let line = std::mem::take(&mut self.line);
         let line = String::from_utf8_lossy(&line);
         let line = match std::mem::replace(&mut self.began, true) {
@@ -57,32 +66,33 @@ impl SseDecoder {
             true => &line,
         };
         if line.is_empty() {
-            return self.end_event(told);
+            return self.end_event();
         }
         if let Some(data) = line.strip_prefix("data") {
-            let Some(data) = data.strip_prefix(':').or_else(|| data.is_empty().then_some(""))
-            else {
-                return Ok(());
-            };
+            let data = data.strip_prefix(':').or_else(|| data.is_empty().then_some(""))?;
             if !self.data.is_empty() {
                 self.data.push('\n');
             }
             self.data.push_str(data.strip_prefix(' ').unwrap_or(data));
         }
-        Ok(())
+        None
     }
 
-    fn end_event(&mut self, told: &mut Vec<SseEvent>) -> Result<(), String> {
+    fn end_event(&mut self) -> Option<SseEvent> {
         let data = std::mem::take(&mut self.data);
-        match data.trim() {
-            "" => {}
-            "[DONE]" => told.push(SseEvent::Done),
-            data => told.push(SseEvent::Json(
-                serde_json::from_str(data)
-                    .map_err(|error| format!("an event of the stream is not JSON: {error}"))?,
-            )),
-        }
-        Ok(())
+        Some(match data.trim() {
+            "" => return None,
+            "[DONE]" => SseEvent::Done,
+            data => match serde_json::from_str(data) {
+                Ok(event) => SseEvent::Json(event),
+                Err(why) => self.broken(format!("an event of the stream is not JSON: {why}")),
+            },
+        })
+    }
+
+    fn broken(&mut self, why: String) -> SseEvent {
+        self.is_broken = true;
+        SseEvent::Broken(why)
     }
 }
 
@@ -100,9 +110,9 @@ mod tests {
         let mut decoder = SseDecoder::default();
         let mut told = Vec::new();
         for piece in pieces {
-            told.extend(decoder.feed(piece).unwrap());
+            told.extend(decoder.feed(piece));
         }
-        told.extend(decoder.end().unwrap());
+        told.extend(decoder.end());
         told
     }
 
@@ -124,10 +134,19 @@ mod tests {
     }
 
     #[test]
-    fn the_last_event_needs_no_empty_line_and_nonsense_is_refused() {
+    fn the_last_event_needs_no_empty_line() {
         assert_eq!(all(&[b"data: {}"]), [SseEvent::Json(json!({}))]);
-        assert!(SseDecoder::default().feed(b"data: {oh\n\n").unwrap_err().contains("not JSON"));
-        let long = vec![b'x'; MAX_BYTES + 1];
-        assert!(SseDecoder::default().feed(&long).unwrap_err().contains("bytes"));
+    }
+
+    #[test]
+    fn nonsense_ends_the_stream_after_what_came_before_it() {
+        let told = all(&[b"data: {}\n\ndata: {oh\n\ndata: {}\n\n", b"data: {}\n\n"]);
+        let [SseEvent::Json(_), SseEvent::Broken(why)] = told.as_slice() else {
+            panic!("{told:?}")
+        };
+        assert!(why.contains("not JSON"), "{why}");
+        let told = all(&[&vec![b'x'; MAX_BYTES + 2]]);
+        let [SseEvent::Broken(why)] = told.as_slice() else { panic!("{told:?}") };
+        assert!(why.contains("bytes"), "{why}");
     }
 }

@@ -6,7 +6,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass::{CallRequest, Content, Emitter, Engine, JsonSchema, QueueEvent, Subscription, tool};
+use windlass::{
+    CallRequest, Content, Emitter, Engine, JsonSchema, Kind, QueueEvent, Subscription, ToolBuilder,
+    tool,
+};
 
 /// Looks something up.
 #[tool(read_only)]
@@ -51,7 +54,7 @@ fn engine() -> Engine {
         .tool(get_stock::tool())
         .tool(save_order::tool())
         .tool(get_broken::tool())
-        .tool(invoke_policy_expert::tool())
+        .tool(invoke_policy_expert::tool().with(|tool| tool.kind = Kind::Agent))
         .build()
         .unwrap()
 }
@@ -165,6 +168,27 @@ async fn an_empty_batch_tells_nothing() {
     engine.call_batch([]).await;
     engine.call_batch([call("get_stock", 1)]).await;
     assert_eq!(drained(&mut events).await[0]["type"], "tool_queued");
+}
+
+/// What runs a tool tells whether it is an agent; its name does not.
+#[tokio::test(start_paused = true)]
+async fn an_agent_is_known_by_its_kind() {
+    let answer = |_: Value| async { "done" };
+    let agent = |tool: &mut windlass::ToolSpec| tool.kind = Kind::Agent;
+    let engine = Engine::builder()
+        .tool(ToolBuilder::from_fn("invoke_lambda", answer))
+        .tool(ToolBuilder::from_fn("strategist", answer).with(agent))
+        .build()
+        .unwrap();
+    let mut events = engine.events();
+    let calls = ["invoke_lambda", "strategist"].map(|tool| CallRequest::new(tool, json!({})));
+    engine.call_batch(calls).await;
+    let seen = drained(&mut events).await;
+    let of_agents: Vec<(&str, &str)> = seen
+        .iter()
+        .filter_map(|event| Some((event["type"].as_str()?, event["agentName"].as_str()?)))
+        .collect();
+    assert_eq!(of_agents, [("agent_started", "strategist"), ("agent_completed", "strategist")]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,8 @@
 //! Turns: a model's message in, the next message out.
 
+mod broken;
 mod corpus;
+mod dialects;
 mod streams;
 mod trace;
 
@@ -43,7 +45,7 @@ pub(super) fn engine(log: &Log) -> Engine {
         .unwrap()
 }
 
-async fn answer(message: Value) -> TurnAnswer {
+pub(super) async fn answer(message: Value) -> TurnAnswer {
     let turn = Turn::read(message).unwrap();
     engine(&Log::default()).turn(turn, Context::default(), Lang::En).await
 }
@@ -198,6 +200,10 @@ async fn a_message_without_calls_has_no_answer() {
         json!({"choices": [{"message": {"role": "assistant", "content": "Hello."}}]}),
         json!({"output": []}),
         json!({"candidates": [{"content": {"parts": [{"text": "Hello."}]}}]}),
+        json!({"role": "assistant", "content": null}),
+        json!([{"type": "text", "text": "Hello."}]),
+        json!({"candidates": [{"content": {"role": "model"}, "finishReason": "MAX_TOKENS"}]}),
+        json!({"candidates": [{"finishReason": "SAFETY"}]}),
     ] {
         let answer = answer(message.clone()).await;
         assert!(answer.messages.is_empty() && answer.results.is_empty(), "{message}");

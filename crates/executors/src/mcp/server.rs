@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::sync::{Notify, broadcast, watch};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit, broadcast, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -19,7 +19,7 @@ use super::call::Rounds;
 use super::connection::{self, Connection};
 use super::doubles::Doubles;
 use super::expand::expand;
-use super::failure::gone;
+use super::failure::{gone, resting};
 use super::flights::Flight;
 use super::handshake::Era;
 use super::http::{self, Wire};
@@ -99,6 +99,8 @@ pub struct Server {
     pub(super) watching: Notify,
     /// What it said when it wanted somebody to log in.
     challenge: Mutex<Option<String>>,
+    /// Whose turn it is, where requests take turns.
+    turns: Semaphore,
     pub(super) ways: Ways,
     pub(super) news: broadcast::Sender<News>,
 }
@@ -163,6 +165,7 @@ impl Server {
             watched: Mutex::default(),
             watching: Notify::new(),
             challenge: Mutex::default(),
+            turns: Semaphore::new(1),
             ways,
             news: broadcast::Sender::new(NEWS),
         })
@@ -261,6 +264,7 @@ impl Server {
         params: &Value,
         asker: Option<Arc<Asker>>,
     ) -> Result<Value, Error> {
+        let _turn = self.turn().await;
         let connection = self.connection().await?;
         let flight = Flight::unheard(asker.clone());
         let mut rounds = Rounds::new(&connection, self, asker);
@@ -404,6 +408,11 @@ impl Server {
         &self.settings
     }
 
+    /// Whether it is a process, and no address.
+    pub(super) fn is_process(&self) -> bool {
+        matches!(self.settings.transport, McpTransport::Command { .. })
+    }
+
     /// The folders that it is told of.
     pub(super) fn roots(&self) -> Vec<Value> {
         self.settings.roots.iter().map(|uri| json!({"uri": uri})).collect()
@@ -422,6 +431,15 @@ impl Server {
         allowed
     }
 
+    /// Waits until no other request is under way, where the operator wants one at
+    /// a time. The turn is over when what is returned is dropped.
+    pub(super) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        match self.settings.one_at_a_time {
+            true => self.turns.acquire().await.ok(),
+            false => None,
+        }
+    }
+
     /// A connection: the one there is, or a new one. It waits for a server that
     /// starts, and not for one that is known to be down.
     pub(super) async fn connection(&self) -> Result<Arc<Connection>, Error> {
@@ -436,7 +454,7 @@ impl Server {
                     let again = until.saturating_duration_since(Instant::now());
                     // One more try is worth waiting for, a second is not.
                     if failed.is_some() || again > PATIENCE {
-                        return Err(why);
+                        return Err(resting(&self.name, why, again));
                     }
                     failed = Some(why);
                 }

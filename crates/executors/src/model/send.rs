@@ -35,12 +35,14 @@ pub struct Events {
     decoder: SseDecoder,
     ready: VecDeque<Value>,
     is_done: bool,
+    /// Why there is no more to read, which is told after what could be read.
+    broken: Option<String>,
 }
 
 impl Events {
     fn new(answer: Answer) -> Self {
         let (decoder, ready) = (SseDecoder::default(), VecDeque::new());
-        Self { answer: Some(answer), decoder, ready, is_done: false }
+        Self { answer: Some(answer), decoder, ready, is_done: false, broken: None }
     }
 
     /// Whether the API has said, in a word of its own, that this is the end.
@@ -54,6 +56,10 @@ impl Events {
             if let Some(event) = self.ready.pop_front() {
                 return Ok(Some(event));
             }
+            if let Some(why) = self.broken.take() {
+                self.answer = None;
+                return Err(Error::new(ErrorKind::UpstreamFailed, why));
+            }
             let Some(answer) = &mut self.answer else { return Ok(None) };
             let told = match answer.chunk().await? {
                 Some(chunk) => self.decoder.feed(&chunk),
@@ -62,11 +68,11 @@ impl Events {
                     self.decoder.end()
                 }
             };
-            let told = told.map_err(|why| Error::new(ErrorKind::UpstreamFailed, why))?;
             for told in told {
                 match told {
                     SseEvent::Json(event) => self.ready.push_back(event),
                     SseEvent::Done => self.is_done = true,
+                    SseEvent::Broken(why) => self.broken = Some(why),
                 }
             }
         }

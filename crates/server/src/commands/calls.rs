@@ -2,7 +2,6 @@
 
 mod detail;
 mod find;
-mod when;
 
 use clap::Args;
 use jiff::Timestamp;
@@ -11,6 +10,7 @@ use windlass::{
     TenantId,
 };
 
+use super::when;
 use crate::cli;
 use crate::exit::{Exit, Failure};
 use crate::output::{
@@ -49,10 +49,10 @@ pub(crate) struct CallsArgs {
     #[arg(long, value_name = "ID", conflicts_with = "id")]
     caller: Option<String>,
     /// Only calls from then on: 30m, 2d, 2026-11-16, 2026-11-16T08:00:00Z
-    #[arg(long, value_name = "WHEN", value_parser = when::parse, conflicts_with = "id")]
+    #[arg(long, value_name = "WHEN", value_parser = when::parse_past, conflicts_with = "id")]
     since: Option<Timestamp>,
     /// Only calls before then
-    #[arg(long, value_name = "WHEN", value_parser = when::parse, conflicts_with = "id")]
+    #[arg(long, value_name = "WHEN", value_parser = when::parse_past, conflicts_with = "id")]
     until: Option<Timestamp>,
     /// How many at the most, up to 1000
     #[arg(long, value_name = "N", default_value_t = 20, conflicts_with = "id")]

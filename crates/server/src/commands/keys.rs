@@ -1,12 +1,11 @@
 //! `windlass keys`: who may use a server.
 
 use clap::{Args, Subcommand};
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
-use jiff::{Span, Timestamp, Zoned};
+use jiff::Timestamp;
 use serde_json::json;
 use windlass::TenantId;
 
+use super::when;
 use crate::cli;
 use crate::exit::{Exit, Failure};
 use crate::identity::{ApiKey, KeyRequest, Keys, NewKey, Role, ToolView};
@@ -35,7 +34,7 @@ enum KeysAction {
         #[arg(long, value_enum, default_value_t = Role::Caller)]
         role: Role,
         /// When it stops working: 90d, 2027-01-31, 2027-01-31T08:00:00Z
-        #[arg(long, value_name = "WHEN", value_parser = parse_end)]
+        #[arg(long, value_name = "WHEN", value_parser = when::parse_end)]
         expires: Option<Timestamp>,
         /// Only these tools, over /mcp alone: a name, or 'files/*'; may be repeated
         #[arg(long, value_name = "TOOL")]
@@ -163,43 +162,5 @@ fn state(key: &ApiKey) -> String {
         (None, Some(end)) if !key.works(Timestamp::now()) => format!("expired {}", local_time(end)),
         (None, Some(end)) => format!("until {}", local_time(end)),
         (None, None) => "works".to_owned(),
-    }
-}
-
-/// Reads how long from now, a day, or a moment.
-fn parse_end(text: &str) -> Result<Timestamp, String> {
-    let text = text.trim();
-    if let Ok(at) = text.parse::<Timestamp>() {
-        return Ok(at);
-    }
-    if let Ok(at) = text.parse::<DateTime>() {
-        let at = at.to_zoned(TimeZone::system()).map_err(|error| error.to_string())?;
-        return Ok(at.timestamp());
-    }
-    match text.parse::<Span>() {
-        Ok(span) if span.is_positive() => {
-            let at = Zoned::now().checked_add(span).map_err(|error| error.to_string())?;
-            Ok(at.timestamp())
-        }
-        _ => Err("write how long (12h, 90d, 1y) or until when (2027-01-31)".to_owned()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ends_are_read() {
-        let now = Timestamp::now();
-        for (text, days) in [("24h", 1), ("90d", 90), ("1 week", 7)] {
-            let left = parse_end(text).unwrap().duration_since(now).as_hours();
-            assert!((left - 24 * days).abs() <= 1, "{text}: {left}");
-        }
-        assert_eq!(parse_end("2027-01-31T08:00:00Z").unwrap().to_string(), "2027-01-31T08:00:00Z");
-        assert!(parse_end("2027-01-31").is_ok());
-        for wrong in ["", "soon", "-3d", "0s", "2027-13-01"] {
-            assert!(parse_end(wrong).is_err(), "{wrong}");
-        }
     }
 }

@@ -84,7 +84,8 @@ async fn serve(args: &McpArgs, settings: Settings, screen: Screen) -> Result<Exi
     let grants = Arc::new(Grants::new(Arc::clone(&documents), Arc::clone(&credentials)));
     let outbound = wiring::outbound(&settings);
     let (source, asked) = VaultSource::new(Arc::clone(&credentials), grants, outbound);
-    let desk = Desk::new(Arc::clone(&documents), settings.server.http.approvals_expire);
+    let (rules, patience) = (settings.approvals.clone(), settings.server.http.approvals_expire);
+    let desk = Desk::new(Arc::clone(&documents), rules, patience);
     let builder = Engine::builder().credentials(source).approvals(SharedDesk(Arc::clone(&desk)));
     let metrics = Arc::<Metrics>::default();
     let runs = Arc::new(KeptRuns(Arc::clone(&documents)));

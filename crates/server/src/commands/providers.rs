@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use windlass::TenantId;
 use windlass_executors::mcp::Notebook;
 use windlass_executors::rest::{Import, ImportOptions, Names, Selector};
-use windlass_store::{Documents, Expect, Put};
+use windlass_store::{Documents, Expect};
 
 use crate::cli;
 use crate::exit::{Exit, Failure};
@@ -275,7 +275,7 @@ impl Desk<'_> {
             return Err(taken(name));
         }
         let kept = Kept::new(Import::clone(&import), &source, options);
-        let put = Put::new(SPACE, self.tenant.clone(), name, kept.body()?);
+        let put = kept.to_put(&self.tenant, name)?;
         if self.documents.put(put, Expect::Absent).await?.is_none() {
             return Err(taken(name));
         }
@@ -285,7 +285,7 @@ impl Desk<'_> {
     /// The names that the tools of a provider cannot have.
     async fn taken(&self, provider: &str) -> Result<HashSet<String>, Failure> {
         let mut taken = self.taken.clone();
-        for document in self.documents.list(SPACE, &self.tenant, None, 1_000).await? {
+        for document in self.documents.of_tenant(SPACE, &self.tenant, "").await? {
             if document.id != provider
                 && let Some(kept) = Kept::read(&document).transpose()?
             {
@@ -297,7 +297,7 @@ impl Desk<'_> {
 
     async fn list(&self) -> Result<(), Failure> {
         let mut all = Vec::new();
-        for document in self.documents.list(SPACE, &self.tenant, None, 1_000).await? {
+        for document in self.documents.of_tenant(SPACE, &self.tenant, "").await? {
             all.extend(Kept::read(&document).transpose()?);
         }
         show::list(&all, &wiring::providers(self.settings), self.screen)
@@ -380,7 +380,7 @@ impl Desk<'_> {
     }
 
     async fn replace(&self, name: &str, version: u64, kept: &Kept) -> Result<bool, Failure> {
-        let put = Put::new(SPACE, self.tenant.clone(), name, kept.body()?);
+        let put = kept.to_put(&self.tenant, name)?;
         Ok(self.documents.put(put, Expect::Version(version)).await?.is_some())
     }
 

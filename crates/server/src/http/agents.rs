@@ -204,7 +204,7 @@ async fn run(
     app.refuse_while_draining()?;
     let tool = find(&app, &who.tenant, &name)?;
     let id = CallId::at(Timestamp::now());
-    let request = body.request(&tool, who.tenant)?.id(id);
+    let request = body.request(&tool, who.tenant)?.id(id).begun_by(who.key_id);
     Ok(answer(&app, request, id, id.to_string().into(), &headers).await)
 }
 
@@ -231,7 +231,7 @@ async fn resume(
     let scope = RunScope { parent: None, run: Arc::clone(&run) };
     let id = CallId::at(Timestamp::now());
     let request = CallRequest::new(tool.name().as_str(), input).id(id);
-    let request = request.context(context.object(scope));
+    let request = request.context(context.object(scope).begun_by(who.key_id));
     Ok(answer(&app, request, id, run, &headers).await)
 }
 
@@ -344,6 +344,11 @@ fn tell_text(sender: &mpsc::Sender<Sent>, happened: &Happened<'_>) {
 /// Tells an event in the names of a front end, if it is about the run or a call
 /// that is made in it.
 fn tell(sender: &mpsc::Sender<Sent>, family: &mut Vec<CallId>, happened: &Event) {
+    if let EventBody::QueueDrained { caller, .. } = &happened.body
+        && caller.parent.is_some_and(|parent| family.contains(&parent))
+    {
+        let _ = sender.try_send(stream::event("queue_drained", &json!({"type": "queue_drained"})));
+    }
     let Some(call) = happened.body.call() else { return };
     let is_child = call.caller.parent.is_some_and(|parent| family.contains(&parent));
     if is_child && !family.contains(&call.call_id) {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
+use axum::extract::{FromRequest, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::Response;
 use schemars::JsonSchema;
@@ -13,12 +13,12 @@ use windlass::TenantId;
 use windlass::definition::LoadError;
 use windlass_executors::mcp::Server;
 use windlass_executors::rest::{Import, ImportOptions, Limits, Names};
-use windlass_store::{Expect, Put};
+use windlass_store::Expect;
 
 use super::app::App;
-use super::extract::{self, Body, Name, Who};
+use super::definitions::refused;
+use super::extract::{self, Body, Largest, Name, Who};
 use super::operation::Operation;
-use super::own_tools::refused;
 use super::problem::Problem;
 use super::{providers, view};
 use crate::identity::Action;
@@ -135,7 +135,7 @@ impl FromRequest<Arc<App>> for Sent {
 
     async fn from_request(mut request: Request, app: &Arc<App>) -> Result<Self, Problem> {
         let most = app.settings.max_body_bytes.max(Limits::default().file_bytes);
-        DefaultBodyLimit::max(most).apply(&mut request);
+        request.extensions_mut().insert(Largest(most));
         let media = request.headers().get(header::CONTENT_TYPE);
         let media = media.and_then(|media| media.to_str().ok()).unwrap_or_default();
         let upload = ["yaml", "octet-stream", "text/plain", "vnd.oai.openapi"];
@@ -246,7 +246,7 @@ pub(crate) async fn create(
     }
     let (unsupported, mut warnings) = (import.unsupported.clone(), imports::warnings(&import));
     let kept = Kept::new(import, &source, options);
-    let put = Put::new(SPACE, tenant.clone(), name.clone(), kept.body()?);
+    let put = kept.to_put(tenant, &name)?;
     if app.documents.put(put, Expect::Absent).await?.is_none() {
         return Err(Problem::conflict(format!("the provider `{name}` is there already"))
             .hint("import it again with PUT /v1/providers/{name}/document"));
@@ -360,7 +360,7 @@ async fn replace(
     version: u64,
     kept: Kept,
 ) -> Result<Vec<LoadError>, Problem> {
-    let put = Put::new(SPACE, tenant.clone(), name, kept.body()?);
+    let put = kept.to_put(tenant, name)?;
     if app.documents.put(put, Expect::Version(version)).await?.is_none() {
         return Err(Problem::conflict(format!("the provider `{name}` was changed meanwhile"))
             .hint("look at it, and try again"));

@@ -27,34 +27,40 @@ pub(super) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
     let gate = Gate { app: Arc::clone(app), action: Action::ReadTools };
     endpoint
         .router()
-        .layer(from_fn_with_state(gate, auth::check_bearer))
-        .layer(from_fn_with_state(Arc::clone(app), point_out))
+        .layer(from_fn_with_state(gate, enter))
         .route(METADATA, get(metadata))
         .route(&format!("{METADATA}/mcp"), get(metadata))
 }
 
 /// Where this server is, as whoever asks knows it.
-fn base(headers: &HeaderMap) -> String {
-    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    let proto = headers.get("x-forwarded-proto").and_then(|proto| proto.to_str().ok());
-    format!("{}://{}", proto.unwrap_or("http"), host.unwrap_or("localhost"))
+fn base(host: Option<&HeaderValue>, proto: Option<&HeaderValue>) -> String {
+    let text = |header: Option<&HeaderValue>| header?.to_str().ok().map(str::to_owned);
+    let (host, proto) = (text(host), text(proto));
+    let (host, proto) =
+        (host.as_deref().unwrap_or("localhost"), proto.as_deref().unwrap_or("http"));
+    format!("{proto}://{host}")
 }
 
-/// Tells clients without a key where it is said how to get one (RFC 9728).
-async fn point_out(State(_): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let place = format!("{}{METADATA}/mcp", base(request.headers()));
-    let mut response = next.run(request).await;
-    if response.status() == StatusCode::UNAUTHORIZED
-        && let Ok(value) = HeaderValue::from_str(&format!("Bearer resource_metadata=\"{place}\""))
-    {
-        response.headers_mut().insert(header::WWW_AUTHENTICATE, value);
+/// Lets in who has a key or a token, and tells others where it is said how to get
+/// one (RFC 9728). One layer and not two: each costs every request something.
+async fn enter(state: State<Gate>, request: Request, next: Next) -> Response {
+    let (host, proto) = {
+        let own = |name: &str| request.headers().get(name).cloned();
+        (own("host"), own("x-forwarded-proto"))
+    };
+    let mut response = auth::check_bearer(state, request, next).await.into_response();
+    if response.status() == StatusCode::UNAUTHORIZED {
+        let place = format!("{}{METADATA}/mcp", base(host.as_ref(), proto.as_ref()));
+        if let Ok(value) = HeaderValue::from_str(&format!("Bearer resource_metadata=\"{place}\"")) {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, value);
+        }
     }
     response
 }
 
 async fn metadata(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     let mut about = json!({
-        "resource": format!("{}/mcp", base(&headers)),
+        "resource": format!("{}/mcp", base(headers.get("host"), headers.get("x-forwarded-proto"))),
         "resource_name": "windlass",
         "bearer_methods_supported": ["header"],
     });

@@ -40,6 +40,8 @@ struct ToolCounts {
     queue: Times,
     /// What models took to answer.
     usage: Usage,
+    /// Who called last: the tool may be one that only a tenant has.
+    tenant: Option<TenantId>,
 }
 
 #[derive(Clone, Default)]
@@ -92,6 +94,9 @@ impl ToolCounts {
             self.queue.add(record.queue_wait);
         }
         self.usage += record.details.as_ref().and_then(|it| it.usage).unwrap_or_default();
+        if self.tenant.as_ref() != Some(&record.caller.tenant) {
+            self.tenant = Some(record.caller.tenant.clone());
+        }
     }
 
     fn merge(&mut self, other: &Self) {
@@ -104,6 +109,14 @@ impl ToolCounts {
         self.run.merge(&other.run);
         self.queue.merge(&other.queue);
         self.usage += other.usage;
+        self.tenant = self.tenant.take().or_else(|| other.tenant.clone());
+    }
+
+    /// The kind of a tool; none of one that is gone.
+    fn kind(&self, tool: &str, engine: &Engine) -> &'static str {
+        let registry = engine.registry();
+        let of_tenant = || registry.get_for(self.tenant.as_ref()?, tool);
+        registry.get(tool).or_else(of_tenant).map_or("", |tool| tool.spec().kind.name())
     }
 }
 
@@ -173,8 +186,7 @@ fn label(name: &str) -> String {
 fn calls(out: &mut String, tools: &[(Arc<str>, ToolCounts)], engine: &Engine) {
     head(out, "windlass_calls_total", "Calls that ended, by tool, kind and status.", "counter");
     for (tool, counts) in tools {
-        // A tool that only a tenant has, or that is gone, has no kind for all.
-        let kind = engine.registry().get(tool).map_or("", |tool| tool.spec().kind.name());
+        let kind = counts.kind(tool, engine);
         let tool = label(tool);
         for (status, count) in Status::ALL.iter().zip(counts.by_status).filter(|it| it.1 > 0) {
             let _ = writeln!(
@@ -337,6 +349,14 @@ impl<S: RecordStore> RecordStore for Counted<S> {
         output: Vec<u8>,
     ) -> BoxFuture<'a, Result<(), Error>> {
         self.store.keep_output(tenant, id, output)
+    }
+
+    fn forget_output<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: CallId,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        self.store.forget_output(tenant, id)
     }
 
     fn read_output<'a>(

@@ -8,15 +8,15 @@ use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use windlass::definition::{self, CredentialField, ProviderSpec};
-use windlass::{Error, Lang, TenantId, Text};
-use windlass_store::{Change, Document, Expect, Put};
+use windlass::definition::{CredentialField, ProviderSpec};
+use windlass::{Lang, TenantId, Text};
+use windlass_store::{Document, Expect, Put};
 
 use super::app::App;
+use super::definitions;
 use super::extract::{Name, Query, Who};
 use super::imports::{self, ImportedDoc, ProviderBody, Said, Sent};
 use super::operation::Operation;
-use super::own_tools::refused;
 use super::page::PageQuery;
 use super::problem::Problem;
 use super::shape::FieldDoc;
@@ -25,7 +25,7 @@ use crate::identity::Action;
 use crate::imports::Kept;
 
 /// Where definitions are kept.
-const SPACE: &str = crate::imports::SPACE;
+pub(super) const SPACE: &str = crate::imports::SPACE;
 
 pub(crate) fn rows() -> Vec<Operation> {
     vec![
@@ -185,11 +185,7 @@ async fn create(
         Said::Definition(text) => text,
         Said::Document(wanted) => return imports::create(&app, &who.tenant, wanted).await,
     };
-    let parsed = windlass::native::run_blocking({
-        let text = text.clone();
-        move || Ok(definition::parse_all("definition", &text, &definition::Limits::default()))
-    });
-    let parsed = parsed.await?.map_err(|errors| refused(&errors))?;
+    let parsed = definitions::check(&app, &who.tenant, text.clone()).await?.usable()?;
     let [provider] = parsed.providers.as_slice() else {
         let why = format!("there are {} providers in it", parsed.providers.len());
         return Err(Problem::bad("one provider at a time").at("/definition", why));
@@ -228,8 +224,7 @@ pub(super) fn source(name: &str) -> String {
 }
 
 fn load(app: &App, tenant: &TenantId, name: &str, text: &str) -> Result<(), Problem> {
-    let report = app.engine.load_text_for(tenant, &source(name), text);
-    if report.errors.is_empty() { Ok(()) } else { Err(refused(&report.errors)) }
+    definitions::load(app, tenant, &source(name), text)
 }
 
 fn unload(app: &App, tenant: &TenantId, name: &str) {
@@ -237,7 +232,7 @@ fn unload(app: &App, tenant: &TenantId, name: &str) {
 }
 
 /// Makes a provider what is kept of it.
-fn restore(app: &App, tenant: &TenantId, name: &str, kept: Option<&Document>) {
+pub(super) fn restore(app: &App, tenant: &TenantId, name: &str, kept: Option<&Document>) {
     if let Some(imported) = kept.and_then(Kept::read) {
         match imported.map(|kept| imports::load(app, tenant, name, kept)) {
             Ok(errors) => errors.iter().for_each(|error| {
@@ -252,29 +247,11 @@ fn restore(app: &App, tenant: &TenantId, name: &str, kept: Option<&Document>) {
     }
     match kept.and_then(|kept| kept.body["definition"].as_str()) {
         Some(text) => {
-            if load(app, tenant, name, text).is_err() {
-                tracing::error!(%tenant, provider = name, "a kept definition cannot be loaded");
+            if let Err(problem) = load(app, tenant, name, text) {
+                let why = problem.detail();
+                tracing::error!(%tenant, provider = name, why, "a kept definition cannot be loaded");
             }
         }
         None => unload(app, tenant, name),
     }
-}
-
-/// Loads all providers that are kept, when a server starts.
-pub(crate) async fn load_all(app: &App) -> Result<(), Error> {
-    for document in app.documents.all(SPACE).await? {
-        restore(app, &document.tenant, &document.id, Some(&document));
-    }
-    Ok(())
-}
-
-/// Does what another server did.
-pub(crate) async fn changed(app: &App, change: &Change) -> Result<(), Error> {
-    if change.space == SPACE {
-        let kept = app.documents.get(SPACE, &change.tenant, &change.id).await?;
-        restore(app, &change.tenant, &change.id, kept.as_ref());
-    } else if change.space.is_empty() {
-        load_all(app).await?;
-    }
-    Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::response::sse::{Event as Sent, KeepAlive, Sse};
@@ -18,9 +19,9 @@ use super::view::{ResultView, content};
 
 /// How often a silent stream says that it lives.
 const ALIVE: Duration = Duration::from_secs(15);
-/// What a slow reader may be behind; then events are left out, results never.
-pub(crate) const BEHIND: usize = 256;
-
+/// What a slow reader may be behind; then events are left out, which it is told,
+/// and results never.
+pub(crate) const BEHIND: usize = 1024;
 /// How long a reader may take nothing before it is cut.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -49,36 +50,89 @@ pub(crate) fn event<T: Serialize>(name: &str, data: &T) -> Sent {
     Sent::default().event(name).data(data)
 }
 
+/// Where the events of one stream go in. A reader that is too slow misses some,
+/// and reads how many in their place.
+#[derive(Clone)]
+pub(crate) struct Outlet {
+    sender: mpsc::Sender<Sent>,
+    missed: Arc<AtomicU64>,
+}
+
+impl Outlet {
+    /// An outlet, and the answer that tells what goes into it.
+    pub(crate) fn open() -> (Self, Response) {
+        let (sender, receiver) = mpsc::channel(BEHIND);
+        (Self { sender, missed: Arc::default() }, answer(receiver))
+    }
+
+    /// Tells an event, if there is room for it.
+    pub(crate) fn tell<T: Serialize>(&self, name: &str, data: &T) {
+        let missed = self.missed.swap(0, Ordering::AcqRel);
+        let is_told = (missed == 0 || self.sender.try_send(gap(missed)).is_ok())
+            .then(|| self.sender.try_send(event(name, data)).is_ok());
+        match is_told {
+            Some(true) => {}
+            Some(false) => self.miss(1),
+            None => self.miss(missed + 1),
+        }
+    }
+
+    /// Tells an event in the names of a front end.
+    pub(crate) fn tell_queue_events(&self, happened: &Event) {
+        for told in happened.to_queue_events() {
+            let told = json!(told);
+            self.tell(told["type"].as_str().unwrap_or("event"), &told);
+        }
+    }
+
+    /// Events are lost.
+    pub(crate) fn miss(&self, count: u64) {
+        self.missed.fetch_add(count, Ordering::AcqRel);
+    }
+
+    /// Nobody reads any more.
+    pub(crate) async fn closed(&self) {
+        self.sender.closed().await;
+    }
+
+    /// Tells the last event, for which there is always room.
+    pub(crate) async fn end<T: Serialize>(&self, name: &str, data: &T) {
+        let missed = self.missed.swap(0, Ordering::AcqRel);
+        if missed > 0 {
+            end(&self.sender, gap(missed)).await;
+        }
+        end(&self.sender, event(name, data)).await;
+    }
+}
+
+/// What stands in the place of events that were left out.
+fn gap(missed: u64) -> Sent {
+    event("gap", &json!({"missed": missed}))
+}
+
 /// Runs a call and tells its progress and its result. Whoever stops reading
 /// gives the call up, as with any other call.
 pub(crate) fn call(app: &Arc<App>, request: CallRequest) -> Response {
     let id = CallId::at(Timestamp::now());
-    let (sender, receiver) = mpsc::channel(BEHIND);
+    let (outlet, answer) = Outlet::open();
     let app = Arc::clone(app);
     app.tasks.clone().spawn(async move {
         let mut events = app.engine.events();
         let mut call = std::pin::pin!(app.engine.call(request.id(id)));
-        let _ = sender.try_send(event("started", &json!({"call_id": id})));
+        outlet.tell("started", &json!({"call_id": id}));
         let result = loop {
             tokio::select! {
                 result = &mut call => break result,
-                () = sender.closed() => return,
-                Some(happened) = events.next() => {
-                    if let Some(sent) = progress_of(id, &happened) {
-                        // Progress that nobody takes in time is left out.
-                        let _ = sender.try_send(sent);
-                    }
-                }
+                () = outlet.closed() => return,
+                Some(happened) = events.next() => tell_progress(&outlet, id, &happened),
             }
         };
         while let Ok(Some(happened)) = tokio::time::timeout(Duration::ZERO, events.next()).await {
-            if let Some(sent) = progress_of(id, &happened) {
-                let _ = sender.try_send(sent);
-            }
+            tell_progress(&outlet, id, &happened);
         }
-        end(&sender, event("result", &ResultView(&result, app.lang))).await;
+        outlet.end("result", &ResultView(&result, app.lang)).await;
     });
-    answer(receiver)
+    answer
 }
 
 /// Sends the last event. A reader that takes nothing is cut in the end.
@@ -88,68 +142,60 @@ pub(crate) async fn end(sender: &mpsc::Sender<Sent>, last: Sent) {
     }
 }
 
-fn progress_of(id: CallId, happened: &Event) -> Option<Sent> {
+fn tell_progress(outlet: &Outlet, id: CallId, happened: &Event) {
     match &happened.body {
         EventBody::ExecutionProgress { call, progress } if call.call_id == id => {
-            Some(event("progress", &content(progress)))
+            outlet.tell("progress", &content(progress));
         }
         EventBody::ExecutionRetried { call, attempt, error, delay, .. } if call.call_id == id => {
-            let retried = json!({"attempt": attempt, "error": error, "delay": delay});
-            Some(event("retried", &retried))
+            outlet.tell("retried", &json!({"attempt": attempt, "error": error, "delay": delay}));
         }
-        _ => None,
+        EventBody::Missed { count } => outlet.miss(*count),
+        _ => {}
     }
 }
 
 /// Runs a batch and tells what happens in the names of a front end, then all
 /// results in the order of the calls.
 pub(crate) fn batch(app: &Arc<App>, batch: Batch) -> Response {
-    let (sender, receiver) = mpsc::channel(BEHIND);
+    let (outlet, answer) = Outlet::open();
     let app = Arc::clone(app);
     app.tasks.clone().spawn(async move {
         let id = batch.id();
         let mut events = app.engine.events();
         let mut own = Vec::new();
         let mut work = std::pin::pin!(app.engine.call_batch(batch));
-        let _ = sender.try_send(event("batch", &json!({"batch_id": id})));
+        outlet.tell("batch", &json!({"batch_id": id}));
         let results = loop {
             tokio::select! {
                 results = &mut work => break results,
-                () = sender.closed() => return,
-                Some(happened) = events.next() => tell(&sender, id, &mut own, &happened),
+                () = outlet.closed() => return,
+                Some(happened) = events.next() => tell(&outlet, id, &mut own, &happened),
             }
         };
         while let Ok(Some(happened)) = tokio::time::timeout(Duration::ZERO, events.next()).await {
-            tell(&sender, id, &mut own, &happened);
+            tell(&outlet, id, &mut own, &happened);
         }
-        end(&sender, event("results", &self::results(id, &results, &app))).await;
+        outlet.end("results", &self::results(id, &results, &app)).await;
     });
-    answer(receiver)
+    answer
 }
 
 /// Tells an event, if it is about this batch. Calls become known as they are
 /// queued.
-pub(crate) fn tell(
-    sender: &mpsc::Sender<Sent>,
-    id: BatchId,
-    own: &mut Vec<CallId>,
-    happened: &Event,
-) {
+pub(crate) fn tell(outlet: &Outlet, id: BatchId, own: &mut Vec<CallId>, happened: &Event) {
     let is_own = match &happened.body {
         EventBody::ToolQueued { call, batch_id, .. } if *batch_id == id => {
             own.push(call.call_id);
             true
         }
         EventBody::QueueDrained { batch_id, .. } => *batch_id == id,
+        // Whose they were, nobody knows.
+        EventBody::Missed { count } => return outlet.miss(*count),
         body => body.call().is_some_and(|call| own.contains(&call.call_id)),
     };
-    if !is_own {
-        return;
-    }
-    for told in happened.to_queue_events() {
-        let told = json!(told);
-        let name = told["type"].as_str().unwrap_or("event").to_owned();
-        let _ = sender.try_send(event(&name, &told));
+    if is_own {
+        outlet.tell_queue_events(happened);
     }
 }
 

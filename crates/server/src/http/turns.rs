@@ -8,12 +8,10 @@ use axum::body::Body as Incoming;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use axum::response::sse::Event as Sent;
 use futures_util::StreamExt;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 use windlass::{
     BatchId, CallId, Caller, CallerType, Context, OpenTurn, Subscription, Turn, TurnAnswer,
     TurnFormat,
@@ -26,12 +24,15 @@ use super::extract::{Body, Query, Who};
 use super::operation::Operation;
 use super::problem::Problem;
 use super::shape::{self, TurnEvent};
-use super::stream::{self, BEHIND};
+use super::stream::{self, Outlet};
 use super::view::{self, ResultDoc, ResultView};
 use crate::identity::Action;
 
 /// How long a model may be silent while it writes.
 const SILENCE: Duration = Duration::from_secs(600);
+/// What a body hears that is something else.
+const NO_STREAM: &str =
+    "the body has no server-sent events; send a message that is whole to /v1/turns";
 /// More than a model writes in one message.
 const MAX_BYTES: usize = 256 * 1024 * 1024;
 
@@ -127,7 +128,8 @@ impl TurnQuery {
             conversation: self.conversation_id.map(Into::into),
             workflow: None,
             parent: None,
-        }))
+        })
+        .begun_by(who.key_id))
     }
 }
 
@@ -177,14 +179,14 @@ async fn run(
     if !wants_events(&headers) {
         return Ok(view::ok(&show(&app.engine.turn(turn, context, app.lang).await, &app)));
     }
-    let (sender, receiver) = mpsc::channel(BEHIND);
+    let (outlet, followed) = Outlet::open();
     app.tasks.clone().spawn(async move {
         let batch = turn.batch(context);
-        let mut told = Telling::new(&app, sender, batch.id());
+        let mut told = Telling::new(&app, outlet, batch.id());
         let Some(results) = told.until(app.engine.call_batch(batch)).await else { return };
         told.end(&turn.answer(results, app.lang), &app).await;
     });
-    Ok(stream::answer(receiver))
+    Ok(followed)
 }
 
 async fn follow(
@@ -197,44 +199,44 @@ async fn follow(
     app.refuse_while_draining()?;
     let format = query.format()?;
     let context = app.traced(query.context(who)?, &headers);
-    let (sender, receiver) = mpsc::channel(BEHIND);
+    let (outlet, followed) = Outlet::open();
     app.tasks.clone().spawn(async move {
         let mut turn = app.engine.open_turn(format, context, app.lang);
-        let mut told = Telling::new(&app, sender, turn.batch_id());
+        let mut told = Telling::new(&app, outlet, turn.batch_id());
         if !told.read(body, &mut turn).await {
             return;
         }
         let Some(answer) = told.until(turn.finish()).await else { return };
         told.end(&answer, &app).await;
     });
-    Ok(stream::answer(receiver))
+    Ok(followed)
 }
 
 /// Tells what happens to the calls of a turn.
 struct Telling {
-    sender: mpsc::Sender<Sent>,
+    outlet: Outlet,
     events: Subscription,
     batch: BatchId,
     own: Vec<CallId>,
 }
 
 impl Telling {
-    fn new(app: &App, sender: mpsc::Sender<Sent>, batch: BatchId) -> Self {
-        let _ = sender.try_send(stream::event("batch", &json!({"batch_id": batch})));
-        Self { sender, events: app.engine.events(), batch, own: Vec::new() }
+    fn new(app: &App, outlet: Outlet, batch: BatchId) -> Self {
+        outlet.tell("batch", &json!({"batch_id": batch}));
+        Self { outlet, events: app.engine.events(), batch, own: Vec::new() }
     }
 
     /// Tells the next event; true if nobody listens any more.
     async fn next(&mut self) -> bool {
         tokio::select! {
-            () = self.sender.closed() => return true,
+            () = self.outlet.closed() => return true,
             Some(happened) = self.events.next() => self.tell(&happened),
         }
         false
     }
 
     fn tell(&mut self, happened: &windlass::Event) {
-        stream::tell(&self.sender, self.batch, &mut self.own, happened);
+        stream::tell(&self.outlet, self.batch, &mut self.own, happened);
     }
 
     /// Tells what happens until some work is done; none if nobody listens any
@@ -275,11 +277,17 @@ impl Telling {
                     tracing::debug!(%error, "somebody hung up while a model wrote");
                     return false;
                 }
-                Ok(None) => return true,
+                Ok(None) => {
+                    turn.end();
+                    match bytes > 0 && !turn.has_begun() {
+                        true => Some(NO_STREAM.to_owned()),
+                        false => return true,
+                    }
+                }
                 Err(_) => Some("the model was silent for too long".to_owned()),
             };
             if let Some(why) = broken {
-                let _ = self.sender.try_send(stream::event("broken", &json!({"error": why})));
+                self.outlet.tell("broken", &json!({"error": why}));
                 return true;
             }
         }
@@ -291,6 +299,6 @@ impl Telling {
         {
             self.tell(&happened);
         }
-        stream::end(&self.sender, stream::event("turn", &show(answer, app))).await;
+        self.outlet.end("turn", &show(answer, app)).await;
     }
 }

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::{Value, to_value};
 use windlass::{Error, ErrorKind, TenantId};
 use windlass_store::{Document, Documents, Expect, Put};
 
 use super::cache::{Cache, Found};
 use super::key::{self, ApiKey, Hash, NewKey, Stored};
-use super::{Identity, Role, ToolView};
+use super::{Identity, Role, TENANT_NAME, ToolView, is_tenant_name};
 use crate::random;
 use crate::uses::Uses;
 
@@ -23,7 +22,6 @@ const FIRST: &str = "key_first";
 /// Random signs of a key's name.
 const ID: usize = 12;
 const MAX_NAME: usize = 200;
-const PAGE: usize = 500;
 /// How often a change is tried where others change the same key.
 const ATTEMPTS: usize = 16;
 
@@ -83,6 +81,9 @@ impl Keys {
         tenant: &TenantId,
         request: KeyRequest,
     ) -> Result<NewKey, Error> {
+        if !is_tenant_name(tenant.as_str()) {
+            return Err(refused(format!("the name of a tenant has {TENANT_NAME}")));
+        }
         let id = format!("key_{}", *random::text(ID)?);
         let made = self.create_as(tenant, id, request).await?;
         made.ok_or_else(|| Error::new(ErrorKind::Internal, "a new key's name is taken already"))
@@ -123,18 +124,10 @@ impl Keys {
     pub(crate) async fn list(&self, tenant: &TenantId) -> Result<Vec<ApiKey>, Error> {
         let uses = self.uses.of_tenant(tenant).await?;
         let mut keys = Vec::new();
-        let mut after: Option<String> = None;
-        loop {
-            let page = self.documents.list(SPACE, tenant, after.as_deref(), PAGE).await?;
-            after = page.last().map(|document| document.id.clone());
-            for document in &page {
-                let mut key = read(document)?;
-                key.last_used_at = uses.get(&key.id).copied();
-                keys.push(key);
-            }
-            if page.len() < PAGE {
-                break;
-            }
+        for document in self.documents.of_tenant(SPACE, tenant, "").await? {
+            let mut key = read(&document)?;
+            key.last_used_at = uses.get(&key.id).copied();
+            keys.push(key);
         }
         keys.sort_by_key(|key| key.created_at);
         Ok(keys)
@@ -162,7 +155,8 @@ impl Keys {
         let (text, prefix) = key::new_text()?;
         let rotate = |stored: &mut Stored| {
             if stored.revoked_at.is_some() {
-                return Err(refused(format!("the key `{id}` was revoked; make a new one")));
+                let why = format!("the key `{id}` was revoked; make a new one");
+                return Err(Error::new(ErrorKind::Denied, why));
             }
             stored.prefix.clone_from(&prefix);
             stored.hash = Hash::digest(text.expose());
@@ -243,10 +237,8 @@ fn read(document: &Document) -> Result<ApiKey, Error> {
 }
 
 fn to_put(tenant: &TenantId, id: &str, stored: &Stored) -> Result<Put, Error> {
-    let body: Value =
-        to_value(stored).map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
     let alias = Some(stored.hash.to_hex());
-    Ok(Put { alias, ..Put::new(SPACE, tenant.clone(), id, body) })
+    Ok(Put { alias, ..Put::of(SPACE, tenant.clone(), id, stored)? })
 }
 
 fn checked_name(name: &str) -> Result<String, Error> {

@@ -5,13 +5,15 @@
 //! newer era gets the questions as the answer to its request, and sends its
 //! answers with the next one; until then the call is parked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use rmcp::RoleServer;
 use rmcp::model::{ErrorCode, InputRequests, ServerRequest};
 use rmcp::service::{Peer, ServiceError};
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, oneshot};
 use windlass::{Error, ErrorKind};
 use windlass_executors::mcp::{Answers, Asker, ProtocolError, Questions};
 
@@ -24,23 +26,62 @@ pub(super) struct Question {
     pub(super) answer: oneshot::Sender<Result<Answers, Error>>,
 }
 
-/// An asker for a client with these capabilities, and its questions.
-pub(super) fn channel(capabilities: Value) -> (Asker, mpsc::Receiver<Question>) {
-    let (sender, receiver) = mpsc::channel(OPEN);
-    let known = capabilities.clone();
-    let asker = Asker::new(capabilities, move |questions: Questions| {
-        let (sender, missing) = (sender.clone(), missing(&known, &questions));
-        Box::pin(async move {
-            if let Some(missing) = missing {
-                return Err(undeclared(&missing));
+/// Where the questions of a request come out. Every request has one and hardly any
+/// is used, so it is small.
+#[derive(Default)]
+pub(super) struct Mailbox {
+    asked: Mutex<VecDeque<Question>>,
+    told: Notify,
+}
+
+impl Mailbox {
+    /// The next question.
+    pub(super) async fn recv(&self) -> Question {
+        loop {
+            if let Some(question) = self.asked.lock().pop_front() {
+                return question;
             }
-            let (answer, answered) = oneshot::channel();
-            let gone = || Error::new(ErrorKind::Denied, "whoever could be asked is gone");
-            sender.send(Question { questions, answer }).await.map_err(|_| gone())?;
-            answered.await.map_err(|_| gone())?
-        })
+            self.told.notified().await;
+        }
+    }
+
+    fn put(&self, question: Question) -> Result<(), Error> {
+        let mut asked = self.asked.lock();
+        if asked.len() >= OPEN {
+            return Err(Error::new(ErrorKind::Denied, "too much is asked at once"));
+        }
+        asked.push_back(question);
+        self.told.notify_one();
+        Ok(())
+    }
+}
+
+/// An asker for a client with these capabilities, and its questions.
+pub(super) fn channel(capabilities: Value) -> (Asker, Arc<Mailbox>) {
+    let mailbox = Arc::<Mailbox>::default();
+    let (known, sender) = (capabilities.clone(), Arc::downgrade(&mailbox));
+    let asker = Asker::new(capabilities, move |questions: Questions| {
+        let asked = match missing(&known, &questions) {
+            Some(missing) => Err(undeclared(&missing)),
+            None => ask(&sender, questions),
+        };
+        Box::pin(async move { asked?.await.map_err(|_| gone())? })
     });
-    (asker, receiver)
+    (asker, mailbox)
+}
+
+/// Asks, if there is still somebody.
+fn ask(
+    mailbox: &Weak<Mailbox>,
+    questions: Questions,
+) -> Result<oneshot::Receiver<Result<Answers, Error>>, Error> {
+    let (answer, answered) = oneshot::channel();
+    mailbox.upgrade().ok_or_else(gone)?.put(Question { questions, answer })?;
+    Ok(answered)
+}
+
+fn gone() -> Error {
+    Error::new(ErrorKind::Denied, "whoever could be asked is gone")
 }
 
 /// The first capability that questions need and the client does not have.

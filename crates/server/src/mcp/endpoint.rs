@@ -12,7 +12,6 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
-use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use parking_lot::Mutex;
@@ -89,7 +88,6 @@ impl Endpoint {
         Router::new()
             .route("/mcp", any(all))
             .route("/mcp/{provider}", any(one))
-            .layer(from_fn_with_state(Arc::clone(self), own_session))
             .with_state(Arc::clone(self))
     }
 
@@ -117,14 +115,26 @@ impl Endpoint {
         Some(service)
     }
 
+    /// Answers a request. Sessions are kept to those who began them.
     async fn serve(&self, view: View, request: Request) -> Response {
+        let key = request.extensions().get::<Identity>().map(|who| who.key_id.clone());
+        let key = key.unwrap_or_default();
+        let named = session_of(request.headers());
+        if named.as_ref().is_some_and(|session| self.is_foreign(session, &key)) {
+            // As if there were none: whose it is, is nobody's business.
+            return (StatusCode::NOT_FOUND, "Session not found").into_response();
+        }
         let Some(mut service) = self.service(view) else {
             return StatusCode::SERVICE_UNAVAILABLE.into_response();
         };
-        match service.call(request).await {
+        let response = match service.call(request).await {
             Ok(response) => response.map(Body::new),
             Err(never) => match never {},
+        };
+        if let (None, Some(session)) = (named, session_of(response.headers())) {
+            self.begun(session, &key);
         }
+        response
     }
 
     /// Whether a session is somebody else's.
@@ -177,24 +187,4 @@ impl Endpoint {
 
 fn session_of(headers: &HeaderMap) -> Option<String> {
     headers.get(SESSION)?.to_str().ok().map(str::to_owned)
-}
-
-/// Keeps sessions to those who began them.
-async fn own_session(
-    State(endpoint): State<Arc<Endpoint>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let key = request.extensions().get::<Identity>().map(|who| who.key_id.clone());
-    let key = key.unwrap_or_default();
-    let named = session_of(request.headers());
-    if named.as_ref().is_some_and(|session| endpoint.is_foreign(session, &key)) {
-        // As if there were none: whose it is, is nobody's business.
-        return (StatusCode::NOT_FOUND, "Session not found").into_response();
-    }
-    let response = next.run(request).await;
-    if let (None, Some(session)) = (named, session_of(response.headers())) {
-        endpoint.begun(session, &key);
-    }
-    response
 }

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use serde_json::{from_value, to_value};
-use windlass::{BoxFuture, Error, ErrorKind, TenantId};
+use serde_json::from_value;
+use windlass::{BoxFuture, Error, TenantId};
 use windlass_executors::mcp::{Note, Notebook};
 use windlass_store::{Documents, Expect, Put};
 
@@ -45,9 +45,8 @@ impl Notebook for KeptNotebook {
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             let (space, tenant) = place(owner);
-            let body = to_value(note)
-                .map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
-            self.0.put(Put::new(space, tenant, server, body), Expect::Anything).await.map(drop)
+            let put = Put::of(space, tenant, server, &note)?;
+            self.0.put(put, Expect::Anything).await.map(drop)
         })
     }
 }

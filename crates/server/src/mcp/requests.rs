@@ -6,8 +6,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rmcp::RoleServer;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResult, ErrorCode, ErrorData, GetPromptRequestParams,
-    ReadResourceRequestParams,
+    CallToolRequestParams, CallToolResult, ClientCapabilities, ErrorCode, ErrorData,
+    GetPromptRequestParams, ReadResourceRequestParams,
 };
 use rmcp::service::RequestContext;
 use serde::de::DeserializeOwned;
@@ -86,7 +86,12 @@ impl Service {
             finder::CALL if self.catalogue(client).find(&name).is_none() => inner(arguments)?,
             _ => (name.into_owned(), arguments),
         };
-        let asked = json!(["tools/call", name, arguments]).to_string();
+        // Who cannot be asked does not come back with answers.
+        let can_answer = request_state.is_some() || can_be_asked(context);
+        let asked = match can_answer {
+            true => json!(["tools/call", name, arguments]).to_string(),
+            false => String::new(),
+        };
         let conversation = self.conversation(client, context, asked);
         if let Some(state) = request_state {
             return conversation.resume(&state, input_responses.as_ref()).await;
@@ -139,6 +144,7 @@ impl Service {
             .id(id)
             .call_ref(context.id.to_string())
             .context(Context::new(client.caller()).object(asker))
+            .begun_by(client.identity.key_id.as_str())
             .cancel_token(stop.clone());
         let is_remote =
             tool.is_some_and(|tool| tool.spec().kind == Kind::Mcp && tool.spec().timeout.is_none());
@@ -330,6 +336,11 @@ impl Service {
         };
         library::complete(&values, typed)
     }
+}
+
+/// Whether a client has said that it answers questions.
+fn can_be_asked(context: &RequestContext<RoleServer>) -> bool {
+    context.client_capabilities().is_some_and(|can| can != ClientCapabilities::default())
 }
 
 /// The call that `call_tool` asks for.

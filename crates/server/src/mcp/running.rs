@@ -10,12 +10,11 @@ use rmcp::model::{
 };
 use rmcp::service::{Peer, RequestContext};
 use serde_json::{Map, Value, json};
-use tokio::sync::mpsc;
 use tokio::time::timeout;
 use windlass::{BoxFuture, CancellationToken, Content};
 use windlass_executors::mcp::convert::{Progress, to_progress};
 
-use super::asking::{self, Question};
+use super::asking::{self, Mailbox, Question};
 use super::parked::{Binding, Parked, Waiting};
 use super::reply::Reply;
 use super::reports::{Following, Report};
@@ -31,7 +30,7 @@ pub(super) type Work = BoxFuture<'static, Result<Reply, ErrorData>>;
 pub(super) struct Running {
     pub(super) work: Work,
     pub(super) stop: CancellationToken,
-    pub(super) questions: mpsc::Receiver<Question>,
+    pub(super) questions: Arc<Mailbox>,
     pub(super) following: Option<Following>,
 }
 
@@ -115,7 +114,7 @@ impl Conversation<'_> {
             tokio::select! {
                 biased;
                 Some(report) = reports => relay.pass(report).await,
-                Some(asked) = running.questions.recv() => return Step::Asked(asked),
+                asked = running.questions.recv() => return Step::Asked(asked),
                 done = &mut running.work => {
                     relay.last(running.following.take()).await;
                     return Step::Done(done);

@@ -17,7 +17,7 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use windlass::{Engine, Lang, TenantId};
 use windlass_executors::mcp::{Server, Servers};
 
@@ -168,6 +168,15 @@ impl Service {
     }
 }
 
+/// Whether a schema has arguments that clients also send as headers.
+fn has_headers(schema: &Map<String, Value>) -> bool {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    schema.contains_key("x-mcp-header")
+        || (properties.into_iter().flat_map(Map::values))
+            .filter_map(Value::as_object)
+            .any(has_headers)
+}
+
 /// The page of a list that a request asks for, and where the next one begins.
 fn page<T>(
     items: Vec<T>,
@@ -268,8 +277,9 @@ impl ServerHandler for Service {
             View::All => name.to_owned(),
         };
         let tool = self.shared.engine.registry().get(&name)?;
-        let schema = tool.model_schema().as_object()?.clone();
-        Some(Declared::new(name, "", schema))
+        let schema = tool.model_schema().as_object()?;
+        // It is asked for every call, and only about arguments that are headers, too.
+        has_headers(schema).then(|| Declared::new(name, "", schema.clone()))
     }
 
     async fn call_tool(

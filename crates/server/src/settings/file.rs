@@ -15,7 +15,7 @@ use super::table::{self, ROWS, Row};
 use super::value::{Given, Said};
 use crate::exit::Failure;
 use crate::output::nearest;
-use tree::{Entry, Node};
+use tree::{Entry, Item, Node};
 
 /// What to do about a broken file.
 pub(super) const HINT: &str =
@@ -157,13 +157,21 @@ impl Reading<'_> {
                 self.map(row, line, entries);
                 Ok(())
             }
+            (Node::List(items), Some(row), _) if row.is_list => {
+                self.list(row, line, &items);
+                Ok(())
+            }
             (Node::Value(_) | Node::List(_), Some(row), _) if row.is_map => {
                 Err(format!("`{name}` takes {}", (row.form)(self.raw)))
             }
-            (Node::Value(value), Some(row), _) => self.set(row, name, line, Said::One(&value)),
-            (Node::List(Some(values)), Some(row), _) => {
-                self.set(row, name, line, Said::Several(&values))
+            (Node::Value(_) | Node::Section(_), Some(row), _) if row.is_list => {
+                Err(format!("`{name}` takes {}", (row.form)(self.raw)))
             }
+            (Node::Value(value), Some(row), _) => self.set(row, name, line, Said::One(&value)),
+            (Node::List(items), Some(row), _) => match tree::plain(items) {
+                Some(values) => self.set(row, name, line, Said::Several(&values)),
+                None => Err(format!("`{name}` takes one plain value")),
+            },
             (Node::Value(value), None, Some(inner)) if alone(inner).is_some() => match alone(inner)
             {
                 Some(row) => self.set(row, name, line, Said::One(&value)),
@@ -189,6 +197,24 @@ impl Reading<'_> {
         (row.set)(self.raw, &given)?;
         self.read.set.push((row, line));
         Ok(())
+    }
+
+    /// Things with keys of their own.
+    fn list(&mut self, row: &'static Row, line: usize, items: &[Item]) {
+        let mut texts = Vec::new();
+        for item in items {
+            // Each by itself first, so that its own line is told.
+            let text = [item.json.to_string()];
+            let said = Said::Several(&text);
+            let given = Given { name: row.name, said, base: self.base, least: row.least };
+            match (row.set)(self.raw, &given) {
+                Ok(()) => texts.extend(text),
+                Err(why) => self.read.faults.push(Fault { line: item.line, why }),
+            }
+        }
+        if let Err(why) = self.set(row, row.name, line, Said::Several(&texts)) {
+            self.read.faults.push(Fault { line, why });
+        }
     }
 
     /// Keys that are the user's own names, each with one value.
@@ -383,6 +409,8 @@ mod tests {
         assert_eq!(raw.server.listen, defaults.server.listen);
         assert_eq!(raw.server.http.drain, defaults.server.http.drain);
         assert_eq!(raw.server.http.approvals_expire, defaults.server.http.approvals_expire);
+        assert_eq!(raw.server.http.tenant_commands, defaults.server.http.tenant_commands);
+        assert_eq!(raw.server.http.events_linger, defaults.server.http.events_linger);
         assert_eq!(raw.server.http.header_timeout, defaults.server.http.header_timeout);
         assert_eq!(raw.server.http.body_timeout, defaults.server.http.body_timeout);
         assert_eq!(raw.server.http.reader_timeout, defaults.server.http.reader_timeout);
@@ -390,6 +418,34 @@ mod tests {
         assert_eq!(raw.server.http.max_requests, defaults.server.http.max_requests);
         assert_eq!(raw.server.http.max_body_bytes, defaults.server.http.max_body_bytes);
         assert_eq!(raw.log.format, defaults.log.format);
+    }
+
+    #[test]
+    fn rules_are_read_with_their_lines() {
+        let text = "approvals:\n  default: ask\n  rules:\n    - tool: delete_*\n      then: deny\n    \
+                    - provider: shop\n      behaviour: [not_read_only]\n      arguments:\n        \
+                    - {pointer: /n, equals: 5}\n        - {pointer: /to, equals: \"5\"}\n      \
+                    then: ask\n";
+        let rules = parse(text).unwrap().approvals;
+        assert_eq!((rules.default, rules.rules.len()), (windlass::Approval::Ask, 2));
+        let arguments = serde_json::to_value(&rules.rules[1].arguments).unwrap();
+        assert_eq!((&arguments[0]["equals"], &arguments[1]["equals"]), (&5.into(), &"5".into()));
+        for (text, line, part) in [
+            ("approvals:\n  rules: ask\n", 2, "takes a list of rules"),
+            ("approvals:\n  rules: {tool: a}\n", 2, "takes a list of rules"),
+            (
+                "approvals:\n  rules:\n    - {tool: a, then: ask}\n    - {tol: a, then: ask}\n",
+                4,
+                "`tol`",
+            ),
+            ("approvals:\n  rules:\n    - {tool: a, then: maybe}\n", 3, "`maybe`"),
+            ("approvals:\n  rules:\n    - {tool: a, tool: b, then: ask}\n", 3, "twice"),
+            ("approvals:\n  default: maybe\n", 2, "allow, deny or ask, found `maybe`"),
+        ] {
+            let faults = parse(text).unwrap_err();
+            assert_eq!((faults.len(), faults[0].line), (1, line), "{text:?}: {faults:?}");
+            assert!(faults[0].why.contains(part), "{text:?}: {faults:?}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use windlass::{Lang, WatchOptions};
+use windlass::{ApprovalRules, Lang, WatchOptions};
 use windlass_executors::model::ModelSettings;
 
 use super::{Database, LogSettings, OutboundSettings, TelemetrySettings};
@@ -30,6 +30,7 @@ pub(super) struct Raw {
     pub(super) log: LogSettings,
     pub(super) telemetry: TelemetrySettings,
     pub(super) models: ModelSettings,
+    pub(super) approvals: ApprovalRules,
 }
 
 /// The section `server`.
@@ -84,6 +85,7 @@ impl Default for Raw {
             log: LogSettings::default(),
             telemetry: TelemetrySettings::default(),
             models: ModelSettings::default(),
+            approvals: ApprovalRules::default(),
         }
     }
 }

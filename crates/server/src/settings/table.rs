@@ -23,6 +23,8 @@ pub(super) struct Row {
     pub(super) stands_for_section: bool,
     /// Whether it takes names of the user's as keys.
     pub(super) is_map: bool,
+    /// Whether it takes a list of things with keys of their own.
+    pub(super) is_list: bool,
     /// Whether it takes several paths.
     pub(super) is_paths: bool,
     /// The least number that makes sense.
@@ -74,6 +76,11 @@ impl Row {
         self
     }
 
+    const fn list(mut self) -> Self {
+        self.is_list = true;
+        self
+    }
+
     const fn paths(mut self) -> Self {
         self.is_paths = true;
         self
@@ -95,6 +102,7 @@ macro_rules! row {
             is_limit: false,
             stands_for_section: false,
             is_map: false,
+            is_list: false,
             is_paths: false,
             least: 1,
             form: |raw| form_of(&raw.$($field).+),
@@ -174,6 +182,8 @@ pub(super) static ROWS: &[Row] = &[
     row!("server.reader_timeout", server.http.reader_timeout, "How long a reader of events may take nothing before it is cut off."),
     row!("server.drain", server.http.drain, "How long calls may go on when the server is told to end."),
     row!("server.approvals_expire", server.http.approvals_expire, "How long a call waits for a person before it is refused."),
+    row!("server.tenant_commands", server.http.tenant_commands, "Let operators of every tenant add servers of tools that are commands. They run as this server does, and may read what it may read."),
+    row!("server.events_linger", server.http.events_linger, "How long events are kept for a tenant after its last reader was seen."),
     row!("server.oauth_issuer", server.http.oauth.issuer, "The authorization server whose tokens `/mcp` takes, besides keys."),
     row!("server.oauth_audience", server.http.oauth.audience, "What such a token must be for; the address of `/mcp` if nobody says."),
     row!("server.oauth_tenant_claim", server.http.oauth.tenant_claim, "The claim of such a token that names its bearer's tenant; without it, all are of the default one."),
@@ -199,6 +209,8 @@ pub(super) static ROWS: &[Row] = &[
     row!("models.fallbacks", models.fallbacks, "Who is asked in place of a model that is overloaded; `default` is for all others. Claude falls back on claude-haiku-4-20250514 if nobody says.").map(),
     row!("models.retries", models.retries, "How often a model is asked again that was too busy.").or_none(),
     row!("models.read_timeout", models.read_timeout, "How long a model may be silent."),
+    row!("approvals.rules", approvals.rules, "Which calls are allowed, denied or asked about, by tool, provider, behaviour and arguments; the first rule that fits decides. They count for every tenant, before its own.").list(),
+    row!("approvals.default", approvals.default, "What becomes of calls that no rule fits and whose tool says nothing, where a tenant has no rules of its own."),
     row!("records.keep", records.keep, "How many records are kept; beyond it the oldest go."),
     row!("records.keep_keys", records.keep_keys, "How long an idempotency key keeps calls one."),
     row!("records.keep_outputs_bytes", records.keep_outputs_bytes, "The size of all results that are kept whole; the oldest go first, of the tenant that has the most."),

@@ -128,10 +128,8 @@ impl Stored {
     }
 
     pub(super) fn to_put(&self, tenant: &TenantId, id: &str) -> Result<Put, Error> {
-        let body = serde_json::to_value(self)
-            .map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
         let alias = Some(self.scope(tenant).alias(&self.name));
-        Ok(Put { alias, ..Put::new(SPACE, tenant.clone(), id, body) })
+        Ok(Put { alias, ..Put::of(SPACE, tenant.clone(), id, self)? })
     }
 
     pub(super) fn scope<'a>(&'a self, tenant: &'a TenantId) -> Scope<'a> {

@@ -289,9 +289,7 @@ impl TenantKeys {
     }
 
     fn to_put(&self, tenant: &TenantId) -> Result<Put, Error> {
-        let body = serde_json::to_value(self)
-            .map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
-        Ok(Put::new(SPACE, tenant.clone(), ID, body))
+        Put::of(SPACE, tenant.clone(), ID, self)
     }
 }
 

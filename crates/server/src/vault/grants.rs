@@ -27,7 +27,6 @@ const MARGIN: SignedDuration = SignedDuration::from_secs(60);
 const LEASE: SignedDuration = SignedDuration::from_secs(20);
 /// How often the others look whether it is there.
 const LOOK: Duration = Duration::from_millis(100);
-const PAGE: usize = 50;
 
 /// Whose grant it is, and for what.
 #[derive(Clone, Copy)]
@@ -107,11 +106,9 @@ impl Grants {
         grantee: Grantee<'_>,
         refresh: Refresh<'_>,
     ) -> Result<Vec<(String, Secret)>, Error> {
-        let prefix = grantee.prefix();
-        let found = self.documents.list(SPACE, grantee.tenant, Some(&prefix), PAGE).await?;
         let mut tokens = Vec::new();
-        for document in found.iter().take_while(|document| document.id.starts_with(&prefix)) {
-            tokens.extend(self.fresh(grantee, document.clone(), refresh).await?);
+        for document in self.documents.of_tenant(SPACE, grantee.tenant, &grantee.prefix()).await? {
+            tokens.extend(self.fresh(grantee, document, refresh).await?);
         }
         Ok(tokens)
     }
@@ -245,18 +242,8 @@ pub(super) async fn keys_of(
     documents: &dyn Documents,
     tenant: &TenantId,
 ) -> Result<Vec<String>, Error> {
-    let mut keys = Vec::new();
-    let mut after: Option<String> = None;
-    loop {
-        let page = documents.list(SPACE, tenant, after.as_deref(), PAGE).await?;
-        for document in &page {
-            keys.push(read(document)?.sealed.key);
-        }
-        match page.last() {
-            Some(last) if page.len() == PAGE => after = Some(last.id.clone()),
-            _ => return Ok(keys),
-        }
-    }
+    let grants = documents.of_tenant(SPACE, tenant, "").await?;
+    grants.iter().map(|grant| Ok(read(grant)?.sealed.key)).collect()
 }
 
 impl<'a> Grantee<'a> {
@@ -286,9 +273,7 @@ impl<'a> Grantee<'a> {
 }
 
 fn put(tenant: &TenantId, id: &str, stored: &Stored) -> Result<Put, Error> {
-    let body = serde_json::to_value(stored)
-        .map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
-    Ok(Put::new(SPACE, tenant.clone(), id, body))
+    Put::of(SPACE, tenant.clone(), id, stored)
 }
 
 fn read(document: &Document) -> Result<Stored, Error> {

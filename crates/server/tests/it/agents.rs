@@ -22,7 +22,7 @@ tools: [calculator, write_note, wait]
 ";
 
 fn settings(model: &Model) -> String {
-    format!("models:\n  providers:\n    anthropic: anthropic http://{}\n", model.address)
+    format!("models:\n  providers:\n    anthropic: anthropic {}\n", model.url())
 }
 
 fn project(model: &Model) -> Project {

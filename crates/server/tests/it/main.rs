@@ -24,3 +24,4 @@ mod project;
 mod providers;
 mod reaching_out;
 mod settings;
+mod upstream;

@@ -1,28 +1,11 @@
 //! Tools that reach out of the program, as far as the settings let them.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
-use std::thread;
-
 use crate::project::Project;
-
-/// A server that says the same to everybody.
-fn serve() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let _ = stream.read(&mut [0; 4096]);
-            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello");
-        }
-    });
-    address
-}
+use crate::upstream::{Said, Upstream};
 
 #[test]
 fn a_request_reaches_what_the_operator_allows() {
-    let address = serve();
+    let address = Upstream::start(|_| Said::text("200 OK", "text/plain", "hello".into())).address;
     let project = Project::empty();
     let url = format!("url=http://{address}/?key=hush");
     let call = ["call", "http_request", url.as_str()];
@@ -34,6 +17,10 @@ fn a_request_reaches_what_the_operator_allows() {
     assert!(project.ok(&call).contains("hello"));
     project.write("windlass.yaml", "outbound:\n  allow: [\"not a host\"]\n");
     project.run(&call).fails(2, &["outbound.allow", "is no host, address or network"]);
+    for star in ["*", "*:443", "a.*.b"] {
+        project.write("windlass.yaml", &format!("outbound:\n  allow: [\"{star}\"]\n"));
+        project.run(&call).fails(2, &["outbound.allow", "would open nothing", "0.0.0.0/0"]);
+    }
 }
 
 #[test]

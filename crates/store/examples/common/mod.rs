@@ -13,10 +13,12 @@ pub(crate) fn record(number: usize) -> CallRecord {
     let created_at = Timestamp::UNIX_EPOCH
         + SignedDuration::from_micros(1_760_000_000_000_000 + number as i64 * 50);
     let failed = spread.is_multiple_of(50);
-    let error = || RecordedError {
-        kind: ErrorKind::Network,
-        message: "no route to host".into(),
-        feedback: None,
+    let error = || {
+        Box::new(RecordedError {
+            kind: ErrorKind::Network,
+            message: "no route to host".into(),
+            feedback: None,
+        })
     };
     CallRecord {
         id: CallId::at(created_at),

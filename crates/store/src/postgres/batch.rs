@@ -14,9 +14,10 @@ use windlass::{Begun, CallRecord, Histogram, Status, Usage};
 
 use super::fault::Fault;
 use super::intents;
-use super::rows::{self, NEVER_RAN, Rows, status_code};
+use super::rows::Rows;
 use super::text;
 use crate::queue::Begin;
+use crate::value::{NEVER_RAN, duration, status_code};
 
 /// What a commit did.
 pub(crate) struct Committed {
@@ -115,7 +116,7 @@ async fn replace_interrupted(
         let (id, tenant, tool): (Uuid, String, &str) =
             (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
         let ran = row.try_get::<_, i64>(3)? > 0;
-        let run_time = rows::duration(row.try_get(4)?);
+        let run_time = duration(row.try_get(4)?);
         let bucket = ran.then(|| Histogram::bucket(run_time));
         let tool = text::key(&text::read(tool)).into_owned();
         changes.add(tenant.clone(), tool, interrupted, bucket, -1);

@@ -6,7 +6,9 @@
 use std::error::Error as _;
 use std::time::Duration;
 
-use windlass::{Error, ErrorKind};
+use windlass::Error;
+
+pub(crate) use crate::fault::unavailable;
 
 /// Why something on a connection failed.
 #[derive(Debug)]
@@ -132,9 +134,4 @@ pub(crate) fn no_answer(place: &str, what: &str, after: Duration) -> Error {
     unavailable(format!(
         "cannot {what}: the database {place} did not answer within {seconds} s; check the server and the network"
     ))
-}
-
-/// An error of the store.
-pub(crate) fn unavailable(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::StorageUnavailable, message)
 }

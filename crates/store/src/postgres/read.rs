@@ -9,12 +9,9 @@ use windlass::{
     TenantId, Usage,
 };
 
-use super::rows::{COLUMNS, read_record, read_status, status_code};
+use super::rows::{COLUMNS, read_record, read_status};
 use super::text;
-use crate::read::usage_in;
-
-/// How far the time in a call's id may be from its `created_at`.
-const ID_SLACK_MS: i64 = 1000;
+use crate::value::{ID_SLACK_MS, first_id, status_code, usage_in};
 
 pub(crate) async fn get(
     client: &Client,
@@ -147,8 +144,9 @@ impl Question {
         question.with("created_us < $", filter.until.map(micros), Type::INT8);
         // Ids carry the time too, and rows lie in their order: without these
         // bounds the end of a short span would be looked for among all rows.
-        question.with("id >= $", filter.since.map(|at| first_id(at, -ID_SLACK_MS)), Type::UUID);
-        question.with("id < $", filter.until.map(|at| first_id(at, ID_SLACK_MS)), Type::UUID);
+        let from = |at, shift_ms| Uuid::from_bytes(first_id(at, shift_ms));
+        question.with("id >= $", filter.since.map(|at| from(at, -ID_SLACK_MS)), Type::UUID);
+        question.with("id < $", filter.until.map(|at| from(at, ID_SLACK_MS)), Type::UUID);
         question.with("id < $", after.map(CallId::uuid), Type::UUID);
         question.values.push((Box::new(i64::try_from(rows).unwrap_or(i64::MAX)), Type::INT8));
         let limit = question.values.len();
@@ -187,12 +185,4 @@ impl Question {
             self.values.iter().map(|(value, kind)| (&**value as _, kind.clone())).collect();
         client.query_typed(&self.sql, &values).await
     }
-}
-
-/// The smallest id that a call at this time may have.
-fn first_id(time: Timestamp, shift_ms: i64) -> Uuid {
-    let millis = time.as_millisecond().saturating_add(shift_ms).max(0);
-    let mut id = [0; 16];
-    id[..6].copy_from_slice(&millis.to_be_bytes()[2..]);
-    Uuid::from_bytes(id)
 }

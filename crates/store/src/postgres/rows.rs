@@ -5,7 +5,6 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio_postgres::types::{ToSql, Type};
@@ -14,9 +13,7 @@ use uuid::Uuid;
 use windlass::{CallRecord, Caller, CallerType, ErrorKind, RecordedError, Status, TenantId};
 
 use super::text;
-
-/// The run-time bucket of calls that never ran; part of a key, so not null.
-pub(crate) const NEVER_RAN: i64 = -1;
+use crate::value::{self, duration, micros, read_json, read_output, status_code};
 
 /// JSON in one statement. More would take long to send, and a server takes
 /// 1 GB at the most.
@@ -186,12 +183,12 @@ pub(crate) fn read_record(
         result: row.try_get::<_, Option<&str>>(19)?.map(|json| Arc::new(read_output(json))),
         status: read_status(row.try_get(10)?),
         error: match kind {
-            Some(kind) => Some(RecordedError {
+            Some(kind) => Some(Box::new(RecordedError {
                 // A kind that a newer windlass knows.
                 kind: ErrorKind::from_name(kind).unwrap_or(ErrorKind::Internal),
                 message: message.unwrap_or_default(),
                 feedback: read_text(row, 13)?,
-            }),
+            })),
             None => None,
         },
         caller: Arc::new(read_caller(row, tenant.clone())?),
@@ -222,41 +219,11 @@ pub(crate) fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())
 }
 
-/// JSON may be written deeper than it may be read (127 levels). One such
-/// record must not take the page that it is on with it, so it is shown as text.
-pub(crate) fn read_json(json: &str) -> serde_json::Value {
-    serde_json::from_str(json).unwrap_or_else(|_| serde_json::Value::String(json.to_owned()))
-}
-
-fn read_output(json: &str) -> windlass::Output {
-    serde_json::from_str(json).unwrap_or_else(|_| windlass::Output::text(json))
-}
-
-/// How a status is stored.
-pub(crate) fn status_code(status: Status) -> i16 {
-    match status {
-        Status::Succeeded => 0,
-        Status::Failed => 1,
-        Status::Refused => 2,
-        Status::TimedOut => 3,
-        Status::Cancelled => 4,
-        Status::Interrupted => 5,
-    }
-}
-
 /// One that nobody knows can only be a way to fail.
 pub(crate) fn read_status(code: i16) -> Status {
-    Status::ALL.into_iter().find(|&status| status_code(status) == code).unwrap_or(Status::Failed)
-}
-
-pub(crate) fn duration(micros: i64) -> Duration {
-    Duration::from_micros(u64::try_from(micros).unwrap_or_default())
+    value::read_status(code.into()).unwrap_or(Status::Failed)
 }
 
 pub(crate) fn timestamp(micros: i64) -> Timestamp {
     Timestamp::from_microsecond(micros).unwrap_or(Timestamp::UNIX_EPOCH)
-}
-
-fn micros(duration: Duration) -> i64 {
-    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }

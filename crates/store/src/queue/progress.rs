@@ -1,9 +1,10 @@
 //! How far the writer has come, and how others wait for it.
 
-use tokio::sync::watch;
-use windlass::Error;
+use tokio::sync::{oneshot, watch};
+use windlass::{CallId, Error, TenantId};
 
-use super::{Queue, Wake};
+use super::{KeepOutput, Queue, Wake};
+use crate::fault::unavailable;
 
 /// How far the writer has come.
 #[derive(Default)]
@@ -45,6 +46,45 @@ impl<W: Wake> Queue<W> {
             Some(error) if end.committed < wanted => Some(Err(error.clone())),
             _ => Some(Ok(())),
         }
+    }
+
+    /// Ends when an output is kept, with nothing where the writer has ended. One
+    /// of more bytes than `most` is refused.
+    pub(crate) async fn kept(
+        &self,
+        tenant: &TenantId,
+        id: CallId,
+        bytes: Vec<u8>,
+        most: u64,
+    ) -> Option<Result<(), Error>> {
+        let size = bytes.len() as u64;
+        if size > most {
+            return Some(Err(unavailable(format!(
+                "the output of call {id} has {size} bytes, more than the {most} that are kept"
+            ))));
+        }
+        self.settled(tenant, id, Some(bytes)).await
+    }
+
+    /// Ends when no output of this id is kept, with nothing where the writer has
+    /// ended.
+    pub(crate) async fn forgotten(
+        &self,
+        tenant: &TenantId,
+        id: CallId,
+    ) -> Option<Result<(), Error>> {
+        self.settled(tenant, id, None).await
+    }
+
+    async fn settled(
+        &self,
+        tenant: &TenantId,
+        id: CallId,
+        bytes: Option<Vec<u8>>,
+    ) -> Option<Result<(), Error>> {
+        let (done, answer) = oneshot::channel();
+        self.keep(KeepOutput { tenant: tenant.clone(), id, bytes, done });
+        answer.await.ok()
     }
 
     /// Ends when few enough records wait, or the writer has ended.

@@ -22,6 +22,7 @@ documents_contract! {
     expired_documents_are_gone
     expired_documents_are_not_in_the_way
     lists_are_in_order_and_have_no_gaps
+    what_begins_alike_is_found_together
     tenants_are_kept_apart
     changes_are_heard_by_all
     many_changes_are_heard_or_said_to_be_missed
@@ -255,6 +256,28 @@ async fn lists_are_in_order_and_have_no_gaps(place: &Place) {
     // A cursor need not be a name.
     assert_eq!(ids(&*documents, Some("a\0"), 1).await, ["a-b"]);
     assert!(ids(&*documents, Some(&"\u{10ffff}".repeat(5000)), 9).await.is_empty());
+}
+
+async fn what_begins_alike_is_found_together(place: &Place) {
+    let documents = place.open().await;
+    let mut names = vec![String::new(), "a".to_owned(), "b".to_owned(), "b;".to_owned()];
+    names.extend((0..100).map(|number| format!("a:{number:03}")));
+    names.extend((0..7).map(|number| format!("b:{number}")));
+    for name in &names {
+        documents.put(put(name, json!(0)), Expect::Absent).await.unwrap();
+    }
+    names.sort();
+    for beginning in ["", "a:", "a:09", "b", "b:", "c", "天"] {
+        let goes_on = |name: &&String| name.starts_with(beginning) && *name != beginning;
+        let mut wanted: Vec<&String> = names.iter().filter(goes_on).collect();
+        if beginning.is_empty() {
+            wanted.insert(0, &names[0]);
+        }
+        let found = documents.of_tenant(SPACE, &tenant(), beginning).await.unwrap();
+        assert_eq!(found.iter().map(|one| &one.id).collect::<Vec<_>>(), wanted, "{beginning}");
+    }
+    let nobody = documents.of_tenant(SPACE, &TenantId::new("other"), "").await.unwrap();
+    assert!(nobody.is_empty());
 }
 
 async fn tenants_are_kept_apart(place: &Place) {

@@ -145,11 +145,11 @@ async fn hostile_text_is_kept_and_found() {
         };
         let mut record = of(hostile, by(caller, call(1)));
         record.call_ref = Some(hostile.into());
-        record.error = Some(windlass::RecordedError {
+        record.error = Some(Box::new(windlass::RecordedError {
             kind: windlass::ErrorKind::ToolError,
             message: hostile.to_owned(),
             feedback: Some(hostile.to_owned()),
-        });
+        }));
         record.status = Status::Failed;
         assert_eq!(store.begin(intent(&record)).await.unwrap(), Begun::New);
         store.append(record.clone());
@@ -184,7 +184,7 @@ async fn details_and_feedback_come_back() {
         feedback: Some("try later".to_owned()),
     };
     let record = CallRecord {
-        error: Some(error.clone()),
+        error: Some(Box::new(error.clone())),
         status: Status::Failed,
         details: Some(Box::new(windlass::Details {
             failed_attempts: vec![windlass::FailedAttempt {

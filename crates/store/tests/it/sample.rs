@@ -53,7 +53,11 @@ pub(crate) fn failed(kind: ErrorKind, record: CallRecord) -> CallRecord {
         result: None,
         attempts: if ran { record.attempts } else { 0 },
         status: Status::of(kind, ran),
-        error: Some(RecordedError { kind, message: format!("went wrong: {kind}"), feedback: None }),
+        error: Some(Box::new(RecordedError {
+            kind,
+            message: format!("went wrong: {kind}"),
+            feedback: None,
+        })),
         ..record
     }
 }

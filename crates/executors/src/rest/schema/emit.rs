@@ -23,6 +23,10 @@ const SMALL: usize = 100;
 const OUTLINE: &str = "the schema is large; only the types of the arguments are told";
 const LEFT_OUT: &str = "the schema is large; fields that nobody has to set were left out";
 
+/// Keywords whose value is one schema.
+const ONE: [&str; 8] =
+    ["items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"];
+
 /// How large a schema may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
@@ -260,17 +264,7 @@ impl Write<'_, '_> {
                         all.iter().map(|schema| self.copy(schema, depth, nesting + 2)).collect();
                     Value::Array(copies?)
                 }
-                (
-                    "items"
-                    | "additionalProperties"
-                    | "not"
-                    | "if"
-                    | "then"
-                    | "else"
-                    | "contains"
-                    | "propertyNames",
-                    inner,
-                ) => self.copy(inner, depth, nesting + 1)?,
+                (word, inner) if ONE.contains(&word) => self.copy(inner, depth, nesting + 1)?,
                 (_, inner) => {
                     self.left = self.left.checked_sub(size(inner))?;
                     inner.clone()
@@ -342,17 +336,7 @@ fn references(
             ("anyOf" | "allOf" | "prefixItems", Value::Array(all)) => {
                 all.iter().for_each(|schema| references(schema, depth, most, found, values));
             }
-            (
-                "items"
-                | "additionalProperties"
-                | "not"
-                | "if"
-                | "then"
-                | "else"
-                | "contains"
-                | "propertyNames",
-                inner,
-            ) => references(inner, depth, most, found, values),
+            (word, inner) if ONE.contains(&word) => references(inner, depth, most, found, values),
             _ => {}
         }
     }

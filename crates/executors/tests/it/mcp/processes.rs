@@ -130,6 +130,26 @@ fn marked(mark: &str) -> Vec<u32> {
     ids.filter(carries).collect()
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_left_its_group_ends_with_its_server() {
+    for crashes in [true, false] {
+        let mark = format!("{}-{:?}", std::process::id(), Instant::now());
+        let mut own = server("child+stray");
+        own["env"][MARK] = json!(mark);
+        let rig = Rig::new(&[("s", own)]).await;
+        assert_eq!(marked(&mark).len(), 3, "the server, its child and the one that left");
+        match crashes {
+            true => assert!(!rig.call("s/crash", json!({})).await.is_success()),
+            false => rig.servers.stop().await,
+        }
+        let start = Instant::now();
+        while !marked(&mark).is_empty() {
+            assert!(start.elapsed() < Duration::from_secs(10), "{crashes}: {:?}", marked(&mark));
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
 #[test]
 fn nobody_outlives_a_process_that_is_killed() {
     let this = std::env::current_exe().unwrap();
@@ -159,7 +179,7 @@ fn nobody_outlives_a_process_that_is_killed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn victim() {
     let Ok(mark) = std::env::var(ALONE) else { return };
-    let mut marked = server("child+stubborn");
+    let mut marked = server("child+stray+stubborn");
     marked["env"][MARK] = json!(mark);
     let _rig = Rig::new(&[("s", marked)]).await;
     tokio::time::sleep(Duration::from_secs(600)).await;

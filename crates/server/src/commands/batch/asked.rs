@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use serde_json::{Map, Value};
-use windlass::duration;
+use serde_json::{Map, Value, json};
+use windlass::{Turn, TurnFormat, duration};
 
 use crate::arguments::kind_of;
 use crate::output::nearest;
@@ -55,11 +55,19 @@ impl Asked {
         };
         let found = match object.get("type").and_then(Value::as_str) {
             Some(kind) if SKIPPED.contains(&kind) => return Ok(Found::NoCall),
-            Some("tool_use" | "function_call" | "tool_call") => Self::of_a_model(object)?,
+            Some("tool_use") => Self::of_a_model(TurnFormat::Anthropic, json!([object]))?,
+            Some("function_call") => Self::of_a_model(TurnFormat::Responses, json!([object]))?,
             Some("function") | None if object.contains_key("function") => {
-                Self::of_a_function(&mut object)?
+                if !object["function"].is_object() {
+                    return Err("`function` is an object with a name and arguments".to_owned());
+                }
+                Self::of_a_model(TurnFormat::OpenAi, json!({"tool_calls": [object]}))?
             }
             None => Self::of_a_person(object)?,
+            Some("tool_call") => {
+                object.remove("type");
+                Self::of_a_person(object)?
+            }
             Some(kind) => return Err(format!("the type `{kind}` is not that of a call")),
         };
         Ok(Found::Call(found))
@@ -70,35 +78,28 @@ impl Asked {
         object.contains_key("function") || TOOL.iter().any(|name| object.contains_key(*name))
     }
 
-    /// A block that an API wrote. It may have keys that we do not know.
-    fn of_a_model(mut object: Map<String, Value>) -> Result<Self, String> {
-        // Where both are there, `id` is the block's and `call_id` the call's.
-        let id = object.remove("call_id").or_else(|| object.remove("id"));
+    /// The one call of a model's message. It may have keys that we do not know.
+    fn of_a_model(format: TurnFormat, message: Value) -> Result<Self, String> {
+        let turn = Turn::read_as(format, message).map_err(|error| error.to_string())?;
+        let [call] = turn.calls() else { return Err("it is no call".to_owned()) };
+        let name = Some(&*call.name).filter(|name| !name.is_empty());
+        // An id that the model did not write is of no use to it.
+        let id = call.id.as_deref().filter(|_| !turn.is_mended());
         Ok(Self {
-            tool: tool(&mut object)?,
-            arguments: arguments(&mut object)?,
-            id: identity(id)?,
+            tool: tool(name.map(Value::from))?,
+            arguments: arguments(Some(call.arguments.clone()))?,
+            id: id.map(str::to_owned),
             timeout: None,
             idempotency_key: None,
             priority: 0,
         })
     }
 
-    /// What OpenAI writes: `{"id": …, "function": {"name": …, "arguments": …}}`.
-    fn of_a_function(object: &mut Map<String, Value>) -> Result<Self, String> {
-        match object.remove("function") {
-            Some(Value::Object(function)) => {
-                Ok(Self { id: identity(object.remove("id"))?, ..Self::of_a_model(function)? })
-            }
-            _ => Err("`function` is an object with a name and arguments".to_owned()),
-        }
-    }
-
     /// A call that a person or a program wrote for us: every key counts.
     fn of_a_person(mut object: Map<String, Value>) -> Result<Self, String> {
         let asked = Self {
-            tool: tool(&mut object)?,
-            arguments: arguments(&mut object)?,
+            tool: tool(one_of(&mut object, &TOOL)?)?,
+            arguments: arguments(one_of(&mut object, &ARGUMENTS)?)?,
             id: identity(object.remove("id"))?,
             timeout: timeout(object.remove("timeout"))?,
             idempotency_key: text("idempotency_key", object.remove("idempotency_key"))?,
@@ -120,8 +121,8 @@ fn one_of(object: &mut Map<String, Value>, names: &[&str]) -> Result<Option<Valu
     }
 }
 
-fn tool(object: &mut Map<String, Value>) -> Result<String, String> {
-    match one_of(object, &TOOL)? {
+fn tool(name: Option<Value>) -> Result<String, String> {
+    match name {
         Some(Value::String(name)) if !name.is_empty() => Ok(name),
         Some(Value::String(_)) => Err("the tool's name is empty".to_owned()),
         Some(other) => Err(format!("the tool's name is a text, found {}", kind_of(&other))),
@@ -129,8 +130,8 @@ fn tool(object: &mut Map<String, Value>) -> Result<String, String> {
     }
 }
 
-fn arguments(object: &mut Map<String, Value>) -> Result<Value, String> {
-    match one_of(object, &ARGUMENTS)? {
+fn arguments(given: Option<Value>) -> Result<Value, String> {
+    match given {
         None | Some(Value::Null) => Ok(Value::Object(Map::new())),
         // A text is what a model wrote; the engine reads it, and answers the
         // model where it cannot.
@@ -222,6 +223,7 @@ mod tests {
             (json!({"type": "tool_result", "tool_use_id": "x"}), "`tool_result`"),
             (json!({"function": "a"}), "`function` is an object"),
             (json!({"type": "tool_use", "id": "x"}), "which `tool`"),
+            (json!({"type": "tool_call", "name": "a", "args": {}}), "unknown key `args`"),
         ] {
             let why = Asked::find(item.clone()).map(|_| ()).unwrap_err();
             assert!(why.contains(part), "{item}: {why}");

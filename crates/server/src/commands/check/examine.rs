@@ -39,6 +39,12 @@ pub(super) fn examine(paths: &[PathBuf], models: &ModelSettings) -> Result<Repor
                 Err(errors) => report.findings.extend(errors.iter().map(error)),
                 Ok(parsed) => {
                     report.tools += parsed.tools.len();
+                    report.findings.extend(
+                        parsed
+                            .notes
+                            .iter()
+                            .map(|note| Finding { severity: Severity::Warning, ..error(note) }),
+                    );
                     let name = file.path.display().to_string();
                     for definition in &parsed.tools {
                         let place = Place { file: &name, definition };

@@ -27,6 +27,11 @@ fn count() -> Value {
     json!({"type": "integer", "minimum": 0})
 }
 
+/// What stands in the place of events that a reader was too slow for.
+fn gap() -> (&'static str, Schema) {
+    ("gap", all(&json!({"missed": count()})))
+}
+
 fn number() -> Value {
     json!({"type": "number"})
 }
@@ -46,6 +51,7 @@ impl JsonSchema for CallEvent {
             ("started", all(&json!({"call_id": id(generator)}))),
             ("progress", generator.subschema_for::<ContentDoc>()),
             ("retried", all(&retried)),
+            gap(),
             ("result", generator.subschema_for::<ResultDoc>()),
         ];
         sent(&events)
@@ -132,6 +138,7 @@ fn of_batch(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
         ("agent_progress", of_agent("agent_progress", turn)),
         ("agent_completed", of_agent("agent_completed", ended)),
         ("queue_drained", all(&json!({"type": {"const": "queue_drained"}}))),
+        gap(),
     ]
 }
 
@@ -218,7 +225,6 @@ impl JsonSchema for FollowedEvent {
             ("execution_completed", of_call(json!({"execution_time": number()}))),
             ("execution_failed", of_call(failed)),
             ("gap", all(&gap)),
-            ("end", all(&json!({"reason": text()}))),
         ];
         let tool = generator.subschema_for::<ToolEventDoc>();
         let of_tools = ["tool_loaded", "tool_added", "tool_updated", "tool_removed"];

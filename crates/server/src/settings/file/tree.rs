@@ -3,6 +3,7 @@
 //! by how it looks.
 
 use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span};
+use serde_json::{Map, Value as Json};
 
 use super::Fault;
 
@@ -24,8 +25,21 @@ pub(super) enum Node {
     Null,
     Value(String),
     Section(Vec<Entry>),
-    /// Plain values; none where something else is in the list.
-    List(Option<Vec<String>>),
+    List(Vec<Item>),
+}
+
+/// What is in a list, and the line that it is in.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) line: usize,
+    /// As it is written, where it is a plain value.
+    text: Option<String>,
+    pub(super) json: Json,
+}
+
+/// The plain values of a list; none where something else is in it.
+pub(super) fn plain(items: Vec<Item>) -> Option<Vec<String>> {
+    items.into_iter().map(|item| item.text).collect()
 }
 
 /// Reads the one mapping that the file is.
@@ -89,28 +103,67 @@ where
             Event::Scalar(text, ..) => Node::Value(text.into_owned()),
             Event::MappingStart(..) => Node::Section(self.mapping()?),
             Event::SequenceStart(..) => Node::List(self.list()?),
-            _ => {
-                return Err(Fault { line, why: "write the value itself, not an alias".to_owned() });
-            }
+            _ => return Err(alias(line)),
         })
     }
 
-    /// The rest of a list. What is no list of plain values is passed over.
-    fn list(&mut self) -> Result<Option<Vec<String>>, Fault> {
-        let (mut open, mut plain, mut values) = (1, true, Vec::new());
-        while open > 0
-            && let Some((event, _)) = self.next()?
-        {
-            match event {
-                Event::Scalar(text, ..) => values.push(text.into_owned()),
-                Event::SequenceStart(..) | Event::MappingStart(..) => open += 1,
-                Event::SequenceEnd | Event::MappingEnd => open -= 1,
-                _ => plain = false,
-            }
-            plain &= open < 2;
+    /// The rest of a list.
+    fn list(&mut self) -> Result<Vec<Item>, Fault> {
+        let mut items = Vec::new();
+        while let Some((event, line)) = self.next()? {
+            let text = match &event {
+                Event::SequenceEnd => break,
+                Event::Scalar(text, ..) => Some(text.clone().into_owned()),
+                _ => None,
+            };
+            items.push(Item { line, text, json: self.json(event, line)? });
         }
-        Ok(plain.then_some(values))
+        Ok(items)
     }
+
+    /// What begins with an event, as JSON.
+    fn json(&mut self, event: Event<'a>, line: usize) -> Result<Json, Fault> {
+        Ok(match event {
+            Event::Scalar(text, style, ..) => scalar(&text, style),
+            Event::SequenceStart(..) => self.list()?.into_iter().map(|item| item.json).collect(),
+            Event::MappingStart(..) => {
+                let mut pairs = Map::new();
+                while let Some((event, line)) = self.next()? {
+                    let key = match event {
+                        Event::MappingEnd => break,
+                        Event::Scalar(key, ..) => key.into_owned(),
+                        _ => return Err(no_key(line)),
+                    };
+                    let Some((event, at)) = self.next()? else { break };
+                    let value = self.json(event, at)?;
+                    if pairs.contains_key(&key) {
+                        return Err(Fault { line, why: format!("`{key}` is there twice") });
+                    }
+                    pairs.insert(key, value);
+                }
+                Json::Object(pairs)
+            }
+            _ => return Err(alias(line)),
+        })
+    }
+}
+
+/// A plain value as YAML means it.
+fn scalar(text: &str, style: ScalarStyle) -> Json {
+    match text {
+        _ if style != ScalarStyle::Plain => text.into(),
+        _ if is_null(text, style) => Json::Null,
+        "true" => true.into(),
+        "false" => false.into(),
+        _ => match serde_json::from_str::<serde_json::Number>(text) {
+            Ok(number) => number.into(),
+            Err(_) => text.into(),
+        },
+    }
+}
+
+fn alias(line: usize) -> Fault {
+    Fault { line, why: "write the value itself, not an alias".to_owned() }
 }
 
 fn no_key(line: usize) -> Fault {

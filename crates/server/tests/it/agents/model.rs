@@ -1,19 +1,11 @@
 //! A model on loopback that answers from a script and remembers every request.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
-use std::thread;
-
 use serde_json::{Value, json};
 
-type Answer = dyn Fn(&Value) -> Vec<Value> + Send + Sync;
+use crate::upstream::{Asked, Said, Upstream};
 
 /// The model.
-pub(crate) struct Model {
-    pub(crate) address: SocketAddr,
-    seen: Arc<Mutex<Vec<(String, Value)>>>,
-}
+pub(crate) struct Model(Upstream);
 
 pub(crate) fn say(text: &str) -> Value {
     json!({"type": "text", "text": text})
@@ -25,59 +17,23 @@ pub(crate) fn call(id: &str, name: &str, input: &Value) -> Value {
 
 impl Model {
     pub(crate) fn start(answer: impl Fn(&Value) -> Vec<Value> + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let seen = Arc::<Mutex<Vec<(String, Value)>>>::default();
-        let (kept, answer): (_, Arc<Answer>) = (Arc::clone(&seen), Arc::new(answer));
-        thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let (kept, answer) = (Arc::clone(&kept), Arc::clone(&answer));
-                thread::spawn(move || serve(stream, &kept, &*answer));
-            }
-        });
-        Self { address, seen }
+        Self(Upstream::start(move |asked| {
+            let blocks = answer(&serde_json::from_str(&asked.body).unwrap());
+            Said::text("200 OK", "text/event-stream", stream_of(&blocks))
+        }))
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.0.url()
     }
 
     pub(crate) fn requests(&self) -> Vec<Value> {
-        self.seen.lock().unwrap().iter().map(|(_, request)| request.clone()).collect()
+        self.0.asked().iter().map(|asked| serde_json::from_str(&asked.body).unwrap()).collect()
     }
 
     pub(crate) fn keys(&self) -> Vec<String> {
-        self.seen.lock().unwrap().iter().map(|(key, _)| key.clone()).collect()
-    }
-}
-
-fn serve(stream: TcpStream, seen: &Mutex<Vec<(String, Value)>>, answer: &Answer) {
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    let mut stream = stream;
-    loop {
-        let (mut length, mut key) = (0, String::new());
-        loop {
-            let mut line = String::new();
-            if reader.read_line(&mut line).unwrap_or(0) == 0 {
-                return;
-            }
-            match line.trim_end().split_once(": ") {
-                Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
-                    length = value.parse().unwrap();
-                }
-                Some((name, value)) if name.eq_ignore_ascii_case("x-api-key") => {
-                    key = value.to_owned();
-                }
-                _ if line.trim_end().is_empty() => break,
-                _ => {}
-            }
-        }
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body).unwrap();
-        let request: Value = serde_json::from_slice(&body).unwrap();
-        let blocks = answer(&request);
-        seen.lock().unwrap().push((key, request));
-        let body = stream_of(&blocks);
-        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length:";
-        if write!(stream, "{head} {}\r\n\r\n{body}", body.len()).is_err() {
-            return;
-        }
+        let key = |asked: &Asked| asked.header("x-api-key").unwrap_or_default().to_owned();
+        self.0.asked().iter().map(key).collect()
     }
 }
 

@@ -38,7 +38,7 @@ fn a_run_is_answered_at_once_or_followed() {
     let told = client.stream("/v1/agents/helper/runs", &body).rest();
     let names: Vec<&str> = told.iter().map(|sent| sent.name.as_str()).collect();
     assert_eq!((names[0], names[names.len() - 1]), ("run", "result"), "{names:?}");
-    for name in ["text", "tool_queued", "tool_started", "tool_completed"] {
+    for name in ["text", "tool_queued", "tool_started", "tool_completed", "queue_drained"] {
         assert!(names.contains(&name), "no {name} in {names:?}");
     }
     let text: String = (told.iter())

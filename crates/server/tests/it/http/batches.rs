@@ -5,6 +5,7 @@ use std::thread;
 use serde_json::{Value, json};
 
 use super::server::{Server, until};
+use super::wire::{Events, connect_narrow};
 
 #[test]
 fn results_come_in_the_order_of_the_calls_and_failures_touch_no_other() {
@@ -52,6 +53,44 @@ fn the_call_beyond_the_cap_gets_an_error_result() {
     let problem =
         client.post("/v1/batches", &json!({"calls": many})).problem(400, "invalid_request");
     assert_eq!(problem["errors"][0]["path"], "/calls");
+}
+
+/// A reader that takes nothing for a while misses events, and is told so.
+#[test]
+fn a_slow_reader_is_told_what_it_missed_and_gets_all_results() {
+    let settings = "max_batch: 1000\nstrict_validation: true\nserver: {max_body_bytes: 33554432}\n";
+    let server = Server::with(settings, &[]);
+    let client = server.admin();
+    // Calls that fail with long texts, then calls that tell as much as they can.
+    let long: serde_json::Map<String, Value> =
+        (0..20).map(|at| (format!("{at}{}", "x".repeat(400)), json!(1))).collect();
+    let call = |at: usize| match at < 600 {
+        true => json!({"tool": "echo", "arguments": long}),
+        false => json!({"tool": "echo", "arguments": {"message": at.to_string()}}),
+    };
+    let body = json!({"calls": (0..1000).map(call).collect::<Vec<_>>()}).to_string();
+    let headers = [("Content-Type", "application/json"), ("Accept", "text/event-stream")];
+    let narrow = connect_narrow(server.address);
+    let stream = client.begin_on(narrow, "POST", "/v1/batches", &headers, body.as_bytes());
+    let mut events = Events::new(stream, "POST", "/v1/batches");
+    until("it has ended", || {
+        let total = client.get("/v1/stats").is(200)["total"]["calls"].clone();
+        (total == 1000).then_some(())
+    });
+    let (mut told, mut missed) = (0, 0);
+    let results = loop {
+        let event = events.next().unwrap();
+        match event.name.as_str() {
+            "batch" => {}
+            "gap" => missed += event.data["missed"].as_u64().unwrap(),
+            "results" => break event.data,
+            _ => told += 1,
+        }
+    };
+    assert_eq!(results["results"].as_array().unwrap().len(), 1000);
+    let happened = 600 * 2 + 400 * 3 + 1;
+    assert!(missed > 0, "{told} of {happened} were told");
+    assert!(told + missed >= happened, "{told} told, {missed} missed, {happened} happened");
 }
 
 #[test]

@@ -1,9 +1,6 @@
 //! People who agree that tools act in their name: OAuth 2.0, from the address
 //! that a call answers with to the next token.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -13,104 +10,53 @@ use super::server::{Server, until};
 use super::several::pair;
 use super::wire::Client;
 use crate::postgres::Database;
+use crate::upstream::{Said, Upstream};
 
 const ALLOWED: &str = "outbound: {allow: [127.0.0.1]}\n";
 
-/// A service with a token endpoint, and what it was asked. Its first token ends
-/// at once.
-struct Service {
-    url: String,
-    seen: Arc<Mutex<Vec<String>>>,
-}
-
-/// What it says to a refresh token.
+/// What a service says to a refresh token.
 #[derive(Clone, Copy, PartialEq)]
 enum Refresh {
     Given,
     Refused,
 }
 
-impl Service {
-    fn start(refresh: Refresh) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&seen);
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let kept = Arc::clone(&kept);
-                thread::spawn(move || serve(BufReader::new(stream.unwrap()), &kept, refresh));
-            }
-        });
-        Self { url, seen }
-    }
-
-    /// Imports its document, with one tool, and stores the client's credential.
-    fn offer(&self, client: &Client) {
-        let document = json!({
-            "openapi": "3.0.3", "info": {"title": "Me", "version": "1"}, "servers": [{"url": self.url}],
-            "paths": {"/me": {"get": {"operationId": "me", "responses": {}}}},
-            "security": [{"person": ["profile"]}],
-            "components": {"securitySchemes": {"person": {"type": "oauth2", "flows": {"authorizationCode": {
-                "authorizationUrl": "https://x.example/agree", "tokenUrl": format!("{}/token", self.url),
-                "refreshUrl": format!("{}/refresh", self.url), "scopes": {}}}}}},
-        });
-        client.post("/v1/providers", &json!({"name": "svc", "document": document})).is(201);
-        let values = json!({"values": {"person_client_id": "client-7", "person_client_secret": "hush-hush-1"}});
-        client.post("/v1/providers/svc/credentials", &values).is(201);
-    }
-
-    fn asked(&self, what: &str) -> usize {
-        self.seen.lock().unwrap().iter().filter(|asked| asked.contains(what)).count()
-    }
-}
-
-fn serve(
-    mut stream: BufReader<TcpStream>,
-    seen: &Mutex<Vec<String>>,
-    refresh: Refresh,
-) -> Option<()> {
-    loop {
-        let (mut head, mut length) = (String::new(), 0);
-        loop {
-            let mut line = String::new();
-            if stream.read_line(&mut line).ok()? == 0 {
-                return None;
-            }
-            if let Some(said) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                length = said.trim().parse().ok()?;
-            }
-            if line == "\r\n" {
-                break;
-            }
-            head.push_str(&line);
-        }
-        let mut body = vec![0; length];
-        stream.read_exact(&mut body).ok()?;
-        let asked = format!("{head}{}", String::from_utf8_lossy(&body));
-        seen.lock().unwrap().push(asked.clone());
-        let (status, answer) = if asked.contains("grant_type=authorization_code") {
-            let token =
-                json!({"access_token": "first-token", "refresh_token": "again-1", "expires_in": 1});
-            (200, token)
+/// A service with a token endpoint. Its first token ends at once.
+fn service(refresh: Refresh) -> Upstream {
+    Upstream::start(move |asked| {
+        if asked.contains("grant_type=authorization_code") {
+            Said::token("first-token", Some("again-1"), 1)
         } else if asked.contains("grant_type=refresh_token") {
             // Long enough for everybody else to find that the token has ended.
             thread::sleep(Duration::from_millis(300));
             match refresh {
-                Refresh::Given => (
-                    200,
-                    json!({"access_token": "second-token", "refresh_token": "again-2", "expires_in": 3600}),
-                ),
-                Refresh::Refused => (400, json!({"error": "invalid_grant"})),
+                Refresh::Given => Said::token("second-token", Some("again-2"), 3600),
+                Refresh::Refused => {
+                    Said::json("400 Bad Request", &json!({"error": "invalid_grant"}))
+                }
             }
         } else {
-            (200, json!({"echo": asked}))
-        };
-        let text = answer.to_string();
-        let head =
-            format!("HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length");
-        write!(stream.get_mut(), "{head}: {}\r\n\r\n{text}", text.len()).ok()?;
-    }
+            Said::json("200 OK", &json!({"echo": format!("{}{}", asked.head, asked.body)}))
+        }
+    })
+}
+
+/// Imports the document of a service, with one tool, and stores the client's
+/// credential.
+fn offer(service: &Upstream, client: &Client) {
+    let url = service.url();
+    let document = json!({
+        "openapi": "3.0.3", "info": {"title": "Me", "version": "1"}, "servers": [{"url": url}],
+        "paths": {"/me": {"get": {"operationId": "me", "responses": {}}}},
+        "security": [{"person": ["profile"]}],
+        "components": {"securitySchemes": {"person": {"type": "oauth2", "flows": {"authorizationCode": {
+            "authorizationUrl": "https://x.example/agree", "tokenUrl": format!("{url}/token"),
+            "refreshUrl": format!("{url}/refresh"), "scopes": {}}}}}},
+    });
+    client.post("/v1/providers", &json!({"name": "svc", "document": document})).is(201);
+    let values =
+        json!({"values": {"person_client_id": "client-7", "person_client_secret": "hush-hush-1"}});
+    client.post("/v1/providers/svc/credentials", &values).is(201);
 }
 
 fn me(client: &Client) -> Value {
@@ -141,10 +87,10 @@ fn crowd(clients: &[&Client]) {
 
 #[test]
 fn a_person_agrees_and_one_refresh_serves_all_calls() {
-    let service = Service::start(Refresh::Given);
+    let service = service(Refresh::Given);
     let server = Server::with(ALLOWED, &[]);
     let client = server.key("default", "operator");
-    service.offer(&client);
+    offer(&service, &client);
     let told = me(&client);
     let text = told["feedback"].as_str().unwrap();
     assert!(text.starts_with("Authorization required. "), "{text}");
@@ -159,43 +105,43 @@ fn a_person_agrees_and_one_refresh_serves_all_calls() {
     let back = way_back(&told);
     assert_eq!(server.nobody().get(&back).status, 200);
     assert_eq!(server.nobody().get(&back).status, 400, "a state is used once");
-    let exchange = service.seen.lock().unwrap().last().unwrap().clone();
+    let exchange = service.asked().pop().unwrap().body;
     assert!(exchange.contains("code=c-1") && exchange.contains("code_verifier="), "{exchange}");
 
     crowd(&[&client]);
-    assert_eq!(service.asked("grant_type=refresh_token"), 1);
-    assert_eq!(service.asked("POST /refresh "), 1, "where the document says");
-    assert_eq!(service.asked("Bearer second-token"), 8);
+    assert_eq!(service.count("grant_type=refresh_token"), 1);
+    assert_eq!(service.count("POST /refresh "), 1, "where the document says");
+    assert_eq!(service.count("Bearer second-token"), 8);
     // What one tenant was granted is not another's.
     let other = server.key("other", "operator");
-    service.offer(&other);
+    offer(&service, &other);
     way_back(&me(&other));
 }
 
 #[test]
 fn two_servers_ask_for_the_next_token_once() {
-    let service = Service::start(Refresh::Given);
+    let service = service(Refresh::Given);
     let database = Database::new();
     let (one, two) = pair(&database, ALLOWED);
     let (here, there) = (one.admin(), two.admin());
-    service.offer(&here);
+    offer(&service, &here);
     until("the tool", || (there.get("/v1/tools/me").status == 200).then_some(()));
     // The browser comes back to the other server.
     let back = way_back(&me(&here));
     assert_eq!(two.nobody().get(&back).status, 200);
     assert_eq!(one.nobody().get(&back).status, 400, "a state is used once");
     crowd(&[&here, &there]);
-    assert_eq!(service.asked("grant_type=authorization_code"), 1);
-    assert_eq!(service.asked("grant_type=refresh_token"), 1);
-    assert_eq!(service.asked("Bearer second-token"), 8);
+    assert_eq!(service.count("grant_type=authorization_code"), 1);
+    assert_eq!(service.count("grant_type=refresh_token"), 1);
+    assert_eq!(service.count("Bearer second-token"), 8);
 }
 
 #[test]
 fn a_grant_that_is_taken_back_is_asked_for_again() {
-    let service = Service::start(Refresh::Refused);
+    let service = service(Refresh::Refused);
     let server = Server::with(&format!("lang: zh\n{ALLOWED}"), &[]);
     let client = server.key("default", "operator");
-    service.offer(&client);
+    offer(&service, &client);
     let told = me(&client);
     let text = told["feedback"].as_str().unwrap();
     assert!(text.starts_with("需要授权") && !text.contains("Authorization"), "{text}");
@@ -204,8 +150,8 @@ fn a_grant_that_is_taken_back_is_asked_for_again() {
     assert_eq!(refused["is_success"], false, "{refused}");
     // Once is enough: a refresh token that is refused is not tried again.
     way_back(&me(&client));
-    assert_eq!(service.asked("grant_type=refresh_token"), 1);
-    assert_eq!(service.asked("GET /me"), 0, "nothing goes out without a token");
+    assert_eq!(service.count("grant_type=refresh_token"), 1);
+    assert_eq!(service.count("GET /me"), 0, "nothing goes out without a token");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -37,7 +37,8 @@ pub(crate) struct Server {
     variables: Vec<(String, String)>,
     child: Child,
     pub(crate) address: SocketAddr,
-    admin: String,
+    /// The first admin key.
+    pub(crate) admin: String,
 }
 
 impl Server {
@@ -98,11 +99,19 @@ impl Server {
         self.child.wait().unwrap();
     }
 
-    /// Asks it to end, and waits until it has.
-    #[cfg(unix)]
-    pub(crate) fn terminate(&mut self) {
+    pub(crate) fn signal(&self, name: &str) {
         let id = self.child.id().to_string();
-        assert!(std::process::Command::new("kill").arg(id).status().unwrap().success());
+        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
+    }
+
+    /// Waits until it has ended by itself.
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        until("the server ends", || self.child.try_wait().unwrap())
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub(crate) fn terminate(&mut self) {
+        self.signal("-TERM");
         self.child.wait().unwrap();
     }
 

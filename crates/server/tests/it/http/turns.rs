@@ -179,6 +179,32 @@ fn a_call_begins_while_the_model_still_writes() {
 }
 
 #[test]
+fn what_came_in_one_piece_with_a_broken_event_counts() {
+    let server = Server::start();
+    let pieces = written(&[("a", "echo", json!({"message": "whole"}))]);
+    let mut writing = Writing::begin(&server.admin(), "/v1/turns/stream");
+    writing.send(&format!("{}{}data: {{oh\n\n", pieces[0], pieces[1]));
+    writing.end();
+    let events = writing.events().rest();
+    assert!(events.iter().any(|event| event.name == "broken"), "{events:?}");
+    let answer = answer(&events);
+    assert_eq!(answer["results"][0]["output"], "whole", "{answer}");
+    assert_eq!(answer["messages"][0]["content"][0]["tool_use_id"], "a", "{answer}");
+}
+
+#[test]
+fn a_call_that_the_message_was_cut_at_does_not_run() {
+    let server = Server::start();
+    let client = server.admin();
+    let block = use_tool("a", "slow_write", &json!({}));
+    let message = json!({"role": "assistant", "stop_reason": "max_tokens", "content": [block]});
+    let answer = client.post("/v1/turns", &message).is(200);
+    let told = answer["messages"][0]["content"][0]["content"][0]["text"].as_str().unwrap();
+    assert!(told.contains("broke off"), "{answer}");
+    assert_eq!(answer["results"][0]["error_kind"], "invalid_arguments");
+}
+
+#[test]
 fn a_stream_that_breaks_off_is_answered_as_far_as_it_came() {
     let server = Server::start();
     let client = server.admin();
@@ -198,13 +224,21 @@ fn a_stream_that_breaks_off_is_answered_as_far_as_it_came() {
     assert_eq!((&content[0]["is_error"], &content[1]["is_error"]), (&Value::Null, &json!(true)));
 
     // What is no stream of a model's is told, and answered.
-    for odd in ["data: {\n\n", "{\"role\": \"assistant\"}", "event: error\ndata: {}\n\n"] {
+    for (odd, why) in [
+        ("data: {\n\n", Some("not JSON")),
+        ("{\"role\": \"assistant\", \"content\": []}", Some("/v1/turns")),
+        ("event: error\ndata: {}\n\n", None),
+    ] {
         let mut writing = Writing::begin(&client, "/v1/turns/stream?format=anthropic");
         writing.send(odd);
         writing.end();
         let events = writing.events().rest();
         assert_eq!(events.last().unwrap().name, "turn", "{odd}: {events:?}");
         assert_eq!(events.last().unwrap().data["messages"], json!([]));
+        let broken = events.iter().find(|event| event.name == "broken");
+        let told = broken.map(|event| event.data["error"].as_str().unwrap());
+        assert_eq!(told.is_some(), why.is_some(), "{odd}: {events:?}");
+        assert!(told.unwrap_or_default().contains(why.unwrap_or_default()), "{odd}: {events:?}");
     }
 
     // Whoever hangs up gives up what only looks.

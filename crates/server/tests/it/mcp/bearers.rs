@@ -1,10 +1,7 @@
 //! Clients that log in with OAuth: tokens of an authorization server in place of
 //! keys.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
@@ -16,6 +13,7 @@ use serde_json::{Value, json};
 use super::http::{body, newer};
 use crate::http::{Client, Server};
 use crate::project::Project;
+use crate::upstream::{Said, Upstream};
 
 /// An authorization server that only says which keys it signs with.
 struct Issuer {
@@ -26,36 +24,19 @@ struct Issuer {
 impl Issuer {
     fn start() -> Self {
         let key = KeyPair::generate_for(&PKCS_ED25519).unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let about = json!({"issuer": url, "jwks_uri": format!("{url}/keys")});
         let x = URL_SAFE_NO_PAD.encode(key.public_key_raw());
         let keys = json!({"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "k-1", "alg": "EdDSA",
             "use": "sig", "x": x}]});
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let mut stream = BufReader::new(stream.unwrap());
-                let mut first = String::new();
-                let _ = stream.read_line(&mut first);
-                let mut line = String::new();
-                while stream.read_line(&mut line).is_ok_and(|read| read > 2) {
-                    line.clear();
-                }
-                let (status, said) = match first.split(' ').nth(1).unwrap_or_default() {
-                    "/.well-known/openid-configuration" => ("200 OK", &about),
-                    "/keys" => ("200 OK", &keys),
-                    _ => ("404 Not Found", &Value::Null),
-                };
-                let text = said.to_string();
-                let head = "Content-Type: application/json\r\nConnection: close\r\nContent-Length";
-                let _ = write!(
-                    stream.get_mut(),
-                    "HTTP/1.1 {status}\r\n{head}: {}\r\n\r\n{text}",
-                    text.len()
-                );
+        let server = Upstream::start(move |asked| match asked.what() {
+            ("GET", "/.well-known/openid-configuration") => {
+                let url = &asked.url;
+                let about = json!({"issuer": url, "jwks_uri": format!("{url}/keys")});
+                Said::json("200 OK", &about)
             }
+            ("GET", "/keys") => Said::json("200 OK", &keys),
+            _ => Said::json("404 Not Found", &Value::Null),
         });
-        Self { url, key }
+        Self { url: server.url(), key }
     }
 
     fn sign(&self, key: &KeyPair, claims: &Value) -> String {

@@ -226,7 +226,7 @@ fn a_changed_file_is_told_and_its_tool_is_there() {
 }
 
 /// A project whose only server is this program, in another project.
-fn behind(inner: &Project) -> Project {
+pub(super) fn behind(inner: &Project) -> Project {
     let project = Project::new();
     let command = env!("CARGO_BIN_EXE_windlass");
     let args = ["mcp", "--project", inner.path("").to_str().unwrap()].map(str::to_owned);

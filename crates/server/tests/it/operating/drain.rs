@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::server::{Connection, Server, records, until};
+use super::server::{Connection, records, start};
+use crate::http::{Server, until};
 
 const SLOW: &str = r#"{"tool": "slow", "arguments": {"seconds": 1.5}}"#;
 const ENDLESS: &str = r#"{"tool": "slow", "arguments": {"seconds": 25}}"#;
@@ -20,7 +21,7 @@ fn under_way(server: &Server, calls: usize) {
 
 #[test]
 fn what_runs_may_end_and_nothing_new_begins() {
-    let mut server = Server::start("", &[]);
+    let mut server = start("", &[]);
     let mut waiting = server.connect();
     waiting.ask("POST", "/v1/calls", &[], SLOW).unwrap();
     let mut followed = server.connect();
@@ -64,7 +65,7 @@ fn what_runs_may_end_and_nothing_new_begins() {
 
 #[test]
 fn calls_that_take_too_long_are_cut_off_and_recorded() {
-    let mut server = Server::start("server: {drain: 300ms}\n", &[]);
+    let mut server = start("server: {drain: 300ms}\n", &[]);
     let mut waiting = server.connect();
     waiting.ask("POST", "/v1/calls", &[], ENDLESS).unwrap();
     server.call(&["Prefer: respond-async"], ENDLESS);
@@ -81,7 +82,7 @@ fn calls_that_take_too_long_are_cut_off_and_recorded() {
 
 #[test]
 fn a_second_signal_cuts_off() {
-    let mut server = Server::start("server: {drain: 1h}\n", &[]);
+    let mut server = start("server: {drain: 1h}\n", &[]);
     let mut waiting = server.connect();
     waiting.ask("POST", "/v1/calls", &[], ENDLESS).unwrap();
     under_way(&server, 1);
@@ -115,7 +116,7 @@ fn hammer(mut connection: Connection, body: &str, stop: &AtomicBool) -> (Vec<Str
 
 #[test]
 fn under_load_every_answered_call_has_one_record() {
-    let mut server = Server::start("concurrency: {max_concurrent: 64}\n", &[]);
+    let mut server = start("concurrency: {max_concurrent: 64}\n", &[]);
     let bodies = [
         r#"{"tool": "echo", "arguments": {"message": "a"}}"#,
         r#"{"tool": "slow", "arguments": {"seconds": 0.01}}"#,

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::server::{Server, until};
+use super::server::start;
+use crate::http::until;
 
 #[test]
 fn after_a_kill_every_call_that_ran_is_interrupted_once() {
-    let server = Server::start("", &[]);
+    let server = start("", &[]);
     let slow = r#"{"tool": "slow", "arguments": {"seconds": 20}}"#;
     let begun: Vec<String> = (0..4)
         .map(|_| {
@@ -45,8 +46,7 @@ fn after_a_kill_every_call_that_ran_is_interrupted_once() {
         thread::sleep(Duration::from_millis(200));
         workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
     });
-    let (project, key) = server.kill();
-    let server = Server::run(project, &[], &key);
+    let server = server.kill_and_start();
     for id in &begun {
         let path = format!("/v1/calls/{id}");
         let record = until("it is closed", || {
@@ -71,4 +71,38 @@ fn after_a_kill_every_call_that_ran_is_interrupted_once() {
         assert_eq!(seen.get(id), Some(&1), "{id}: of {} answered", answered.len());
     }
     assert!(!answered.is_empty());
+}
+
+#[test]
+fn after_a_kill_a_call_in_the_background_is_interrupted_even_if_it_only_looked_or_had_no_slot() {
+    let server = Server::start("", &[]);
+    let limits = r#"{"max_concurrent": 1}"#;
+    assert_eq!(server.send("PUT", "/v1/limits", &[], limits).status, 200);
+    let wait = r#"{"tool": "wait", "arguments": {"seconds": 60}, "conversation_id": "c"}"#;
+    let begun: Vec<String> = (0..3)
+        .map(|_| {
+            let answer = server.call(&["Prefer: respond-async"], wait);
+            answer.json()["call_id"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    until("one runs", || {
+        let text = server.send("GET", "/metrics", &[], "").body;
+        text.contains("windlass_limits_running 1\n").then_some(())
+    });
+    let (project, key) = server.kill();
+    let server = Server::run(project, &[], &key);
+    for id in &begun {
+        let path = format!("/v1/calls/{id}");
+        let record = server.send("GET", &path, &[], "").json();
+        assert_eq!(record["status"], "interrupted", "{record}");
+        assert_eq!(record["params"], json!({"seconds": 60}), "{record}");
+        assert_eq!(
+            (&record["conversation_id"], &record["tool_name"]),
+            (&json!("c"), &json!("wait"))
+        );
+        let cancelled = server.send("POST", &format!("{path}/cancel"), &[], "").json();
+        assert_eq!(cancelled["cancelled"], 0, "there is nothing to cancel");
+    }
+    let page = server.send("GET", "/v1/calls?conversation_id=c", &[], "").json();
+    assert_eq!(page["records"].as_array().unwrap().len(), 3, "one record each: {page}");
 }

@@ -1,13 +1,16 @@
 //! Logs: a line for each request, and never a secret.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
-use super::server::{Server, until, weather};
+use super::server::{start, weather};
+use crate::http::{Server, until};
 use crate::project::Project;
 
 #[test]
 fn every_request_is_one_line_of_json() {
-    let server = Server::start("", &[("WINDLASS_LOG", "debug")]);
+    let server = start("", &[("WINDLASS_LOG", "debug")]);
     let answer = server
         .call(&["X-Request-Id: mine-1"], r#"{"tool": "echo", "arguments": {"message": "hi"}}"#);
     assert_eq!(answer.headers["x-request-id"], "mine-1");
@@ -34,7 +37,7 @@ fn every_request_is_one_line_of_json() {
 
 #[test]
 fn people_may_have_it_plain() {
-    let server = Server::start("log: {level: debug, format: human}\n", &[]);
+    let server = start("log: {level: debug, format: human}\n", &[]);
     server.send("GET", "/healthz", &[], "");
     until("a line", || server.log().contains("DEBUG").then_some(()));
     assert!(!server.log().contains("{\"timestamp\""), "{}", server.log());
@@ -46,7 +49,7 @@ fn nothing_secret_is_logged_however_much_is_logged() {
     project.write("windlass.yaml", "");
     weather(&project);
     let variables = [("WINDLASS_LOG", "trace")];
-    let mut server = Server::run(project, &variables, "");
+    let mut server = Server::run(Arc::new(project), &[], &variables, None);
     let credential = r#"{"values": {"token": "canary-credential"}}"#;
     let stored = server.send("POST", "/v1/providers/skies/credentials", &[], credential);
     assert_eq!(stored.status, 201, "{stored:?}");
@@ -62,7 +65,7 @@ fn nothing_secret_is_logged_however_much_is_logged() {
     let log = server.log();
     assert!(log.contains("\"level\":\"TRACE\"") || log.contains("\"level\":\"DEBUG\""), "{log}");
     assert!(!log.contains("canary"), "{log}");
-    assert!(!log.contains(&server.key), "the admin key");
+    assert!(!log.contains(&server.admin), "the admin key");
     let secret = made.json()["secret"].as_str().unwrap().to_owned();
     assert!(!log.contains(&secret) && secret.len() > 20);
 }

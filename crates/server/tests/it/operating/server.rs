@@ -1,15 +1,15 @@
-//! A server in a folder of its own, and a client that speaks plain HTTP/1.1.
+//! A server with a slow tool, and a client that speaks plain HTTP/1.1 on
+//! connections that stay open.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::http::Server;
 use crate::project::Project;
 
 /// A tool that may change something, and takes its time.
@@ -34,60 +34,16 @@ pub(super) fn weather(project: &Project) {
     project.write("tools/skies/tools/forecast.yaml", tool);
 }
 
-pub(super) struct Server {
-    pub(super) project: Project,
-    child: Child,
-    pub(super) address: SocketAddr,
-    pub(super) key: String,
+/// A server with the slow tool.
+pub(super) fn start(settings: &str, variables: &[(&str, &str)]) -> Server {
+    let project = Project::empty();
+    project.write("windlass.yaml", settings).write("tools/slow.yaml", SLOW);
+    Server::run(Arc::new(project), &[], variables, None)
 }
 
 impl Server {
-    pub(super) fn start(settings: &str, variables: &[(&str, &str)]) -> Self {
-        let project = Project::empty();
-        project.write("windlass.yaml", settings).write("tools/slow.yaml", SLOW);
-        Self::run(project, variables, "")
-    }
-
-    /// In a folder that exists; `key` is the admin's, where it has one.
-    pub(super) fn run(project: Project, variables: &[(&str, &str)], key: &str) -> Self {
-        let log = File::options().create(true).append(true).open(project.path("log")).unwrap();
-        let mut command = project.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
-        command.envs(variables.iter().copied());
-        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let log = || std::fs::read_to_string(project.path("log")).unwrap();
-        let told: Value =
-            serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}{}", log()));
-        let address = told["listening"].as_str().unwrap().split_once("://").unwrap().1;
-        let key = told["admin_key"].as_str().unwrap_or(key).to_owned();
-        Self { address: address.parse().unwrap(), project, child, key }
-    }
-
-    pub(super) fn signal(&self, name: &str) {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
-    }
-
-    /// Waits until it has ended by itself.
-    pub(super) fn ended(&mut self) -> ExitStatus {
-        until("the server ends", || self.child.try_wait().unwrap())
-    }
-
-    /// Kills it without a word; the folder stays.
-    pub(super) fn kill(mut self) -> (Project, String) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-        let project = std::mem::replace(&mut self.project, Project::empty());
-        (project, std::mem::take(&mut self.key))
-    }
-
-    pub(super) fn log(&self) -> String {
-        std::fs::read_to_string(self.project.path("log")).unwrap()
-    }
-
     pub(super) fn connect(&self) -> Connection {
-        Connection::open(self.address, &self.key)
+        Connection::open(self.address, &self.admin)
     }
 
     /// One request on a connection of its own.
@@ -97,13 +53,6 @@ impl Server {
 
     pub(super) fn call(&self, headers: &[&str], body: &str) -> Answer {
         self.send("POST", "/v1/calls", headers, body)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -204,19 +153,6 @@ impl Connection {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         Ok(line.trim_end().to_owned())
-    }
-}
-
-/// Waits until something is so.
-#[track_caller]
-pub(super) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(start.elapsed() < Duration::from_secs(20), "not in time: {what}");
-        sleep(Duration::from_millis(20));
     }
 }
 

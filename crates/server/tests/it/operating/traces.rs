@@ -1,79 +1,33 @@
 //! Traces, against a receiver that keeps what it is sent.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::server::{Server, until};
+use super::server::start;
+use crate::http::until;
+use crate::upstream::{Said, Upstream};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
 
-/// One request that the receiver got.
-#[derive(Clone, Debug)]
-struct Got {
-    head: String,
-    body: String,
+fn collector(status: &'static str) -> Upstream {
+    Upstream::start(move |_| Said::json(status, &json!({})))
 }
 
-#[derive(Clone)]
-struct Collector {
-    address: SocketAddr,
-    got: Arc<Mutex<Vec<Got>>>,
+fn spans(collector: &Upstream) -> Vec<Value> {
+    let bodies: Vec<Value> =
+        collector.asked().iter().map(|asked| serde_json::from_str(&asked.body).unwrap()).collect();
+    let all = bodies.iter().flat_map(|body| body["resourceSpans"].as_array().unwrap());
+    let all = all.flat_map(|resource| resource["scopeSpans"].as_array().unwrap());
+    all.flat_map(|scope| scope["spans"].as_array().unwrap().clone()).collect()
 }
 
-impl Collector {
-    fn start(status: &'static str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let collector = Self { address: listener.local_addr().unwrap(), got: Arc::default() };
-        let own = collector.clone();
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                own.receive(stream.unwrap(), status);
-            }
-        });
-        collector
-    }
-
-    fn receive(&self, stream: TcpStream, status: &str) {
-        let mut reader = BufReader::new(stream);
-        let (mut head, mut line) = (String::new(), String::new());
-        while reader.read_line(&mut line).unwrap_or(0) > 2 {
-            head += &std::mem::take(&mut line);
-        }
-        let length = head.lines().find_map(|line| {
-            line.to_ascii_lowercase().strip_prefix("content-length: ").map(str::to_owned)
-        });
-        let mut body = vec![0; length.unwrap_or_default().trim().parse().unwrap_or(0)];
-        reader.read_exact(&mut body).unwrap();
-        let body = String::from_utf8(body).unwrap();
-        self.got.lock().unwrap().push(Got { head, body });
-        let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\n{{}}");
-        reader.get_mut().write_all(answer.as_bytes()).unwrap();
-    }
-
-    fn got(&self) -> Vec<Got> {
-        self.got.lock().unwrap().clone()
-    }
-
-    fn spans(&self) -> Vec<Value> {
-        let bodies: Vec<Value> =
-            self.got().iter().map(|got| serde_json::from_str(&got.body).unwrap()).collect();
-        let all = bodies.iter().flat_map(|body| body["resourceSpans"].as_array().unwrap());
-        let all = all.flat_map(|resource| resource["scopeSpans"].as_array().unwrap());
-        all.flat_map(|scope| scope["spans"].as_array().unwrap().clone()).collect()
-    }
-
-    fn settings(&self) -> String {
-        format!(
-            "telemetry:\n  endpoint: http://{}\n  service_name: tester\n  headers: [x-canary=hunter2]\n",
-            self.address
-        )
-    }
+fn settings(collector: &Upstream) -> String {
+    format!(
+        "telemetry:\n  endpoint: {}\n  service_name: tester\n  headers: [x-canary=hunter2]\n",
+        collector.url()
+    )
 }
 
 fn attribute(span: &Value, name: &str) -> Option<String> {
@@ -92,8 +46,8 @@ fn time(span: &Value, name: &str) -> u128 {
 
 #[test]
 fn a_call_is_a_span_within_the_callers_trace() {
-    let collector = Collector::start("200 OK");
-    let mut server = Server::start(&collector.settings(), &[]);
+    let collector = collector("200 OK");
+    let mut server = start(&settings(&collector), &[]);
     let parent = format!("traceparent: 00-{TRACE}-{PARENT}-01");
     let body = r#"{"tool": "slow", "arguments": {"seconds": 0.05, "x": "canary-argument"},
                    "conversation_id": "c-1"}"#;
@@ -105,7 +59,7 @@ fn a_call_is_a_span_within_the_callers_trace() {
     server.signal("-TERM");
     assert_eq!(server.ended().code(), Some(0));
     // What was left is sent before the server ends.
-    let spans = collector.spans();
+    let spans = spans(&collector);
     let mine: Vec<Value> = spans.iter().filter(|span| span["traceId"] == TRACE).cloned().collect();
     let requests = named(&mine, "POST /v1/calls");
     assert_eq!(requests.len(), 2, "{spans:#?}");
@@ -138,12 +92,12 @@ fn a_call_is_a_span_within_the_callers_trace() {
     let refused = calls.iter().find(|call| attribute(call, "error.type").is_some()).unwrap();
     assert_eq!(refused["status"]["code"], 2);
     assert_eq!(attribute(refused, "error.type").as_deref(), Some("invalid_arguments"));
-    let got = collector.got();
+    let got = collector.asked();
     assert!(got[0].head.starts_with("POST /v1/traces HTTP/1.1"), "{got:?}");
     assert!(got[0].head.contains("x-canary: hunter2"), "{got:?}");
     assert!(got[0].head.contains("content-type: application/json"), "{got:?}");
     for one in &got {
-        assert!(!one.body.contains("canary") && !one.body.contains(&server.key), "{}", one.body);
+        assert!(!one.body.contains("canary") && !one.body.contains(&server.admin), "{}", one.body);
         assert!(one.body.contains("\"tester\""), "{}", one.body);
     }
     let record = server.project.json(&["calls", &id]);
@@ -152,8 +106,8 @@ fn a_call_is_a_span_within_the_callers_trace() {
 
 #[test]
 fn a_batch_is_one_trace_and_what_is_not_sampled_is_not_sent() {
-    let collector = Collector::start("200 OK");
-    let mut server = Server::start(&collector.settings(), &[]);
+    let collector = collector("200 OK");
+    let mut server = start(&settings(&collector), &[]);
     let calls = r#"{"calls": [{"tool": "echo", "arguments": {"message": "a"}},
                               {"tool": "echo", "arguments": {"message": "b"}}]}"#;
     let answer = server.send("POST", "/v1/batches", &[], calls);
@@ -170,7 +124,7 @@ fn a_batch_is_one_trace_and_what_is_not_sampled_is_not_sent() {
     );
     server.signal("-TERM");
     server.ended();
-    let spans = collector.spans();
+    let spans = spans(&collector);
     let batch = named(&spans, "POST /v1/batches")[0];
     let calls = named(&spans, "windlass.call");
     let own = calls.iter().filter(|call| call["traceId"] == batch["traceId"]);
@@ -181,8 +135,8 @@ fn a_batch_is_one_trace_and_what_is_not_sampled_is_not_sent() {
 
 #[test]
 fn what_cannot_be_sent_is_counted_and_calls_go_on() {
-    let collector = Collector::start("400 Bad Request");
-    let server = Server::start(&collector.settings(), &[]);
+    let collector = collector("400 Bad Request");
+    let server = start(&settings(&collector), &[]);
     let echo = r#"{"tool": "echo", "arguments": {"message": "a"}}"#;
     assert_eq!(server.call(&[], echo).json()["is_success"], true);
     until("it is counted", || {
@@ -197,27 +151,27 @@ fn what_cannot_be_sent_is_counted_and_calls_go_on() {
 
 #[test]
 fn a_trace_is_passed_on_to_what_a_call_asks_of_others() {
-    let (collector, upstream) = (Collector::start("200 OK"), Collector::start("200 OK"));
+    let (collector, upstream) = (collector("200 OK"), collector("200 OK"));
     let allow = "outbound: {allow: [127.0.0.1]}\n";
     let body = json!({
         "tool": "http_request",
-        "arguments": {"url": format!("http://{}/", upstream.address)},
+        "arguments": {"url": format!("{}/", upstream.url())},
     })
     .to_string();
     let parent = format!("traceparent: 00-{TRACE}-{PARENT}-01");
     // Where nobody hears of our spans, the caller's is the parent.
-    let server = Server::start(allow, &[]);
+    let server = start(allow, &[]);
     let answer = server.call(&[&parent, "tracestate: vendor=1"], &body);
     assert_eq!(answer.json()["is_success"], true, "{answer:?}");
-    let head = upstream.got()[0].head.clone();
+    let head = upstream.asked()[0].head.clone();
     assert!(head.contains(&format!("{parent}\r\n")), "{head}");
     assert!(head.contains("tracestate: vendor=1\r\n"), "{head}");
-    let mut server = Server::start(&(collector.settings() + allow), &[]);
+    let mut server = start(&(settings(&collector) + allow), &[]);
     assert_eq!(server.call(&[&parent], &body).json()["is_success"], true);
-    let head = upstream.got()[1].head.clone();
+    let head = upstream.asked()[1].head.clone();
     server.signal("-TERM");
     server.ended();
-    let spans = collector.spans();
+    let spans = spans(&collector);
     let own = named(&spans, "windlass.call")[0]["spanId"].as_str().unwrap();
     assert!(head.contains(&format!("traceparent: 00-{TRACE}-{own}-01\r\n")), "{head}");
 }

@@ -1,10 +1,12 @@
 //! Credentials and keys with the real program, while a server runs.
 
 use std::fs;
+use std::sync::Arc;
 
 use serde_json::json;
 
-use super::server::{Server, until, weather};
+use super::server::weather;
+use crate::http::{Server, until};
 use crate::project::Project;
 
 const CALL: &str = r#"{"tool": "forecast", "arguments": {"message": "rain"}}"#;
@@ -13,7 +15,7 @@ fn start() -> Server {
     let project = Project::empty();
     project.write("windlass.yaml", "");
     weather(&project);
-    Server::run(project, &[], "")
+    Server::run(Arc::new(project), &[], &[], None)
 }
 
 #[track_caller]
@@ -42,8 +44,7 @@ fn a_master_key_is_replaced_while_a_server_runs() {
     assert!(!after.contains(before.trim()) && after.lines().count() == 1);
     works(&server);
     // A server that starts later knows the new key only.
-    let (project, admin) = server.kill();
-    let server = Server::run(project, &[], &admin);
+    let server = server.kill_and_start();
     works(&server);
     let rotated = server.project.pipe("canary-two", &["credentials", "rotate", "skies", "--stdin"]);
     assert_eq!(rotated.code, Some(0), "{rotated:?}");

@@ -6,7 +6,7 @@ use windlass::TenantId;
 
 use super::super::{EventFilter, KeptEvent, NewEvent};
 use super::read::{signed, unsigned};
-use crate::rows::read_arguments;
+use crate::value::read_json;
 
 /// How many events go in one transaction.
 const STEP: u64 = 5000;
@@ -93,7 +93,7 @@ fn event(row: &Row<'_>) -> rusqlite::Result<KeptEvent> {
         conversation: row.get(2)?,
         batch: row.get(3)?,
         name: row.get(4)?,
-        body: read_arguments(row.get_ref(5)?.as_str()?),
+        body: read_json(row.get_ref(5)?.as_str()?),
     };
     Ok(KeptEvent { position: unsigned(row, 0)?, event })
 }

@@ -3,11 +3,12 @@
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 
-use super::super::rows::{json, read_json};
+use super::super::rows::json;
 use super::fault::Fault;
 use super::keep::{signed, unsigned, whole};
 use super::{note, read, text};
 use crate::documents::{EventFilter, KeptEvent, NewEvent};
+use crate::value::read_json;
 
 /// How many events go in one statement.
 const STEP: i64 = 5000;

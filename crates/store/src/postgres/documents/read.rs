@@ -5,10 +5,10 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 use windlass::TenantId;
 
-use super::super::rows::read_json;
 use super::keep::{NOW, signed, unsigned};
 use super::text;
 use crate::documents::Document;
+use crate::value::read_json;
 
 const COLUMNS: &str = "tenant, whole_tenant, id, alias, version, updated_us, expires_us, body";
 

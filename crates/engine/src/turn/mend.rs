@@ -1,0 +1,76 @@
+//! What a conversation keeps of a call that is badly written: an API refuses a
+//! message with arguments that are no object, or with a name that no tool has.
+//! The model's own words are what runs, and what it is told about.
+
+use std::borrow::Cow;
+
+use serde_json::{Value, json};
+
+use super::scan::Scan;
+use super::{Form, ModelCall};
+use crate::error::{Error, ErrorKind};
+use crate::name::ToolName;
+use crate::text::Text;
+
+/// The longest name that every API takes.
+const MAX_NAME: usize = 64;
+
+impl ModelCall {
+    /// The arguments as an object; an empty one where they are none.
+    pub(super) fn object(&self) -> Value {
+        let read = match &self.arguments {
+            Value::String(text) => serde_json::from_str(text).ok(),
+            value => Some(value.clone()),
+        };
+        read.filter(Value::is_object).unwrap_or_else(|| json!({}))
+    }
+
+    /// The arguments as JSON text: as the model wrote them, where that is JSON.
+    pub(super) fn text(&self) -> String {
+        match &self.arguments {
+            Value::String(text) if serde_json::from_str::<Value>(text).is_ok() => text.clone(),
+            Value::String(_) | Value::Null => "{}".to_owned(),
+            value => value.to_string(),
+        }
+    }
+
+    /// The name, or one that an API takes where no tool can have this one.
+    pub(super) fn kept_name(&self) -> Cow<'_, str> {
+        if ToolName::new(&self.name).is_ok() {
+            return Cow::Borrowed(&self.name);
+        }
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let name = self.name.chars().take(MAX_NAME).map(|c| if fits(c) { c } else { '_' });
+        match name.collect::<String>() {
+            name if name.is_empty() => Cow::Borrowed("unknown"),
+            name => Cow::Owned(name),
+        }
+    }
+
+    /// The message was cut, and this is what it ends with: the call must not
+    /// run unless its arguments show that they are all there. No arguments look
+    /// the same as those of a call that takes none.
+    pub(super) fn break_off(&mut self) {
+        self.is_broken = match &self.arguments {
+            _ if self.form == Form::Custom => true,
+            Value::Null => true,
+            Value::Object(arguments) => arguments.is_empty(),
+            Value::String(text) => {
+                let mut scan = Scan::default();
+                scan.read(text);
+                !scan.is_closed()
+            }
+            _ => false,
+        };
+    }
+}
+
+/// Why a call does not run that its message does not have all of.
+pub(super) fn broke_off() -> Error {
+    let why = "the model's message broke off before this call was complete";
+    Error::new(ErrorKind::InvalidArguments, why).with_feedback(Text::both(
+        "Your message broke off before this call was complete, so it did not run. Make the call \
+         again, and send all of it.",
+        "你的消息在该调用写完之前就中断了,因此调用没有执行。请重新发出完整的调用。",
+    ))
+}
