@@ -210,7 +210,7 @@ impl<'i, 'd> Importer<'i, 'd> {
             }
         }
         left_out += self.keep_most(&mut wanted);
-        let named = names::choose(&wanted, self.options, names);
+        let named = names::choose(self.provider, &wanted, self.options, names);
         let mut renamed = Vec::new();
         for (operation, name) in wanted.into_iter().zip(named) {
             let label = format!("{} {}", operation.method, operation.path);

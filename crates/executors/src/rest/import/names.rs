@@ -33,11 +33,13 @@ pub(super) type Named = (ToolName, Option<String>);
 
 /// A name for every operation, or why it can have none.
 pub(super) fn choose(
+    provider: &str,
     operations: &[&Operation<'_>],
     options: &ImportOptions,
     known: &Names,
 ) -> Vec<Result<Named, String>> {
-    let wanted: Vec<Wanted> = operations.iter().map(|one| Wanted::of(one, options)).collect();
+    let wanted: Vec<Wanted> =
+        operations.iter().map(|one| Wanted::of(provider, one, options)).collect();
     let kept: Vec<Option<&str>> = wanted.iter().map(|one| one.kept(known)).collect();
     let mut taken: HashSet<String> = known.taken.clone();
     taken.extend(kept.iter().flatten().map(|name| (*name).to_owned()));
@@ -57,11 +59,11 @@ pub(super) fn choose(
                 continue;
             }
             None => {
-                let name = marked(&one.name, &one.place);
-                if !taken.insert(name.clone()) {
+                let mut marked = one.marked().into_iter();
+                let Some(name) = marked.find(|name| taken.insert(name.clone())) else {
                     names.push(Err(taken_already()));
                     continue;
-                }
+                };
                 let of_another = known.taken.contains(&one.name);
                 let note = format!("`{}` is another tool; this one is `{name}`", one.name);
                 (name, of_another.then_some(note))
@@ -106,6 +108,7 @@ struct Wanted {
     name: String,
     /// Method and path.
     place: String,
+    provider: String,
     /// Somebody chose the name.
     renamed: bool,
 }
@@ -115,22 +118,28 @@ impl Wanted {
     /// would get and nobody else has it.
     fn kept<'k>(&self, known: &'k Names) -> Option<&'k str> {
         let name = known.kept.get(&self.place)?;
-        let own = *name == self.name || *name == marked(&self.name, &self.place);
+        let own = *name == self.name || self.marked().contains(name);
         (own && !known.taken.contains(name)).then_some(name)
     }
 
-    fn of(operation: &Operation<'_>, options: &ImportOptions) -> Self {
-        let place = place_of(operation);
+    /// The name with a mark. Two providers may have the same operation.
+    fn marked(&self) -> [String; 2] {
+        let other = format!("{} {}", self.provider, self.place);
+        [marked(&self.name, &self.place), marked(&self.name, &other)]
+    }
+
+    fn of(provider: &str, operation: &Operation<'_>, options: &ImportOptions) -> Self {
+        let (place, provider) = (place_of(operation), provider.to_owned());
         let by_id = operation.id.and_then(|id| options.rename.get(id));
         if let Some(name) = by_id.or_else(|| options.rename.get(&place)) {
-            return Self { name: clean(name), place, renamed: true };
+            return Self { name: clean(name), place, provider, renamed: true };
         }
         let prefix = options.prefix.as_deref().unwrap_or_default();
         let own = operation.id.map(clean).filter(|name| !name.is_empty());
         let name = own.unwrap_or_else(|| clean(&from_place(operation)));
         let full = clean(&format!("{prefix}{name}"));
         let name = if full.len() > MAX { marked(&full, &place) } else { full };
-        Self { name, place, renamed: false }
+        Self { name, place, provider, renamed: false }
     }
 }
 

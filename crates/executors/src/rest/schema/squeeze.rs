@@ -2,7 +2,7 @@
 //!
 //! Its largest parts keep their type and their description, and lose what they
 //! say besides; the names of the arguments stay. Only where those alone are too
-//! many, the last that nobody has to set are left out.
+//! many, descriptions go, and the last arguments that nobody has to set.
 
 use std::collections::BTreeSet;
 
@@ -48,6 +48,9 @@ pub(super) fn squeeze(mut schema: Value, most: usize) -> (Value, Vec<String>) {
         }
         let chosen = choose(parts, over);
         if chosen.is_empty() {
+            if undescribe(&mut schema, over) {
+                continue;
+            }
             let names = leave_out(&mut schema, over);
             if names.is_empty() {
                 break;
@@ -158,6 +161,21 @@ fn part(schema: &Value, keys: &[&str], pointer: &mut String, found: &mut Vec<Par
 
 fn quoted(text: &str) -> usize {
     written(&json!(text))
+}
+
+/// Takes descriptions of arguments away, the last first, until enough is saved;
+/// returns whether there were any.
+fn undescribe(schema: &mut Value, over: usize) -> bool {
+    let Some(Value::Object(properties)) = schema.get_mut("properties") else { return false };
+    let mut saved = 0;
+    for property in properties.values_mut().rev().filter_map(Value::as_object_mut) {
+        if saved >= over {
+            break;
+        }
+        let gone = property.shift_remove("description");
+        saved += gone.map_or(0, |text| written(&text) + 16);
+    }
+    saved > 0
 }
 
 /// Takes arguments away that nobody has to set, the last first, until enough is

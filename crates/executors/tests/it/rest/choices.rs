@@ -83,6 +83,14 @@ fn names_of_others_are_not_given_again() {
     assert_eq!(first.notes, [format!("names are taken: {note}")]);
     assert_eq!(names(&beside(&document, &taken)), names(&first), "the mark is stable");
 
+    // Another provider may have the same operation, with the same mark.
+    let mut more = taken.clone();
+    more.taken.insert(marked.clone());
+    let other = beside(&document, &more);
+    assert!(names(&other)[0].starts_with("calculator_") && names(&other)[0] != marked);
+    more.kept.insert("GET /a".to_owned(), names(&other)[0].to_owned());
+    assert_eq!(names(&beside(&document, &more)), names(&other));
+
     // Somebody who chooses a name is told that it cannot be.
     let options = ImportOptions {
         rename: [("own".to_owned(), "calculator".to_owned())].into(),

@@ -352,7 +352,10 @@ fn a_schema_holds_its_bound_and_keeps_what_is_required() {
         assert_eq!(properties["field_3"]["type"], "object");
         let notes = &import.tools[0].notes;
         let told = |words: &str| notes.iter().any(|note| note.contains(words));
-        assert!(told("the schema is large; what is inside of these"), "{notes:?}");
+        assert!(
+            told("what is inside of these") || told("only the types of the arguments"),
+            "{notes:?}"
+        );
         assert_eq!(
             told("arguments that nobody has to set were left out"),
             most == 1_900,

@@ -121,12 +121,9 @@ fn a_tool_that_moves_or_goes_elsewhere_is_flagged() {
     assert_eq!(done["changed"][0]["operation"], "POST /acct/");
     assert_eq!(done["flagged"], json!(["acct", "far"]));
     assert!(done["warnings"][0].as_str().unwrap().contains("https://evil.example"), "{done}");
-    for (tool, approval) in [("acct", json!("ask")), ("far", json!("ask")), ("near", Value::Null)] {
-        assert_eq!(
-            client.get(&format!("/v1/tools/{tool}")).is(200)["approval"],
-            approval,
-            "{tool}"
-        );
+    for (tool, asks) in [("acct", true), ("far", true), ("near", false)] {
+        let called = client.post("/v1/calls", &json!({"tool": tool, "arguments": {}}));
+        assert_eq!(called.status == 202, asks, "{tool}: {}", called.text());
     }
     // What flagged it once stays until somebody accepts it.
     let again = client.put("/v1/providers/bank/document", &json!({"document": next})).is(200);
