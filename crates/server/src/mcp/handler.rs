@@ -252,10 +252,11 @@ impl ServerHandler for Service {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let CustomRequest { method, params, .. } = request;
-        Err(match malformed::fault(&method, params) {
+        let is_modern = self.who.client(&context)?.is_modern;
+        Err(match malformed::fault(&method, params, is_modern) {
             Some(why) => ErrorData::invalid_params(why, None),
             None => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None),
         })

@@ -13,8 +13,18 @@ use rmcp::model::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Why the parameters of a method do not fit; none where there is no such method.
-pub(super) fn fault(method: &str, params: Option<Value>) -> Option<String> {
+/// Methods of one era alone.
+const OLDER: [&str; 4] =
+    ["initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
+const NEWER: [&str; 1] = ["subscriptions/listen"];
+
+/// Why the parameters of a method do not fit; none where a client's era has no such
+/// method.
+pub(super) fn fault(method: &str, params: Option<Value>, is_modern: bool) -> Option<String> {
+    let others: &[&str] = if is_modern { &OLDER } else { &NEWER };
+    if others.contains(&method) {
+        return None;
+    }
     let read: fn(Value) -> Option<String> = match method {
         "initialize" => misfit::<InitializeRequestParams>,
         "tools/call" => misfit::<CallToolRequestParams>,

@@ -183,6 +183,8 @@ fn broken_requests_are_refused_and_end_nothing() {
     assert_eq!(newer(&client, "tools/list", json!({})).status, 200);
     let text = body(&newer(&client, "tools/call", json!({"name": "echo", "arguments": "x"})));
     assert_eq!(text["error"]["code"], -32602, "{text}");
+    let gone = newer(&client, "logging/setLevel", json!({}));
+    assert_eq!((gone.status, &body(&gone)["error"]["code"]), (404, &json!(-32601)), "{gone:?}");
     assert_eq!(client.json("POST", "/mcp/nobody", &[ACCEPT], &json!({})).status, 404);
 }
 
