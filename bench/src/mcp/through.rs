@@ -2,8 +2,9 @@
 //! in a process of its own.
 //!
 //! The tool only looks, as in the other figures, and the server is believed that
-//! it does. A tool that may change something also waits for the disk, twice; what
-//! that costs is the figure `durable`.
+//! it does. The same tool of a server that is not believed may change something,
+//! so that its calls also wait for the disk, twice. That is shown beside it, without
+//! a limit: how long it takes is up to the disk, and the figure `durable`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,14 +38,15 @@ pub(super) fn run() -> anyhow::Result<Vec<Figure>> {
     std::fs::write(folder.path().join("tools/servers.json"), servers()?.to_string())?;
     let server = Server::start(folder.path())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let (bare, engine, served) = runtime.block_on(one_by_one(&server))?;
+    let Times { bare, engine, served, written } = runtime.block_on(one_by_one(&server))?;
     let mut figures = vec![
         Figure::new("stdio tool, engine adds / 50 µs", "µs", engine - bare, ENGINE_MICROS)
             .at_most(1.0),
         Figure::new("stdio tool, /mcp adds / 300 µs", "µs", served - bare, HTTP_MICROS)
             .at_most(1.0),
+        Figure::new("the same, untrusted / 300 µs", "µs", written - bare, HTTP_MICROS),
     ];
-    let proxy = FastMcp::proxy(&servers()?)?;
+    let proxy = FastMcp::proxy(&json!({"mcpServers": {"bare": plain()?}}))?;
     let request = message::call(server.address, "bare__echo", &server.key);
     let peers = message::call(proxy.address, "echo", "none");
     let (mut own, mut peer) = (Vec::new(), Vec::new());
@@ -65,16 +67,31 @@ pub(super) fn run() -> anyhow::Result<Vec<Figure>> {
 }
 
 /// The server, as clients name it.
-fn servers() -> anyhow::Result<Value> {
-    let command = std::env::current_exe()?;
-    let bare = json!({"command": command, "args": [BARE_STDIO], "trust_annotations": true});
-    Ok(json!({"mcpServers": {"bare": bare}}))
+fn plain() -> anyhow::Result<Value> {
+    Ok(json!({"command": std::env::current_exe()?, "args": [BARE_STDIO]}))
 }
 
-/// How long half of the calls take at the most, in microseconds: with a bare
-/// client, through an engine in this process, and over HTTP. In turn, so that a
-/// slow spell of the machine hits all alike.
-async fn one_by_one(server: &Server) -> anyhow::Result<(f64, f64, f64)> {
+/// The same as the engine knows it: believed, and not.
+fn servers() -> anyhow::Result<Value> {
+    let mut trusted = plain()?;
+    trusted["trust_annotations"] = true.into();
+    Ok(json!({"mcpServers": {"bare": trusted, "untrusted": plain()?}}))
+}
+
+/// How long half of the calls take at the most, in microseconds.
+struct Times {
+    /// With a bare client.
+    bare: f64,
+    /// Through an engine in this process.
+    engine: f64,
+    /// Over HTTP.
+    served: f64,
+    /// Over HTTP, of a tool that may change something.
+    written: f64,
+}
+
+/// Measures them in turn, so that a slow spell of the machine hits all alike.
+async fn one_by_one(server: &Server) -> anyhow::Result<Times> {
     let (client, mut child) = bare_client().await?;
     let engine = Engine::builder().build()?;
     let loaded = engine.load_text("servers.json", &servers()?.to_string());
@@ -86,8 +103,10 @@ async fn one_by_one(server: &Server) -> anyhow::Result<(f64, f64, f64)> {
     ensure!(errors.is_empty(), "{errors:?}");
     let request = message::call(server.address, "bare__echo", &server.key);
     message::answered(server.address, &request).await?;
+    let untrusted = message::call(server.address, "untrusted__echo", &server.key);
+    message::answered(server.address, &untrusted).await?;
     let mut connection = Connection::open(server.address).await?;
-    let mut times: [Vec<f64>; 3] = Default::default();
+    let mut times: [Vec<f64>; 4] = Default::default();
     for _ in 0..ROUNDS {
         for _ in 0..CALLS {
             let start = Instant::now();
@@ -101,18 +120,20 @@ async fn one_by_one(server: &Server) -> anyhow::Result<(f64, f64, f64)> {
             ensure!(engine.call(call).await.is_success(), "a call failed");
             times[1].push(micros(start));
         }
-        for _ in 0..CALLS {
-            let start = Instant::now();
-            let answer = connection.ask(&request).await?;
-            ensure!(answer.status == 200, "a call failed: {}", answer.status);
-            times[2].push(micros(start));
+        for (request, times) in [&request, &untrusted].into_iter().zip(&mut times[2..]) {
+            for _ in 0..CALLS {
+                let start = Instant::now();
+                let answer = connection.ask(request).await?;
+                ensure!(answer.status == 200, "a call failed: {}", answer.status);
+                times.push(micros(start));
+            }
         }
     }
     upstream.stop().await;
     client.cancel().await?;
     child.kill().await?;
-    let [bare, through, served] = times.map(|times| median(times.into_iter()));
-    Ok((bare, through, served))
+    let [bare, engine, served, written] = times.map(|times| median(times.into_iter()));
+    Ok(Times { bare, engine, served, written })
 }
 
 fn micros(start: Instant) -> f64 {

@@ -95,6 +95,9 @@ pub struct SuspendedCall {
     /// The batch that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch_id: Option<BatchId>,
+    /// Who began it: [`Context::begun_by`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun_by: Option<Arc<str>>,
     /// When the call came.
     pub created_at: Timestamp,
     /// Why a person is asked.
@@ -118,6 +121,12 @@ pub struct Verdict {
     /// Who said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    /// The key with which they said it, where there are keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_id: Option<String>,
+    /// What they wrote about themselves; nobody has checked it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// What the model should know of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
@@ -126,12 +135,26 @@ pub struct Verdict {
 impl Verdict {
     /// The call may run.
     pub fn approve(by: impl Into<String>) -> Self {
-        Self { approved: true, by: Some(by.into()), comment: None }
+        Self { approved: true, by: Some(by.into()), ..Self::default() }
     }
 
     /// The call must not run.
     pub fn refuse(by: impl Into<String>) -> Self {
-        Self { approved: false, by: Some(by.into()), comment: None }
+        Self { approved: false, by: Some(by.into()), ..Self::default() }
+    }
+
+    /// The same with the key with which it was said.
+    #[must_use]
+    pub fn key_id(mut self, key_id: impl Into<String>) -> Self {
+        self.key_id = Some(key_id.into());
+        self
+    }
+
+    /// The same with what they wrote about themselves.
+    #[must_use]
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.note = Some(note.into());
+        self
     }
 
     /// The same with a comment, which the model reads where the call is
@@ -169,6 +192,7 @@ impl SuspendedCall {
             idempotency_key: request.key().cloned(),
             retry: request.own_retry().copied(),
             batch_id,
+            begun_by: context.begun_by.clone(),
             created_at,
             reason,
         }
@@ -185,6 +209,7 @@ impl SuspendedCall {
         context.agent = self.agent.as_ref().map(|it| Arc::new(Agent::new(&*it.id, &*it.name)));
         context.variables = self.variables.clone();
         context.depth = self.depth;
+        context.begun_by.clone_from(&self.begun_by);
         context
     }
 

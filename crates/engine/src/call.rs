@@ -17,6 +17,7 @@ use crate::context::{Agent, Caller, Context, Objects};
 use crate::engine::Parts;
 use crate::error::{Error, ErrorKind};
 use crate::event::{CallInfo, Emitter};
+use crate::grace::Grace;
 use crate::journal::Journal;
 use crate::name::CallId;
 use crate::nested::Tools;
@@ -58,6 +59,8 @@ pub(crate) struct Rare {
     pub(crate) latest: Option<tokio::time::Instant>,
     /// Cancelled with the call that this one is part of.
     pub(crate) parent: Option<CancellationToken>,
+    /// More time than that, where somebody gives it while the call runs.
+    pub(crate) grace: Option<Grace>,
 }
 
 impl CallRequest {
@@ -95,6 +98,13 @@ impl CallRequest {
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout.min(crate::duration::MAX));
+        self
+    }
+
+    /// Lets somebody give the call more time while it runs.
+    #[must_use]
+    pub fn grace(mut self, grace: Grace) -> Self {
+        self.rare().grace = Some(grace);
         self
     }
 
@@ -143,6 +153,13 @@ impl CallRequest {
     #[must_use]
     pub fn trace(mut self, trace: TraceContext) -> Self {
         Arc::make_mut(&mut self.context).trace = Some(trace);
+        self
+    }
+
+    /// Says who began the call: [`Context::begun_by`].
+    #[must_use]
+    pub fn begun_by(mut self, who: impl Into<Arc<str>>) -> Self {
+        Arc::make_mut(&mut self.context).begun_by = Some(who.into());
         self
     }
 
@@ -195,6 +212,10 @@ impl CallRequest {
 
     pub(crate) fn parent(&self) -> Option<&CancellationToken> {
         self.rare.as_ref()?.parent.as_ref()
+    }
+
+    pub(crate) fn own_grace(&self) -> Option<&Grace> {
+        self.rare.as_ref()?.grace.as_ref()
     }
 }
 

@@ -81,6 +81,7 @@ pub struct Context {
     pub(crate) secrets: HashMap<String, Secret>,
     pub(crate) objects: Objects,
     pub(crate) trace: Option<TraceContext>,
+    pub(crate) begun_by: Option<Arc<str>>,
     /// How many calls this one is nested in.
     pub(crate) depth: u32,
 }
@@ -157,6 +158,15 @@ impl Context {
     #[must_use]
     pub fn trace(mut self, trace: TraceContext) -> Self {
         self.trace = Some(trace);
+        self
+    }
+
+    /// Says who began the calls, by whatever tells people apart, so that others
+    /// can be kept from cancelling them: [`UnderWay`](crate::UnderWay). Records
+    /// and events do not tell it.
+    #[must_use]
+    pub fn begun_by(mut self, who: impl Into<Arc<str>>) -> Self {
+        self.begun_by = Some(who.into());
         self
     }
 

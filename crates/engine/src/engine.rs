@@ -49,7 +49,7 @@ use crate::providers::Providers;
 use crate::record::RecordStore;
 use crate::registry::{Found, Registry};
 use crate::schedule::{
-    Attempt, LimitMetrics, LimitSettings, RetryPolicy, Running, TicketCell, Upstreams,
+    Attempt, LimitMetrics, LimitSettings, RetryPolicy, Running, TicketCell, UnderWay, Upstreams,
 };
 use crate::stage::{self, Attempts};
 use crate::tool::{Kind, Tool};
@@ -278,7 +278,7 @@ impl Engine {
                     Stop::Deadline => attempt.into_iter().for_each(Attempt::timed_out),
                     Stop::Cancelled => call.cancel_family(),
                 }
-                let stopped = stop.error(tool, timeout);
+                let stopped = until.error(stop, tool);
                 Box::pin(stage::tell_stopped(&call, &parts.hooks, stopped)).await?
             }
         };
@@ -369,18 +369,29 @@ impl Engine {
 
     /// Whether a call waits or runs here.
     pub fn is_under_way(&self, tenant: &TenantId, id: CallId) -> bool {
-        self.0.running.has(tenant, id)
+        self.0.running.find(tenant, id).is_some()
+    }
+
+    /// What is known of a call that waits or runs here.
+    pub fn under_way(&self, tenant: &TenantId, id: CallId) -> Option<UnderWay> {
+        self.0.running.find(tenant, id)
     }
 
     /// Cancels all calls of a batch that have not ended; returns how many.
     pub fn cancel_batch(&self, tenant: &TenantId, batch: BatchId) -> usize {
-        self.0.running.cancel_batch(tenant, batch)
+        self.cancel_where(tenant, |call| call.batch == Some(batch))
     }
 
     /// Cancels all calls of a conversation that have not ended; returns how
     /// many.
     pub fn cancel_conversation(&self, tenant: &TenantId, conversation: &str) -> usize {
-        self.0.running.cancel_conversation(tenant, conversation)
+        self.cancel_where(tenant, |call| call.caller.conversation.as_deref() == Some(conversation))
+    }
+
+    /// Cancels those of a tenant's calls that are chosen and have not ended;
+    /// returns how many.
+    pub fn cancel_where(&self, tenant: &TenantId, chosen: impl Fn(&UnderWay) -> bool) -> usize {
+        self.0.running.cancel_where(tenant, chosen)
     }
 
     /// Cancels all calls that have not ended, of all tenants. Returns how many.

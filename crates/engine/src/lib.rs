@@ -30,6 +30,7 @@ mod error;
 mod event;
 mod executor;
 mod fingerprint;
+mod grace;
 mod groups;
 mod journal;
 mod lane;
@@ -66,6 +67,7 @@ pub use engine::{Batch, Engine, EngineBuilder, Settings};
 pub use error::{Error, ErrorKind, KindInfo, Violation};
 pub use event::{CallInfo, Emitter, Event, EventBody, QueueEvent, Subscription};
 pub use executor::{BoxFuture, Executor};
+pub use grace::Grace;
 pub use groups::{GroupInfo, Groups, Session};
 pub use hook::Hook;
 pub use library::Library;
@@ -76,12 +78,13 @@ pub use nested::Tools;
 pub use providers::Providers;
 pub use record::{
     Begun, BriefSummary, CallRecord, Details, FailedAttempt, Histogram, IdempotencyKey, Intent,
-    MemoryStore, OutputPart, PageRequest, RecordFilter, RecordPage, RecordStore, RecordedError,
-    Statistics, Status, Summary, ToolStatistics, rate,
+    MemoryStore, OutputPart, OwnerId, PageRequest, RecordFilter, RecordPage, RecordStore,
+    RecordedError, Statistics, Status, Summary, ToolStatistics, rate,
 };
 pub use registry::Registry;
 pub use schedule::{
-    BreakerSettings, BucketMetrics, LimitMetrics, LimitSettings, RetryBudget, RetryPolicy, Strategy,
+    BreakerSettings, BucketMetrics, LimitMetrics, LimitSettings, RetryBudget, RetryPolicy,
+    Strategy, UnderWay,
 };
 pub use schemars::{self, JsonSchema};
 pub use search::ToolIndex;

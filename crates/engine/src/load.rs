@@ -37,6 +37,8 @@ pub struct LoadReport {
     pub tools: usize,
     /// What was wrong; everything else was loaded.
     pub errors: Vec<LoadError>,
+    /// What was loaded, but not quite as it was written.
+    pub notes: Vec<LoadError>,
 }
 
 impl Engine {
@@ -101,6 +103,7 @@ impl Engine {
         let mut places = HashMap::new();
         for compiled in in_parallel(files, |file| self.compile(owner, file)) {
             report.errors.extend(compiled.errors);
+            report.notes.extend(compiled.notes);
             places.extend(compiled.places);
             if let Some((source, providers, library)) = compiled.others {
                 self.providers().replace_source(owner, &source, providers);
@@ -163,6 +166,7 @@ impl Engine {
             }
         }
         compiled.source = Some(own);
+        compiled.notes = parsed.notes;
         compiled.others = Some((source, parsed.providers, parsed.library));
         compiled
     }
@@ -226,6 +230,7 @@ struct Compiled {
     others: Option<(Source, Vec<ProviderSpec>, LibrarySpec)>,
     places: Vec<(ToolName, Place)>,
     errors: Vec<LoadError>,
+    notes: Vec<LoadError>,
 }
 
 /// Where in a file a tool is defined.

@@ -9,6 +9,7 @@ use crate::engine::{Batch, Engine, Parts};
 use crate::error::{Error, ErrorKind};
 use crate::groups::Session;
 use crate::name::CallId;
+use crate::record::CallRecord;
 use crate::schedule::Slot;
 use crate::text::Lang;
 use crate::tool::{Exposure, Tool, ToolSpec};
@@ -114,6 +115,11 @@ impl Tools {
         engine.registry().get_for(&self.context.caller.tenant, name)
     }
 
+    /// The record of a call of its caller's tenant; none while it runs.
+    pub async fn record(&self, id: CallId) -> Result<Option<CallRecord>, Error> {
+        self.engine()?.records().get(&self.context.caller.tenant, id).await
+    }
+
     pub(crate) fn engine(&self) -> Result<Engine, Error> {
         let gone = || Error::new(ErrorKind::Internal, "the engine is gone");
         self.engine.upgrade().map(Engine::of).ok_or_else(gone)
@@ -135,6 +141,7 @@ impl Tools {
         });
         context.depth = own.depth + 1;
         context.trace = context.trace.or_else(|| own.trace.clone());
+        context.begun_by.clone_from(&own.begun_by);
         request.context = Arc::new(context);
         request.rare().parent = Some(self.family.clone());
         request.rare().latest = Some(tokio::time::Instant::from_std(self.deadline));

@@ -55,6 +55,13 @@ impl Executor for ReadOutput {
                 )
             };
             let id: CallId = part.handle.parse().map_err(|_| missing())?;
+            // A conversation reads its own results, and nobody else's.
+            if let Some(own) = &call.caller().conversation
+                && let Some(record) = self.0.get(&call.caller().tenant, id).await?
+                && record.caller.conversation.as_ref() != Some(own)
+            {
+                return Err(missing());
+            }
             let limit = part.limit.clamp(1, MAX_PART);
             let read = self.0.read_output(&call.caller().tenant, id, part.offset, limit).await?;
             let read = read.ok_or_else(missing)?;

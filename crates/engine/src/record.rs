@@ -27,7 +27,7 @@ pub use memory::MemoryStore;
 pub use query::{PageRequest, RecordFilter, RecordPage};
 pub use statistics::{Statistics, Summary, ToolStatistics, rate};
 pub use status::Status;
-pub use store::{OutputPart, RecordStore};
+pub use store::{OutputPart, OwnerId, RecordStore};
 
 use crate::approval::Verdict;
 use crate::content::Output;

@@ -12,6 +12,7 @@ pub use limits::{BucketMetrics, LimitMetrics, LimitSettings, Strategy};
 pub(crate) use limits::{Demand, Limits, Permit, TicketCell};
 pub(crate) use plan::{Access, Plan};
 pub use retry::RetryPolicy;
+pub use running::UnderWay;
 pub(crate) use running::{Listed, Running};
 pub(crate) use slot::Slot;
 pub(crate) use upstream::{Attempt, Side, Upstream, UpstreamSettings, Upstreams, asks_many};

@@ -1,5 +1,6 @@
 //! A value that must not be seen.
 
+mod guise;
 mod veil;
 
 pub(crate) use veil::Veil;
@@ -25,6 +26,12 @@ impl Secret {
     /// The value itself, for the one place that sends it where it belongs.
     pub fn expose(&self) -> &str {
         &self.0
+    }
+
+    /// The texts that it may come back as, itself first: quoted in JSON, in an
+    /// address, in a page.
+    pub fn guises(&self) -> Vec<Secret> {
+        guise::of(self.expose()).into_iter().map(Self).collect()
     }
 }
 

@@ -1,18 +1,22 @@
 //! Calls that wait for a person: who decides, by which rules, and where they
 //! are kept meanwhile.
 
+mod waiting;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 use windlass::{
     Approval, ApprovalRules, Approvals, BoxFuture, Call, CallId, CallResult, Decision, Engine,
-    Error, ErrorKind, SuspendedCall, TenantId, Verdict,
+    Error, ErrorKind, OwnerId, SuspendedCall, TenantId, Verdict,
 };
 use windlass_store::{Change, Document, Documents, Expect, Put};
+
+use waiting::{AtWork, Ending};
+pub(crate) use waiting::{Settled, Waiting};
 
 /// Calls that wait, or that were decided and have not ended.
 const SPACE: &str = "approvals";
@@ -20,19 +24,9 @@ const SPACE: &str = "approvals";
 const RULES: &str = "approval_rules";
 /// The name of a tenant's one document of rules.
 const OWN: &str = "rules";
-/// How often it is looked whether nobody decided in time; sooner where calls
-/// wait for less than ten times as long.
-const LOOK: Duration = Duration::from_secs(60);
-
-/// A call that waits for a person.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Waiting {
-    /// The call, whole.
-    pub(crate) call: SuspendedCall,
-    /// What was decided, by whom; none while it waits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) verdict: Option<Verdict>,
-}
+/// How often it is looked whether nobody decided in time, and whether another
+/// server left calls; sooner where calls wait for less than ten times as long.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// The rules, and the calls that wait.
 pub(crate) struct Desk {
@@ -40,6 +34,7 @@ pub(crate) struct Desk {
     /// The operator's rules, which come before those of every tenant.
     operators: ApprovalRules,
     rules: ArcSwap<HashMap<TenantId, Rules>>,
+    ending: Ending,
     /// How long a call waits for a person.
     patience: Duration,
 }
@@ -57,7 +52,8 @@ impl Desk {
         operators: ApprovalRules,
         patience: Duration,
     ) -> Arc<Self> {
-        Arc::new(Self { documents, operators, rules: ArcSwap::default(), patience })
+        let (rules, ending) = (ArcSwap::default(), Ending::default());
+        Arc::new(Self { documents, operators, rules, ending, patience })
     }
 
     /// Until when a call waits.
@@ -133,80 +129,144 @@ impl Desk {
     /// decides; none comes back for the others.
     pub(crate) async fn decide(
         &self,
+        engine: &Engine,
         tenant: &TenantId,
         id: CallId,
         verdict: Verdict,
-    ) -> Result<Option<Waiting>, Error> {
+    ) -> Result<Option<Settled>, Error> {
+        self.settle(engine, tenant, id, |waiting| waiting.verdict = Some(verdict)).await
+    }
+
+    /// Writes down that nobody wants a call any more, unless somebody was
+    /// quicker to decide about it.
+    pub(crate) async fn withdraw(
+        &self,
+        engine: &Engine,
+        tenant: &TenantId,
+        id: CallId,
+    ) -> Result<Option<Settled>, Error> {
+        self.settle(engine, tenant, id, |waiting| waiting.withdrawn = true).await
+    }
+
+    async fn settle(
+        &self,
+        engine: &Engine,
+        tenant: &TenantId,
+        id: CallId,
+        change: impl FnOnce(&mut Waiting) + Send,
+    ) -> Result<Option<Settled>, Error> {
+        let Some(at_work) = self.ending.begin(id) else { return Ok(None) };
         let Some(document) = self.documents.get(SPACE, tenant, &id.to_string()).await? else {
             return Ok(None);
         };
         let mut waiting = read(&document)?;
-        if waiting.verdict.is_some() {
+        if !waiting.is_open() {
             return Ok(None);
         }
-        waiting.verdict = Some(verdict);
-        let put = Put::of(SPACE, tenant.clone(), document.id, &waiting)?;
-        let decided = self.documents.put(put, Expect::Version(document.version)).await?;
-        Ok(decided.map(|_| waiting))
+        change(&mut waiting);
+        self.take(engine, &document, waiting, at_work).await
+    }
+
+    /// Makes a call this server's to end, if nobody has touched it.
+    async fn take(
+        &self,
+        engine: &Engine,
+        document: &Document,
+        mut waiting: Waiting,
+        at_work: AtWork,
+    ) -> Result<Option<Settled>, Error> {
+        waiting.server = engine.records().owner().await?;
+        let put = Put::of(SPACE, document.tenant.clone(), &document.id, &waiting)?;
+        let mine = self.documents.put(put, Expect::Version(document.version)).await?;
+        Ok(mine.map(|_| Settled { waiting, _at_work: at_work }))
     }
 
     /// Ends a call as was decided. What has begun is not begun again, whoever
     /// asks how often.
-    pub(crate) async fn finish(&self, engine: &Engine, waiting: Waiting) -> Option<CallResult> {
-        let verdict = waiting.verdict?;
-        let (tenant, id) = (waiting.call.caller.tenant.clone(), waiting.call.id);
-        let result = engine.resume(waiting.call, verdict).await;
+    pub(crate) async fn finish(&self, engine: &Engine, settled: Settled) -> CallResult {
+        let Settled { waiting: Waiting { call, verdict, .. }, _at_work } = settled;
+        let (tenant, id) = (call.caller.tenant.clone(), call.id);
+        let result = match verdict {
+            Some(verdict) => engine.resume(call, verdict).await,
+            None => engine.withdraw(call).await,
+        };
+        if result.attempts == 0 && is_without_store(&result) {
+            tracing::warn!(call = %id, "a call that was decided is tried again later");
+            return result;
+        }
         let gone = self.documents.delete(SPACE, &tenant, &id.to_string(), Expect::Anything).await;
         if let Err(error) = gone {
             tracing::warn!(%error, call = %id, "a call that has ended is still shown as waiting");
         }
-        Some(result)
+        result
     }
 
-    /// Refuses the calls that nobody decided about in time, again and again.
-    pub(crate) async fn refuse_late(&self, engine: &Engine) {
+    /// Looks after the calls that wait, again and again.
+    pub(crate) async fn look_after(self: &Arc<Self>, engine: &Engine) {
         loop {
             tokio::time::sleep(LOOK.min(self.patience / 10).max(Duration::from_millis(100))).await;
-            if let Err(error) = self.refuse_all_late(engine).await {
+            if let Err(error) = self.look(engine).await {
                 tracing::warn!(%error, "calls that wait could not be looked at");
             }
         }
     }
 
-    async fn refuse_all_late(&self, engine: &Engine) -> Result<(), Error> {
+    /// Ends the calls that nobody decided about in time, and those that were
+    /// decided by a server that ended before they did.
+    pub(crate) async fn look(self: &Arc<Self>, engine: &Engine) -> Result<(), Error> {
         for document in self.documents.all(SPACE).await? {
             let waiting = read(&document)?;
-            let late = self.waits_until(&waiting.call) <= Timestamp::now();
-            if late && waiting.verdict.is_none() {
-                let verdict = Verdict::refuse("windlass").comment("nobody decided in time");
-                let decided = self.decide(&document.tenant, waiting.call.id, verdict).await?;
-                if let Some(decided) = decided {
-                    self.finish(engine, decided).await;
-                }
+            let settled = match waiting.is_open() {
+                true => self.refuse_late(engine, &waiting.call).await?,
+                false => self.take_left(engine, &document, waiting).await?,
+            };
+            if let Some(settled) = settled {
+                let (desk, engine) = (Arc::clone(self), engine.clone());
+                tokio::spawn(async move { desk.finish(&engine, settled).await });
             }
         }
         Ok(())
     }
 
-    /// Calls that were decided by a server that ended before they did. Those
-    /// that have a record have ended; the others never began.
-    pub(crate) async fn finish_left(self: &Arc<Self>, engine: &Engine) -> Result<(), Error> {
-        for document in self.documents.all(SPACE).await? {
-            let waiting = read(&document)?;
-            if waiting.verdict.is_none() {
-                continue;
-            }
-            // The server that decided may still be at it; whoever changes the
-            // document first takes it over.
-            let put = Put::new(SPACE, document.tenant.clone(), document.id, document.body);
-            let mine = self.documents.put(put, Expect::Version(document.version)).await?;
-            if mine.is_some() {
-                let (desk, engine) = (Arc::clone(self), engine.clone());
-                tokio::spawn(async move { desk.finish(&engine, waiting).await });
-            }
+    async fn refuse_late(
+        &self,
+        engine: &Engine,
+        call: &SuspendedCall,
+    ) -> Result<Option<Settled>, Error> {
+        if self.waits_until(call) > Timestamp::now() {
+            return Ok(None);
         }
-        Ok(())
+        let verdict = Verdict::refuse("windlass").comment("nobody decided in time");
+        self.decide(engine, &call.caller.tenant, call.id, verdict).await
     }
+
+    /// Takes over a call that another server left. If it has a record, it has
+    /// ended; if it had begun, it is closed as interrupted; otherwise it runs
+    /// now.
+    async fn take_left(
+        &self,
+        engine: &Engine,
+        document: &Document,
+        waiting: Waiting,
+    ) -> Result<Option<Settled>, Error> {
+        let Some(at_work) = self.ending.begin(waiting.call.id) else { return Ok(None) };
+        match is_left(engine, waiting.server.as_ref()).await? {
+            true => self.take(engine, document, waiting, at_work).await,
+            false => Ok(None),
+        }
+    }
+}
+
+/// Whether a call is left that nobody in this process ends: it is this server's
+/// own, or of one that has gone.
+async fn is_left(engine: &Engine, server: Option<&OwnerId>) -> Result<bool, Error> {
+    let Some(server) = server else { return Ok(true) };
+    let records = engine.records();
+    Ok(records.owner().await?.as_ref() == Some(server) || records.is_gone(server).await?)
+}
+
+fn is_without_store(result: &CallResult) -> bool {
+    result.error().is_some_and(|error| error.kind() == ErrorKind::StorageUnavailable)
 }
 
 fn read(document: &Document) -> Result<Waiting, Error> {
@@ -216,6 +276,10 @@ fn read(document: &Document) -> Result<Waiting, Error> {
     })
 }
 
+/// Carried by a call that nobody would come back for: where a person would have
+/// to be asked, it is refused.
+pub(crate) struct Unattended;
+
 /// The desk, as the engine asks it.
 pub(crate) struct SharedDesk(pub(crate) Arc<Desk>);
 
@@ -223,13 +287,18 @@ impl Approvals for SharedDesk {
     fn decide(&self, call: &Call) -> Decision {
         let rules = self.0.rules.load();
         let own = rules.get(&call.caller().tenant);
-        decide(own.map_or(&self.0.operators, |rules| &rules.all), call)
+        match decide(own.map_or(&self.0.operators, |rules| &rules.all), call) {
+            Decision::Ask(why) if call.object::<Unattended>().is_some() => {
+                Decision::Deny(format!("a person would have to approve it: {why}"))
+            }
+            decision => decision,
+        }
     }
 
     fn suspend(&self, call: SuspendedCall) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
             let (tenant, id) = (call.caller.tenant.clone(), call.id.to_string());
-            let put = Put::of(SPACE, tenant, id, &Waiting { call, verdict: None })?;
+            let put = Put::of(SPACE, tenant, id, &Waiting::new(call))?;
             self.0.documents.put(put, Expect::Anything).await.map(drop)
         })
     }
@@ -246,9 +315,9 @@ fn decide(rules: &ApprovalRules, call: &Call) -> Decision {
 
 /// The operator's rules where nobody can be asked: for commands, which end with
 /// their call.
-pub(crate) struct Unattended(pub(crate) ApprovalRules);
+pub(crate) struct NoDesk(pub(crate) ApprovalRules);
 
-impl Approvals for Unattended {
+impl Approvals for NoDesk {
     fn decide(&self, call: &Call) -> Decision {
         match decide(&self.0, call) {
             Decision::Ask(reason) => Decision::Deny(format!(

@@ -93,6 +93,7 @@ impl Consents {
             field: consent.field,
             endpoint: Endpoint {
                 token_url: consent.token_url,
+                refresh_url: consent.refresh_url,
                 client_id: consent.client_id,
                 client_secret: consent.client_secret,
             },

@@ -65,8 +65,11 @@ impl VaultSource {
         fields: &[(String, Secret)],
     ) -> Result<Vec<(String, Secret)>, Error> {
         let refresh =
-            move |endpoint: Endpoint, old: Secret| -> BoxFuture<'_, Result<Tokens, Error>> {
+            move |mut endpoint: Endpoint, old: Secret| -> BoxFuture<'_, Result<Tokens, Error>> {
                 Box::pin(async move {
+                    if let Some(url) = endpoint.refresh_url.take() {
+                        endpoint.token_url = url;
+                    }
                     let form = [("grant_type", "refresh_token"), ("refresh_token", old.expose())];
                     consents::exchange(&self.outbound, &endpoint, fields, &form).await
                 })

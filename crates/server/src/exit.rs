@@ -59,6 +59,7 @@ impl Exit {
             | ErrorKind::RateLimited
             | ErrorKind::BatchLimit
             | ErrorKind::CircuitOpen
+            | ErrorKind::Conflict
             | ErrorKind::DepthExceeded => Self::Refused,
             ErrorKind::InvalidDefinition | ErrorKind::AlreadyRegistered => Self::Definitions,
             ErrorKind::StorageUnavailable => Self::Storage,

@@ -10,10 +10,13 @@ mod agents;
 mod app;
 mod approvals;
 mod auth;
+mod background;
 mod batches;
 mod calls;
+mod cancel;
 mod context;
 mod credentials;
+mod definitions;
 mod events;
 mod extract;
 mod files;
@@ -23,6 +26,7 @@ mod hub;
 mod imports;
 mod kept;
 mod keys;
+mod lapse;
 mod listen;
 mod mcp;
 mod metrics;
@@ -47,7 +51,6 @@ mod view;
 use std::sync::Arc;
 
 use axum::Extension;
-use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
@@ -67,12 +70,14 @@ use problem::Problem;
 /// All routes.
 fn rows() -> Vec<Operation> {
     tagged("tools", tools::rows())
+        .chain(tagged("tools", definitions::rows()))
         .chain(tagged("tools", own_tools::rows()))
         .chain(tagged("providers", providers::rows()))
         .chain(tagged("providers", imports::rows()))
         .chain(tagged("credentials", oauth::rows()))
         .chain(tagged("credentials", credentials::rows()))
         .chain(tagged("calls", calls::rows()))
+        .chain(tagged("calls", cancel::rows()))
         .chain(tagged("calls", questions::rows()))
         .chain(tagged("batches", batches::rows()))
         .chain(tagged("turns", turns::rows()))
@@ -105,7 +110,6 @@ pub(crate) fn front(app: &Arc<App>) -> Front {
                 .hint("the header Allow names those that it takes")
                 .into_response()
         })
-        .layer(DefaultBodyLimit::max(app.settings.max_body_bytes))
         .with_state(Arc::clone(app));
     let routes = match observe::is_told(app) {
         true => routes.layer(from_fn_with_state(Arc::clone(app), observe::observe)),
@@ -115,21 +119,23 @@ pub(crate) fn front(app: &Arc<App>) -> Front {
 }
 
 /// What has to be there before the first request.
-pub(crate) async fn prepare(app: &App) -> Result<(), Error> {
+pub(crate) async fn prepare(app: &Arc<App>) -> Result<(), Error> {
     kept::load_all(app).await?;
     app.desk.read_rules().await?;
-    app.desk.finish_left(&app.engine).await?;
+    app.desk.look(&app.engine).await?;
     let (desk, engine) = (Arc::clone(&app.desk), app.engine.clone());
-    tokio::spawn(async move { desk.refuse_late(&engine).await });
+    tokio::spawn(async move { desk.look_after(&engine).await });
+    let own = Arc::clone(app);
+    tokio::spawn(async move { background::look_after(&own).await });
     Ok(())
 }
 
 /// Does what other servers did, and what they ask for.
 pub(crate) async fn heed(app: &App, change: &Change) {
-    calls::changed(app, change);
+    let cancelled = cancel::changed(app, change).await;
     let kept = kept::changed(app, change).await;
     let rules = app.desk.changed(change).await;
-    if let Err(error) = kept.and(rules) {
+    if let Err(error) = cancelled.and(kept).and(rules) {
         tracing::warn!(%error, "a change of another server could not be read");
     }
     app.hub.changed(change).await;

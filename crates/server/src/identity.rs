@@ -19,6 +19,18 @@ pub(crate) use tool_view::ToolView;
 
 use windlass::TenantId;
 
+/// What the name of a tenant may be, in words and as a pattern.
+pub(crate) const TENANT_NAME: &str =
+    "1 to 64 letters, digits and `.`, `_`, `-`, of which a point is not the first";
+pub(crate) const TENANT_PATTERN: &str = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$";
+
+/// Whether a new tenant may be called this: names become parts of addresses,
+/// labels of metrics and keys of stores.
+pub(crate) fn is_tenant_name(name: &str) -> bool {
+    let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    (1..=64).contains(&name.len()) && !name.starts_with('.') && name.bytes().all(is_sign)
+}
+
 /// Whoever holds a valid key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {

@@ -8,15 +8,18 @@
 mod diff;
 mod fetch;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use windlass::definition::{Definition, ImportRequest, Parsed, ProviderSpec};
-use windlass::{Approval, Error, ErrorKind, TenantId, ToolSpec};
-use windlass_executors::rest::{Import, ImportOptions, Origin, import};
+use windlass::{Approval, Error, ErrorKind, TenantId, Tool, ToolSpec};
+use windlass_executors::rest::{
+    Import, ImportOptions, Names, Origin, Unsupported, import_beside, origins,
+};
 use windlass_store::{Document, Put};
 
 pub(crate) use diff::Diff;
@@ -42,16 +45,46 @@ impl Source {
         Self { text, url: None, folder: None }
     }
 
-    /// Reads the document. It may take a while: not for async threads.
-    pub(crate) fn import(&self, name: &str, options: &ImportOptions) -> Result<Import, Error> {
+    /// Reads a document that was not imported before. It may take a while: not
+    /// for async threads.
+    ///
+    /// What was to keep tools away or to have a person asked, and does not, is an
+    /// error here. Later it is a warning: an API may lose what somebody left out.
+    pub(crate) fn import(
+        &self,
+        name: &str,
+        options: &ImportOptions,
+        names: &Names,
+    ) -> Result<Import, Error> {
+        let import = self.import_again(name, options, names)?;
+        if import.strays.is_empty() {
+            return Ok(import);
+        }
+        Err(Error::new(ErrorKind::InvalidArguments, import.strays.join("; ")))
+    }
+
+    /// Reads a document that was imported before. It may take a while: not for
+    /// async threads.
+    pub(crate) fn import_again(
+        &self,
+        name: &str,
+        options: &ImportOptions,
+        names: &Names,
+    ) -> Result<Import, Error> {
         check_name(name)?;
         let beside = |file: &str| match &self.folder {
             Some(folder) => read_beside(folder, file).map_err(|error| error.to_string()),
             None => Err("there are no files beside it".to_owned()),
         };
         let origin = Origin { url: self.url.as_deref(), read: &beside };
-        import(name, &self.text, options, origin)
+        import_beside(name, &self.text, options, origin, names)
     }
+}
+
+/// The names by which tools are found: an import gives none of them again.
+pub(crate) fn names_of<'t>(tools: impl IntoIterator<Item = &'t Arc<Tool>>) -> HashSet<String> {
+    let both = |tool: &Arc<Tool>| [tool.name().to_string(), tool.name().wire()];
+    tools.into_iter().flat_map(both).collect()
 }
 
 fn check_name(name: &str) -> Result<(), Error> {
@@ -127,14 +160,27 @@ impl Kept {
         Parsed { tools: tools.collect(), providers: vec![self.provider], ..Parsed::default() }
     }
 
+    /// The names that operations keep when their document is imported again.
+    pub(crate) fn names(&self) -> HashMap<String, String> {
+        let tools = self.tools.iter();
+        tools.map(|tool| (tool.operation.clone(), tool.spec.name.to_string())).collect()
+    }
+
     /// The same after another import, and what that changes. Changed tools are
-    /// flagged; what was flagged before stays so.
-    pub(crate) fn updated(&self, mut new: Self) -> (Self, Diff) {
+    /// flagged; what was flagged before stays so. So are new ones that would send
+    /// the stored credential to a service that it never went to, and all new ones
+    /// where some option does not find any more what it kept from running unasked.
+    pub(crate) fn updated(&self, mut new: Self, strays: &[String]) -> (Self, Diff) {
+        let known = diff::Known::of(self);
         let diff = Diff::between(self, &new);
+        let seen: BTreeSet<String> =
+            self.tools.iter().flat_map(|tool| origins(&tool.spec)).collect();
         for tool in &mut new.tools {
-            let before = self.tools.iter().find(|old| old.operation == tool.operation);
-            let changed = diff.changed.iter().any(|one| one.operation == tool.operation);
-            tool.flagged = changed || before.is_some_and(|old| old.flagged);
+            tool.flagged = match known.before(tool) {
+                Some(old) => old.flagged || diff::differ(&old.spec, &tool.spec),
+                None if self.tools.is_empty() => false,
+                None => !strays.is_empty() || !origins(&tool.spec).is_subset(&seen),
+            };
         }
         (new, diff)
     }
@@ -164,6 +210,19 @@ impl Kept {
 
 /// Reads the document that a provider's definition names.
 pub(crate) fn of_definition(request: &ImportRequest, folder: &Path) -> Result<Parsed, Error> {
+    let (parsed, unsupported) = named_by(request, folder)?;
+    let name = &request.provider.name;
+    for one in unsupported {
+        tracing::warn!(provider = name, operation = one.operation, reason = one.reason, "no tool");
+    }
+    Ok(parsed)
+}
+
+/// The same, with the operations that cannot be tools.
+pub(crate) fn named_by(
+    request: &ImportRequest,
+    folder: &Path,
+) -> Result<(Parsed, Vec<Unsupported>), Error> {
     let refused = |why: String| Error::new(ErrorKind::InvalidDefinition, why);
     let options = ImportOptions::deserialize(Value::Object(request.options.clone()))
         .map_err(|error| refused(format!("`options`: {error}")))?;
@@ -176,10 +235,8 @@ pub(crate) fn of_definition(request: &ImportRequest, folder: &Path) -> Result<Pa
     let source =
         Source { text: read_file(&path)?, url: None, folder: path.parent().map(Path::to_owned) };
     let name = &request.provider.name;
-    let import = source.import(name, &options)?;
-    for one in &import.unsupported {
-        tracing::warn!(provider = name, operation = one.operation, reason = one.reason, "no tool");
-    }
+    // Names that others have are the registry's to settle, file by file.
+    let import = source.import(name, &options, &Names::default())?;
     let written = request.provider.clone();
     let provider = ProviderSpec {
         credentials: import.provider.credentials,
@@ -188,7 +245,13 @@ pub(crate) fn of_definition(request: &ImportRequest, folder: &Path) -> Result<Pa
         ..written
     };
     let tools = import.tools.into_iter().map(|tool| Definition::from(tool.spec)).collect();
-    Ok(Parsed { tools, providers: vec![provider], ..Parsed::default() })
+    let parsed = Parsed { tools, providers: vec![provider], ..Parsed::default() };
+    Ok((parsed, import.unsupported))
+}
+
+/// What is odd about a document as a whole.
+pub(crate) fn warnings(import: &Import) -> Vec<String> {
+    import.strays.iter().chain(&import.notes).cloned().collect()
 }
 
 /// What came of a document, for people and programs.

@@ -2,29 +2,36 @@
 //! engine runs, and this engine as a server.
 //!
 //! ```text
-//! client ─ stdio │ endpoint ─► Service ─ catalogue ─► Engine::call ─► Reply
+//! client ─ stdio │ endpoint ─► handler ─ catalogue ─► Engine::call ─► Reply
 //!                                 │                       │
-//!                     library ◄───┤     reports, asking ◄─┘
+//!           offering, library ◄───┤     reports, asking ◄─┘
 //!                     changes ◄───┘
 //! ```
 //!
-//! `Service` is the protocol's side of the engine. Everything that a client
-//! calls goes the way of every other call: limits, approvals, records, hidden
-//! secrets.
+//! `Service` is the protocol's side of the engine, and `handler` its methods.
+//! Everything that a client calls goes the way of every other call: limits,
+//! approvals, records, hidden secrets.
 
 mod asking;
+mod calling;
 mod catalogue;
 mod changes;
 mod endpoint;
+mod fetching;
 mod finder;
 #[cfg(feature = "fixtures")]
 pub(crate) mod fixture_client;
 #[cfg(feature = "fixtures")]
 pub(crate) mod fixtures;
 mod gathered;
+mod handler;
+mod introduction;
 mod library;
+mod malformed;
 mod notebook;
+mod offering;
 mod parked;
+mod plain;
 mod reply;
 mod reports;
 mod requests;

@@ -8,27 +8,52 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::oneshot;
-use windlass::{Call, CallId, Error, ErrorKind, TenantId};
+use windlass::{Call, CallId, Error, ErrorKind, Grace, TenantId};
 use windlass_executors::mcp::{self, Answers, Asker, Askers};
 
 use crate::mcp::pick;
 
+/// How long a call may take from a question on, if nobody says otherwise.
+pub(crate) const ASKING: Duration = Duration::from_secs(300);
+
 /// Calls in the background, and what they were asked.
 #[derive(Default)]
-pub(crate) struct Questions(Mutex<HashMap<CallId, Background>>);
+pub(crate) struct Questions {
+    calls: Mutex<HashMap<CallId, Background>>,
+    /// Calls whose questions somebody else keeps, and how many each has.
+    elsewhere: Mutex<HashMap<CallId, (TenantId, usize)>>,
+}
 
 struct Background {
     tenant: TenantId,
+    grace: Option<Grace>,
     asked: VecDeque<Asked>,
 }
 
 struct Asked {
     questions: mcp::Questions,
     answer: oneshot::Sender<Answers>,
+}
+
+/// A call that waits for answers, until this is dropped.
+pub(crate) struct Suspended {
+    id: CallId,
+    all: Arc<Questions>,
+}
+
+impl Drop for Suspended {
+    fn drop(&mut self) {
+        let mut elsewhere = self.all.elsewhere.lock();
+        match elsewhere.get_mut(&self.id) {
+            Some((_, open)) if *open > 1 => *open -= 1,
+            _ => drop(elsewhere.remove(&self.id)),
+        }
+    }
 }
 
 /// A call that can be asked, until this is dropped.
@@ -39,14 +64,20 @@ pub(crate) struct Askable {
 
 impl Drop for Askable {
     fn drop(&mut self) {
-        self.all.0.lock().remove(&self.id);
+        self.all.calls.lock().remove(&self.id);
     }
 }
 
 impl Questions {
-    /// Has the questions of a call kept until somebody answers them.
-    pub(crate) fn expect(self: &Arc<Self>, tenant: TenantId, id: CallId) -> Askable {
-        self.0.lock().insert(id, Background { tenant, asked: VecDeque::new() });
+    /// Has the questions of a call kept until somebody answers them, and gives it
+    /// time for that.
+    pub(crate) fn expect(
+        self: &Arc<Self>,
+        tenant: TenantId,
+        id: CallId,
+        grace: Option<Grace>,
+    ) -> Askable {
+        self.calls.lock().insert(id, Background { tenant, grace, asked: VecDeque::new() });
         Askable { id, all: Arc::clone(self) }
     }
 
@@ -55,13 +86,26 @@ impl Questions {
         let all = Arc::clone(self);
         Askers::new(move |call: &Call| {
             let id = call.id();
-            all.0.lock().contains_key(&id).then(|| asker(&all, id))
+            all.calls.lock().contains_key(&id).then(|| asker(&all, id))
         })
+    }
+
+    /// Says of a call that it waits for answers to a question that is not kept here.
+    pub(crate) fn suspend(self: &Arc<Self>, tenant: TenantId, id: CallId) -> Suspended {
+        self.elsewhere.lock().entry(id).or_insert((tenant, 0)).1 += 1;
+        Suspended { id, all: Arc::clone(self) }
+    }
+
+    /// Whether a call waits for answers, whoever keeps the questions.
+    pub(crate) fn suspends(&self, tenant: &TenantId, id: CallId) -> bool {
+        let elsewhere = self.elsewhere.lock();
+        let is_elsewhere = elsewhere.get(&id).is_some_and(|(owner, _)| owner == tenant);
+        is_elsewhere || self.open(tenant, id).is_some()
     }
 
     /// What a call waits for; none where it waits for nothing.
     pub(crate) fn open(&self, tenant: &TenantId, id: CallId) -> Option<mcp::Questions> {
-        let calls = self.0.lock();
+        let calls = self.calls.lock();
         let call = calls.get(&id).filter(|call| call.tenant == *tenant)?;
         call.asked.front().map(|asked| asked.questions.clone())
     }
@@ -74,7 +118,7 @@ impl Questions {
         id: CallId,
         given: &Answers,
     ) -> Option<Result<usize, Error>> {
-        let mut calls = self.0.lock();
+        let mut calls = self.calls.lock();
         let call = calls.get_mut(&id).filter(|call| call.tenant == *tenant)?;
         let Some(answers) = pick(&call.asked.front()?.questions, Some(given)) else {
             let why = "each question needs an answer in the form that the protocol has for it";
@@ -87,7 +131,8 @@ impl Questions {
     }
 
     fn put(&self, id: CallId, asked: Asked) {
-        if let Some(call) = self.0.lock().get_mut(&id) {
+        if let Some(call) = self.calls.lock().get_mut(&id) {
+            call.grace.iter().for_each(|grace| grace.extend(ASKING));
             call.asked.push_back(asked);
         }
     }

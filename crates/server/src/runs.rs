@@ -1,17 +1,18 @@
-//! Runs of agents, kept in the documents that all servers of a database share.
+//! Runs of agents and what was said in conversations, kept in the documents that
+//! all servers of a database share.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::from_value;
+use serde_json::{from_value, json};
 use windlass::{BoxFuture, Error, ErrorKind, TenantId};
-use windlass_executors::agent::{Entry, RunLog};
-use windlass_store::{Documents, Expect, Put};
+use windlass_executors::agent::{Entry, History, RunLog, taken_over};
+use windlass_store::{Documents, Expect, KEEP_RUNS, Put};
 
 const SPACE: &str = "agent_runs";
-/// How long a run can go on that was cut off.
-const KEEP: Duration = Duration::from_secs(7 * 24 * 3600);
+const CONVERSATIONS: &str = "agent_conversations";
+/// The longest conversation that is kept, as JSON.
+const MAX_CONVERSATION: usize = 4 * 1024 * 1024;
 
 /// A log that outlives the process.
 pub(crate) struct KeptRuns(pub(crate) Arc<dyn Documents>);
@@ -31,8 +32,10 @@ impl RunLog for KeptRuns {
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             let mut put = Put::of(SPACE, tenant.clone(), name(run, number), entry)?;
-            put.expires_at = Timestamp::now().checked_add(KEEP).ok();
-            self.0.put(put, Expect::Anything).await.map(drop)
+            put.expires_at = Timestamp::now().checked_add(KEEP_RUNS).ok();
+            // Whoever comes second stops here, on whatever server.
+            let kept = self.0.put(put, Expect::Absent).await?;
+            kept.map(drop).ok_or_else(|| taken_over(run))
         })
     }
 
@@ -49,5 +52,46 @@ impl RunLog for KeptRuns {
                 Error::new(ErrorKind::Internal, why)
             })
         })
+    }
+}
+
+/// Where a conversation with an agent is kept from run to run.
+pub(crate) struct Conversation {
+    documents: Arc<dyn Documents>,
+    tenant: TenantId,
+    /// The agent and the conversation, either of which may have any name.
+    id: String,
+    /// The messages are in the form of its API.
+    model: String,
+}
+
+impl Conversation {
+    pub(crate) fn new(
+        documents: Arc<dyn Documents>,
+        tenant: TenantId,
+        (tool, model): (&str, &str),
+        conversation: &str,
+    ) -> Self {
+        let (id, model) = (json!([tool, conversation]).to_string(), model.to_owned());
+        Self { documents, tenant, id, model }
+    }
+
+    /// What was said. With another model it begins anew.
+    pub(crate) async fn read(&self) -> Result<History, Error> {
+        let found = self.documents.get(CONVERSATIONS, &self.tenant, &self.id).await?;
+        let body = found.map(|document| document.body).unwrap_or_default();
+        let said = body["messages"].as_array().filter(|_| body["model"] == self.model.as_str());
+        Ok(History::new(said.cloned().unwrap_or_default()))
+    }
+
+    /// Keeps what has been said by now. One that is too long stays as it was.
+    pub(crate) async fn keep(&self, history: &History) -> Result<(), Error> {
+        let body = json!({"model": self.model, "messages": history.messages()});
+        if history.is_empty() || body.to_string().len() > MAX_CONVERSATION {
+            return Ok(());
+        }
+        let mut put = Put::new(CONVERSATIONS, self.tenant.clone(), self.id.clone(), body);
+        put.expires_at = Timestamp::now().checked_add(KEEP_RUNS).ok();
+        self.documents.put(put, Expect::Anything).await.map(drop)
     }
 }

@@ -19,7 +19,9 @@ mod master;
 mod seal;
 
 pub(crate) use credential::{Credential, Validation};
-pub(crate) use credentials::{CredentialRequest, Credentials, Filter, Revealed, Wanted};
+pub(crate) use credentials::{
+    CredentialChange, CredentialRequest, Credentials, Filter, Revealed, Wanted,
+};
 pub(crate) use data_keys::{Rotation, Vault};
 pub(crate) use fields::{Given, is_masked};
 pub(crate) use grants::{Endpoint, Grantee, Grants, Tokens};

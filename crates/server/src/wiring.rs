@@ -1,6 +1,6 @@
 //! The one place that names every kind of tool and every store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::env;
 use std::io;
 use std::path::Path;
@@ -21,7 +21,7 @@ use windlass_store::{Document, Documents, MemoryDocuments, Options, SqliteDocume
 #[cfg(feature = "postgres")]
 use windlass_store::{PostgresDocuments, PostgresOptions, PostgresStore, PostgresUrl};
 
-use crate::approvals::Unattended;
+use crate::approvals::NoDesk;
 use crate::credential_source::VaultSource;
 use crate::exit::Failure;
 use crate::http::{Counted, Metrics};
@@ -39,17 +39,22 @@ type Bind = Box<dyn Fn(&ToolSpec) -> Result<Arc<dyn Executor>, Error> + Send + S
 pub(crate) struct Kinds {
     kinds: Vec<(Kind, Bind)>,
     /// The tools that come with the program: a file name, and the YAML in it.
-    definitions: Vec<(&'static str, &'static str)>,
+    definitions: Vec<(String, String)>,
 }
 
 impl Kinds {
     /// All kinds, which reach out as far as these settings let them.
     pub(crate) fn new(settings: &OutboundSettings, models: &ModelSettings) -> Self {
-        Self::asking(settings, None, Agents::new(self::models(settings, models)))
+        Self::asking(settings, models, None, Agents::new(self::models(settings, models)))
     }
 
     /// The same, where people can be asked to agree, and with these agents.
-    fn asking(settings: &OutboundSettings, ask: Option<AskConsent>, agents: Agents) -> Self {
+    fn asking(
+        settings: &OutboundSettings,
+        models: &ModelSettings,
+        ask: Option<AskConsent>,
+        agents: Agents,
+    ) -> Self {
         let outbound = Outbound::new(settings.policy.clone());
         let builtins = Builtins::default()
             .with(network::toolbox(&outbound))
@@ -57,8 +62,10 @@ impl Kinds {
             .with(sql::toolbox(&outbound, settings.databases.clone()));
         let rest = Rest::new(outbound);
         let rest = ask.into_iter().fold(rest, Rest::ask_consent);
+        let shipped = builtins.definitions().into_iter().chain(agent::DEFINITIONS.to_vec());
+        let shipped = shipped.map(|(file, text)| (file.to_owned(), text.to_owned()));
         Self {
-            definitions: [builtins.definitions(), agent::DEFINITIONS.to_vec()].concat(),
+            definitions: shipped.chain(agent::provider_definitions(models)).collect(),
             kinds: vec![
                 (Kind::Builtin, Box::new(move |spec| builtins.bind(spec))),
                 (Kind::Rest, Box::new(move |spec| rest.bind(spec))),
@@ -93,7 +100,7 @@ pub(crate) fn engine(settings: &Settings, screen: &Screen) -> Result<Engine, Fai
     };
     let kept = block_on(Kept::open(settings))?;
     let (source, asked) = VaultSource::new(kept.credentials, kept.grants, outbound(settings));
-    let builder = builder.credentials(source).approvals(Unattended(settings.approvals.clone()));
+    let builder = builder.credentials(source).approvals(NoDesk(settings.approvals.clone()));
     let engine = load(builder, settings, screen, None, Some(Arc::new(kept.runs)))?;
     let _ = asked.set(engine.clone());
     load_imports(&engine, &kept.providers, screen)?;
@@ -167,6 +174,16 @@ pub(crate) fn catalogue(settings: &Settings, screen: &Screen) -> Result<Engine, 
     })?;
     load_imports(&engine, &providers, screen)?;
     Ok(engine)
+}
+
+/// The names of all tools but those of imports: an import gives none of them
+/// again.
+pub(crate) fn defined_names(
+    settings: &Settings,
+    screen: &Screen,
+) -> Result<HashSet<String>, Failure> {
+    let engine = load(Engine::builder(), settings, screen, None, None)?;
+    Ok(imports::names_of(&engine.registry().list()))
 }
 
 /// The same for a server: what ends is counted, and traced where that was set.
@@ -281,7 +298,8 @@ pub(crate) fn providers(settings: &Settings) -> BTreeMap<String, ProviderSpec> {
     let folders = settings.tools.iter().filter(|folder| folder.path.is_dir());
     let files = folders.flat_map(|folder| definition::load_folder(&folder.path).files);
     let shipped = Kinds::new(&settings.outbound, &settings.models).definitions.into_iter();
-    let shipped = shipped.map(|(file, text)| definition::parse_all(file, text, &Limits::default()));
+    let shipped =
+        shipped.map(|(file, text)| definition::parse_all(&file, &text, &Limits::default()));
     let read = files.map(|file| file.outcome).chain(shipped);
     let found = read.filter_map(Result::ok).flat_map(|parsed| parsed.providers);
     let mut providers = BTreeMap::new();
@@ -316,7 +334,8 @@ fn load(
 ) -> Result<Engine, Failure> {
     let agents = Agents::new(models(&settings.outbound, &settings.models)).lang(settings.lang);
     let agents = runs.into_iter().fold(agents, Agents::log);
-    let Kinds { kinds, definitions } = Kinds::asking(&settings.outbound, ask, agents);
+    let Kinds { kinds, definitions } =
+        Kinds::asking(&settings.outbound, &settings.models, ask, agents);
     let builder = kinds.into_iter().fold(builder, |builder, (kind, bind)| builder.kind(kind, bind));
     let builder = builder.importer(imports::of_definition);
     let engine = builder
@@ -327,7 +346,7 @@ fn load(
     for folder in &settings.tools {
         if folder.path.is_dir() {
             let report = engine.load_folder(&folder.path);
-            report.errors.iter().for_each(|error| screen.warn(error));
+            report.errors.iter().chain(&report.notes).for_each(|told| screen.warn(told));
         } else if folder.asked_for {
             screen.warn(format_args!("{}: no such folder of tools", folder.path.display()));
         }
@@ -337,7 +356,7 @@ fn load(
     for (file, text) in definitions {
         let source = format!("builtin/{file}");
         engine.providers().give_way(&source);
-        engine.load_text(&source, text);
+        engine.load_text(&source, &text);
     }
     Ok(engine)
 }

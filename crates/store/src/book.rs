@@ -6,6 +6,7 @@
 //! memory and no statement.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -24,14 +25,15 @@ use crate::{intents, orphans, outputs};
 /// How many more keys may go than have come, in one transaction.
 const EXPIRE_STEP: usize = 100;
 
-/// The owner is the last field: its lock goes when nothing is written any more.
+/// Whoever holds the owner lets go of it later than of the book: its lock goes when
+/// nothing is written any more.
 pub(crate) struct Book {
     connection: Connection,
     open: HashSet<CallId, ahash::RandomState>,
     counts: Counts,
     retention: Retention,
     keep_keys: Duration,
-    owner: Owner,
+    owner: Arc<Owner>,
 }
 
 /// What came of a transaction.
@@ -48,7 +50,7 @@ type Insert = fn(&Connection, &[CallRecord], &mut Counts) -> rusqlite::Result<()
 impl Book {
     pub(crate) fn new(
         connection: Connection,
-        owner: Owner,
+        owner: Arc<Owner>,
         keep_records: u64,
         keep_keys: Duration,
     ) -> Self {
@@ -63,7 +65,7 @@ impl Book {
     }
 
     /// Makes this process known as the owner of intents.
-    pub(crate) fn hold(&mut self) -> std::io::Result<()> {
+    pub(crate) fn hold(&self) -> std::io::Result<()> {
         self.owner.hold()
     }
 

@@ -1,17 +1,19 @@
 //! What calls are about to do, and the keys that they claim, in SQL.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Row};
 use uuid::Uuid;
 use windlass::{Begun, CallId, CallRecord, IdempotencyKey, Intent, TenantId};
 
+use crate::options::KEEP_RUNS;
 use crate::rows::{Binder, bind_caller, read_caller, read_id, read_timestamp, text};
 use crate::value::read_json;
 
-/// Keeps an intent and claims its key, unless another call has the key. A key
-/// that was claimed before `oldest_key_us` is free again, but not while its
-/// call runs.
+/// Keeps an intent and claims its key, unless another call has the key, or the
+/// call has begun elsewhere or ended. A key that was claimed before
+/// `oldest_key_us` is free again, but not while its call runs.
 pub(crate) fn begin(
     connection: &Connection,
     intent: &Intent,
@@ -20,6 +22,10 @@ pub(crate) fn begin(
     oldest_key_us: i64,
 ) -> rusqlite::Result<Begun> {
     let tenant = &intent.caller.tenant;
+    let begun_by = owner_of(connection, tenant, intent.id)?;
+    if begun_by.is_some_and(|other| other != owner) || has_record(connection, tenant, intent.id)? {
+        return Ok(Begun::Twin(intent.id));
+    }
     if let Some(key) = &intent.key {
         if let Some(claim) = claim(connection, tenant, &key.key)?
             && (claim.created_us >= oldest_key_us
@@ -58,6 +64,12 @@ pub(crate) fn owner_of(
         .prepare_cached("SELECT owner FROM intents WHERE tenant = ? AND id = ?")?
         .query_row((tenant.as_str(), id.uuid().as_bytes()), |row| row.get(0).map(Uuid::from_bytes))
         .optional()
+}
+
+fn has_record(connection: &Connection, tenant: &TenantId, id: CallId) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM calls WHERE tenant = ? AND id = ?)")?
+        .query_row((tenant.as_str(), id.uuid().as_bytes()), |row| row.get(0))
 }
 
 /// Everybody who runs calls.
@@ -143,12 +155,15 @@ fn insert_key(
     key: &IdempotencyKey,
     now_us: i64,
 ) -> rusqlite::Result<()> {
+    // One that has to be kept longer is dated ahead, so that age alone tells.
+    let ahead = if key.is_of_a_run() { KEEP_RUNS } else { Duration::ZERO };
+    let created_us = now_us.saturating_add(i64::try_from(ahead.as_micros()).unwrap_or(i64::MAX));
     connection
         .prepare_cached(
             "INSERT OR REPLACE INTO keys (tenant, key, fingerprint, id, created_us)
              VALUES (?, ?, ?, ?, ?)",
         )?
-        .execute((tenant.as_str(), &*key.key, key.fingerprint, id.uuid().as_bytes(), now_us))?;
+        .execute((tenant.as_str(), &*key.key, key.fingerprint, id.uuid().as_bytes(), created_us))?;
     Ok(())
 }
 

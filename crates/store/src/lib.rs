@@ -80,7 +80,7 @@ pub use documents::{
     SqliteDocuments,
 };
 pub use examine::{Examination, examine_file};
-pub use options::{Options, Synchronous};
+pub use options::{KEEP_RUNS, Options, Synchronous};
 #[cfg(feature = "postgres")]
 pub use postgres::{
     PostgresDocuments, PostgresOptions, PostgresStore, PostgresUrl, examine_postgres,

@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+/// How long a run can go on that was cut off. The keys of its calls are kept
+/// longer than that, whatever [`Options::keep_keys`] says, or what it did would be
+/// done again.
+pub const KEEP_RUNS: Duration = Duration::from_hours(7 * 24);
+
 /// Settings of a [`SqliteStore`](crate::SqliteStore), and of
 /// [`SqliteDocuments`](crate::SqliteDocuments) beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +34,8 @@ pub struct Options {
     /// outputs. Statistics are totals over all time and stay as they are.
     pub keep_records: u64,
     /// How long an idempotency key keeps calls one, from the first of them. The
-    /// key of a call that still runs is kept in any case.
+    /// key of a call that still runs is kept in any case, and that of a call which
+    /// a kept run made for [`KEEP_RUNS`] more.
     pub keep_keys: Duration,
     /// How many events are kept; older ones go now and then.
     pub keep_events: u64,

@@ -20,7 +20,9 @@ pub(crate) fn keep(
         transaction.query_row("SELECT bytes FROM output_total", [], |row| row.get(0))?;
     for output in outputs {
         total -= forget(&transaction, output)?;
-        total += insert(&transaction, output)?;
+        if let Some(bytes) = &output.bytes {
+            total += insert(&transaction, output, bytes)?;
+        }
     }
     let room = i64::try_from(room).unwrap_or(i64::MAX);
     while total > room {
@@ -84,8 +86,12 @@ pub(crate) fn read(
     Ok(Some(OutputPart { bytes, total_bytes: size as u64 }))
 }
 
-fn insert(transaction: &Transaction<'_>, output: &KeepOutput) -> rusqlite::Result<i64> {
-    let size = i64::try_from(output.bytes.len()).unwrap_or(i64::MAX);
+fn insert(
+    transaction: &Transaction<'_>,
+    output: &KeepOutput,
+    bytes: &[u8],
+) -> rusqlite::Result<i64> {
+    let size = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
     transaction
         .prepare_cached(
             "INSERT INTO outputs (tenant, id, created_us, size, bytes) VALUES (?, ?, ?, ?, ?)",
@@ -95,7 +101,7 @@ fn insert(transaction: &Transaction<'_>, output: &KeepOutput) -> rusqlite::Resul
             output.id.uuid().as_bytes(),
             Timestamp::now().as_microsecond(),
             size,
-            &output.bytes,
+            bytes,
         ))?;
     Ok(size)
 }

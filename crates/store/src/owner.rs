@@ -11,33 +11,36 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use uuid::Uuid;
 use windlass::CallId;
 
 pub(crate) struct Owner {
     id: Uuid,
     database: PathBuf,
-    lock: Option<File>,
+    lock: Mutex<Option<File>>,
 }
 
 impl Owner {
     /// A new owner, which holds no lock yet: a store that never keeps an intent
-    /// leaves no file.
+    /// and is not asked for its name leaves no file.
     pub(crate) fn new(database: &Path) -> Self {
         let id = CallId::at(Timestamp::now()).uuid();
-        Self { id, database: database.to_owned(), lock: None }
+        Self { id, database: database.to_owned(), lock: Mutex::default() }
     }
 
     pub(crate) fn id(&self) -> Uuid {
         self.id
     }
 
-    /// Takes the lock; to be called before the first intent is written.
+    /// Takes the lock; to be called before the first intent is written, and
+    /// before anybody else hears the name.
     ///
     /// The file gets its name once it is locked, so no file of that name is
     /// ever seen that belongs to a living owner and is not locked.
-    pub(crate) fn hold(&mut self) -> io::Result<()> {
-        if self.lock.is_some() {
+    pub(crate) fn hold(&self) -> io::Result<()> {
+        let mut held = self.lock.lock();
+        if held.is_some() {
             return Ok(());
         }
         let file = self.file(self.id);
@@ -52,7 +55,7 @@ impl Owner {
             let _ = fs::remove_file(&unnamed);
             return Err(cause);
         }
-        self.lock = Some(lock);
+        *held = Some(lock);
         Ok(())
     }
 
@@ -123,7 +126,7 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        if self.lock.is_some() {
+        if self.lock.get_mut().is_some() {
             self.bury(self.id);
         }
     }

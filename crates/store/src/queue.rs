@@ -240,7 +240,7 @@ mod tests {
     async fn ended<W: Wake>() {
         let queue = Queue::<W>::new(1, Duration::ZERO);
         let (tenant, id) = (TenantId::default(), CallId::at(jiff::Timestamp::now()));
-        let keep = |done| KeepOutput { tenant: tenant.clone(), id, bytes: Vec::new(), done };
+        let keep = |done| KeepOutput { tenant: tenant.clone(), id, bytes: Some(Vec::new()), done };
         let (early, waits) = oneshot::channel();
         queue.keep(keep(early));
         drop(queue.end_on_drop());

@@ -1,6 +1,7 @@
 //! A few connections that only read, so that a slow question holds up neither
-//! the writer nor the async threads.
+//! the writer nor the async threads; and questions to the file system.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -57,6 +58,25 @@ impl Readers {
                 self.path.display()
             ))
             .with_source(cause)),
+        }
+    }
+    /// Asks the file system, on a thread that may block. `what` finishes the
+    /// sentence "cannot …".
+    pub(crate) async fn wait<T: Send + 'static>(
+        &self,
+        what: &'static str,
+        question: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> Result<T, Error> {
+        let file = self.path.display();
+        match task::spawn_blocking(question).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(cause)) => {
+                Err(unavailable(format!("cannot {what} ({file}): {cause}")).with_source(cause))
+            }
+            Err(cause) => {
+                Err(unavailable(format!("cannot {what}: the question about {file} was dropped"))
+                    .with_source(cause))
+            }
         }
     }
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use tokio::sync::{oneshot, watch};
+use uuid::Uuid;
 use windlass::{
-    Begun, BoxFuture, CallId, CallRecord, Error, Intent, OutputPart, PageRequest, RecordFilter,
-    RecordPage, RecordStore, Statistics, Summary, TenantId,
+    Begun, BoxFuture, CallId, CallRecord, Error, Intent, OutputPart, OwnerId, PageRequest,
+    RecordFilter, RecordPage, RecordStore, Statistics, Summary, TenantId,
 };
 
 use crate::book::Book;
@@ -38,6 +39,7 @@ pub struct SqliteStore {
     interrupted: Arc<Interrupted>,
     max_output_bytes: u64,
     writer: Option<JoinHandle<()>>,
+    owner: Arc<Owner>,
 }
 
 impl SqliteStore {
@@ -66,8 +68,9 @@ impl SqliteStore {
         let max_output_bytes = options.max_output_bytes.min(options.keep_outputs_bytes);
         let readers = Readers::new(path.clone(), options.clone());
         let interrupted = Arc::new(Interrupted::default());
+        let owner = Arc::new(Owner::new(&path));
         let book =
-            Book::new(connection, Owner::new(&path), options.keep_records, options.keep_keys);
+            Book::new(connection, Arc::clone(&owner), options.keep_records, options.keep_keys);
         let mut writer = Writer::new(
             book,
             path.clone(),
@@ -91,6 +94,7 @@ impl SqliteStore {
             interrupted,
             max_output_bytes,
             writer: Some(writer),
+            owner,
         })
     }
 
@@ -125,6 +129,23 @@ impl RecordStore for SqliteStore {
             let (done, answer) = oneshot::channel();
             self.queue.begin(Begin { intent, done })?;
             answer.await.unwrap_or_else(|_| Err(self.writer_ended()))
+        })
+    }
+
+    fn owner(&self) -> BoxFuture<'_, Result<Option<OwnerId>, Error>> {
+        let owner = Arc::clone(&self.owner);
+        Box::pin(async move {
+            self.readers.wait("lock a file beside the database", move || owner.hold()).await?;
+            Ok(Some(OwnerId::new(self.owner.id().to_string())))
+        })
+    }
+
+    fn is_gone<'a>(&'a self, owner: &'a OwnerId) -> BoxFuture<'a, Result<bool, Error>> {
+        let own = Arc::clone(&self.owner);
+        Box::pin(async move {
+            // A name that no owner here could have.
+            let Ok(other) = Uuid::try_parse(owner.as_str()) else { return Ok(true) };
+            self.readers.wait("look for a process", move || Ok(own.is_dead(other))).await
         })
     }
 
@@ -207,6 +228,17 @@ impl RecordStore for SqliteStore {
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             let end = self.queue.kept(tenant, id, output, self.max_output_bytes).await;
+            end.unwrap_or_else(|| Err(self.writer_ended()))
+        })
+    }
+
+    fn forget_output<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: CallId,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let end = self.queue.forgotten(tenant, id).await;
             end.unwrap_or_else(|| Err(self.writer_ended()))
         })
     }

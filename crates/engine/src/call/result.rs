@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::content::Output;
+use crate::content::{Facts, Output};
 use crate::error::Error;
 use crate::name::CallId;
 use crate::text::Lang;
@@ -54,6 +54,15 @@ impl CallResult {
         self.outcome.as_ref().err()
     }
 
+    /// Facts about the run, which a tool may tell however its call ended; none
+    /// where a failure has none.
+    pub fn metadata(&self) -> Option<&Facts> {
+        match &self.outcome {
+            Ok(output) => Some(&output.metadata),
+            Err(error) => Some(error.metadata()).filter(|facts| !facts.is_empty()),
+        }
+    }
+
     /// What the model reads: the output as text, or the error's feedback.
     pub fn to_text(&self, lang: Lang) -> String {
         match &self.outcome {
@@ -83,7 +92,7 @@ impl CallResult {
             "execution_time": self.run_time.as_secs_f64(),
             "queue_time": self.queue_wait.as_secs_f64(),
             "executed_at": self.created_at,
-            "metadata": self.output().map(|output| &output.metadata),
+            "metadata": self.metadata(),
         });
         if let Some(call_ref) = &self.call_ref {
             json["call_ref"] = json!(call_ref);

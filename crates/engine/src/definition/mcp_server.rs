@@ -2,6 +2,9 @@
 //! a provider's file, or in the `mcpServers` of Claude Desktop, Claude Code and
 //! Cursor, unchanged.
 //!
+//! Other programs know more keys than there are here, and names that no tool can
+//! have. In their form that is worth a note, and no server is lost for another.
+//!
 //! Only how to reach a server is read here. Which tools it has is found out by
 //! whoever connects to it.
 
@@ -39,6 +42,11 @@ pub struct McpServer {
     pub sampling: Asking,
     /// The folders that it is told of, as `file://` addresses.
     pub roots: Vec<String>,
+    /// Which era of the protocol it is spoken to in.
+    pub protocol: McpProtocol,
+    /// Whether it gets a request only when it has answered the last one: what it
+    /// asks is about that one then.
+    pub one_at_a_time: bool,
     /// Whether it is left alone.
     pub disabled: bool,
 }
@@ -94,20 +102,47 @@ pub enum Asking {
     Refuse,
 }
 
+/// Which era of the protocol a server is spoken to in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum McpProtocol {
+    /// The one that it turns out to speak.
+    #[default]
+    Auto,
+    /// With `initialize`: all versions before 2026-07-28.
+    Legacy,
+    /// Without.
+    Modern,
+}
+
+/// Whose form a server is written in.
+#[derive(Clone, Copy)]
+pub(super) enum Form {
+    /// The one of a provider's file, where an unknown key is a mistake.
+    Own,
+    /// The one that programs share, each with keys of its own.
+    Shared,
+}
+
+/// The longest name that is made of one that does not fit.
+const MAX_NAME: usize = 48;
+
 /// Keys of the programs that share this form, which mean nothing here.
-const FOREIGN: [&str; 12] = [
+const FOREIGN: [&str; 15] = [
     "alwaysAllow",
     "autoApprove",
     "autoStart",
     "description",
     "envFile",
+    "gallery",
     "icon",
+    "metadata",
     "name",
     "note",
     "oauth",
     "scope",
     "source",
     "transportType",
+    "version",
 ];
 
 /// Whether a document is a list of servers in the form of other programs.
@@ -127,32 +162,61 @@ pub(super) fn read_list(node: &Node, report: &mut Report<'_>) -> Vec<ProviderSpe
         );
         return Vec::new();
     };
-    let mut read = Vec::new();
+    let mut read: Vec<ProviderSpec> = Vec::new();
+    let mut left_out = Vec::new();
     for Entry { key, at, value } in entries {
-        // Tools are called `server/tool`, so a server's name is part of theirs.
-        if key.contains('/') || ToolName::new(key).is_err() {
-            report.hinted(
-                *at,
-                format!("the server `{key}` cannot be part of a tool's name"),
-                "use letters, digits and _ - . :",
-            );
-            continue;
+        let mut own = report.apart();
+        match read_server(value, Form::Shared, &mut own) {
+            Some(server) if own.is_empty() => {
+                report.take_over(own);
+                let name = fitting_name(key, entries, &read);
+                if name != *key {
+                    // Tools are called `server/tool`, so a server's name is part of theirs.
+                    let what = format!("the server `{key}` is called `{name}` here");
+                    report.note(*at, what, "use letters, digits and _ - . : in its name");
+                }
+                let mcp = Some(Box::new(server));
+                read.push(ProviderSpec { name, mcp, ..ProviderSpec::default() });
+            }
+            _ => left_out.push((key, own)),
         }
-        let Some(server) = read_server(value, report) else { continue };
-        let mcp = Some(Box::new(server));
-        read.push(ProviderSpec { name: key.clone(), mcp, ..ProviderSpec::default() });
+    }
+    for (key, own) in left_out {
+        // A file of nothing else is wrong; a server among others is left out.
+        match read.is_empty() {
+            true => report.take_over(own),
+            false => report.take_over_as_notes(own, &format!("the server `{key}` is left out: ")),
+        }
     }
     read
 }
 
+/// The name of a server: its own where that can be part of a tool's name, else
+/// one made of it that no other server has.
+fn fitting_name(key: &str, entries: &[Entry], read: &[ProviderSpec]) -> String {
+    let fits = |c: char| c.is_alphanumeric() || "_-.:".contains(c);
+    if !key.is_empty() && key.chars().all(fits) && ToolName::new(key).is_ok() {
+        return key.to_owned();
+    }
+    let made: String = key.chars().map(|c| if fits(c) { c } else { '_' }).take(MAX_NAME).collect();
+    let made = if made.is_empty() { "server".to_owned() } else { made };
+    let is_taken = |name: &String| {
+        entries.iter().any(|entry| entry.key == *name)
+            || read.iter().any(|provider| provider.name == *name)
+    };
+    let marked = (2..).map(|mark| format!("{made}_{mark}"));
+    std::iter::once(made.clone()).chain(marked).find(|name| !is_taken(name)).unwrap_or(made)
+}
+
 /// Reads one server.
-pub(super) fn read_server(node: &Node, report: &mut Report<'_>) -> Option<McpServer> {
+pub(super) fn read_server(node: &Node, form: Form, report: &mut Report<'_>) -> Option<McpServer> {
     let mut fields = Fields::of(node, "a server", report)?;
     fields.ignore(&FOREIGN);
     let transport = read_transport(&mut fields, report);
     let mut flag = |key| fields.get(key).and_then(|node| reader::flag(node, key, report));
     let (trust, quarantine) = (flag("trust_annotations"), flag("quarantine"));
     let (disabled, enabled) = (flag("disabled"), flag("enabled"));
+    let one_at_a_time = flag("one_at_a_time");
     let mut bytes = |key| {
         let bytes = fields.get(key).and_then(|node| reader::count(node, key, report))?;
         usize::try_from(bytes).ok().filter(|bytes| *bytes > 0)
@@ -171,7 +235,18 @@ pub(super) fn read_server(node: &Node, report: &mut Report<'_>) -> Option<McpSer
     };
     let (elicitation, sampling) = (asking("elicitation"), asking("sampling"));
     let roots = fields.get("roots").and_then(|node| reader::texts(node, "roots", report));
-    fields.finish(report);
+    const PROTOCOLS: [(&str, McpProtocol); 3] = [
+        ("auto", McpProtocol::Auto),
+        ("legacy", McpProtocol::Legacy),
+        ("modern", McpProtocol::Modern),
+    ];
+    let protocol = fields
+        .get("protocol")
+        .and_then(|node| reader::choice(node, "protocol", &PROTOCOLS, report));
+    match form {
+        Form::Own => fields.finish(report),
+        Form::Shared => fields.finish_with_notes(report),
+    }
     Some(McpServer {
         transport: transport?,
         trust_annotations: trust.unwrap_or_default(),
@@ -183,6 +258,8 @@ pub(super) fn read_server(node: &Node, report: &mut Report<'_>) -> Option<McpSer
         elicitation,
         sampling,
         roots: roots.unwrap_or_default(),
+        protocol: protocol.unwrap_or_default(),
+        one_at_a_time: one_at_a_time.unwrap_or_default(),
         disabled: disabled.unwrap_or_default() || enabled == Some(false),
     })
 }

@@ -53,7 +53,7 @@ pub use export::{Format, declare, export};
 pub use folder::{Folder, LoadedFile, list_files, load_folder, load_folder_with, read_file};
 pub use library::{LibrarySpec, PromptArgument, PromptSpec, ResourceBody, ResourceSpec};
 pub use lint::{Lint, lint};
-pub use mcp_server::{Asking, McpServer, McpTransport};
+pub use mcp_server::{Asking, McpProtocol, McpServer, McpTransport};
 pub use provider::{CredentialCheck, CredentialField, CredentialKind, ProviderSpec};
 
 use self::located::{At, Data, Node};
@@ -129,6 +129,8 @@ pub struct Parsed {
     pub library: LibrarySpec,
     /// Providers whose tools are described elsewhere.
     pub imports: Vec<ImportRequest>,
+    /// What could not be taken as it was written, without being wrong.
+    pub notes: Vec<LoadError>,
 }
 
 /// A provider whose tools are described by a document of its own: `openapi`
@@ -259,6 +261,7 @@ fn read_document(node: &Node, parsed: &mut Parsed, report: &mut Report<'_>) {
         ),
         Data::Map(_) if mcp_server::is_list(node) => {
             parsed.providers.extend(mcp_server::read_list(node, report));
+            parsed.notes.extend(report.take_file_notes());
         }
         Data::Map(_) if library::is_library(node) => {
             parsed.library.extend(library::read(node, report));

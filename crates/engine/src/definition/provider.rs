@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::ImportRequest;
 use super::located::{At, Data, Entry, Node};
-use super::mcp_server::{self, McpServer};
+use super::mcp_server::{self, Form, McpServer};
 use super::reader::{self, Fields, Report};
 use crate::text::Text;
 
@@ -129,7 +129,7 @@ pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<ProviderSpec>
             None
         }
     };
-    let mcp = fields.get("mcp").map(|node| mcp_server::read_server(node, report));
+    let mcp = fields.get("mcp").map(|node| mcp_server::read_server(node, Form::Own, report));
     if let (Some(provider), Some(mcp)) = (&mut provider, mcp) {
         provider.mcp = mcp.map(Box::new);
     }

@@ -58,6 +58,39 @@ impl<'f> Report<'f> {
         std::mem::take(&mut self.notes)
     }
 
+    /// A report of a part of the file, whose faults are counted apart.
+    pub(super) fn apart(&self) -> Self {
+        Self::new(self.file)
+    }
+
+    /// Takes over what was reported of a part.
+    pub(super) fn take_over(&mut self, part: Self) {
+        let left = MAX_ERRORS.saturating_sub(self.errors.len());
+        self.errors.extend(part.errors.into_iter().take(left));
+        let left = MAX_ERRORS.saturating_sub(self.notes.len());
+        self.notes.extend(part.notes.into_iter().take(left));
+    }
+
+    /// Takes over what was reported of a part that the file can do without: its
+    /// faults are notes, with a word before them.
+    pub(super) fn take_over_as_notes(&mut self, part: Self, word: &str) {
+        for LoadError { line, column, message, hint, .. } in part.errors {
+            self.note(At { line, column }, format!("{word}{message}"), hint.unwrap_or_default());
+        }
+    }
+
+    /// The notes that belong to no tool, as what is wrong with the file is told.
+    pub(super) fn take_file_notes(&mut self) -> Vec<LoadError> {
+        let told = |Lint { line, column, message, hint }| LoadError {
+            file: self.file.to_owned(),
+            line,
+            column,
+            message: shortened(message),
+            hint: Some(hint).filter(|hint| !hint.is_empty()),
+        };
+        std::mem::take(&mut self.notes).into_iter().map(told).collect()
+    }
+
     /// Whether one more compiled check may be made. A file that is made of
     /// costly checks runs out, and is refused.
     pub(super) fn afford(&mut self, at: At, cost: usize) -> bool {
@@ -98,6 +131,11 @@ impl<'f> Report<'f> {
         Err(self.errors)
     }
 }
+
+/// What belongs to nobody, and the things with a name that it is written into by
+/// mistake.
+const NAMELESS: [&str; 2] = ["prompts", "resources"];
+const OWNERS: [&str; 2] = ["a tool", "a provider"];
 
 /// The fields of a mapping. What nobody asked for is unknown.
 pub(super) struct Fields<'n> {
@@ -168,18 +206,36 @@ impl<'n> Fields<'n> {
 
     /// Reports every key that nobody asked for.
     pub(super) fn finish(self, report: &mut Report<'_>) {
-        for entry in self.entries {
+        for entry in self.unknown() {
             let key = entry.key.as_str();
-            if !self.known.contains(&key) && !self.ignored.contains(&key) {
-                unknown(
-                    entry.at,
-                    &format!("key `{key}` in {}", self.what),
-                    key,
-                    &self.known,
-                    report,
-                );
+            let what = format!("key `{key}` in {}", self.what);
+            match NAMELESS.contains(&key) && OWNERS.contains(&self.what) {
+                true => {
+                    let hint = format!("`{key}` are a document of their own, without `name`");
+                    report.hinted(entry.at, format!("unknown {what}"), hint);
+                }
+                false => unknown(entry.at, &what, key, &self.known, report),
             }
         }
+    }
+
+    /// Notes every key that nobody asked for, where somebody else may.
+    pub(super) fn finish_with_notes(self, report: &mut Report<'_>) {
+        for entry in self.unknown() {
+            let hint = match nearest(&entry.key, &self.known) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "nothing is done about it".to_owned(),
+            };
+            let what = format!("the key `{}` in {} means nothing here", entry.key, self.what);
+            report.note(entry.at, what, hint);
+        }
+    }
+
+    fn unknown(&self) -> impl Iterator<Item = &'n Entry> {
+        self.entries.iter().filter(|entry| {
+            let key = entry.key.as_str();
+            !self.known.contains(&key) && !self.ignored.contains(&key)
+        })
     }
 }
 

@@ -29,8 +29,8 @@ impl Engine {
     /// record now. Whoever drops the future does not stop it.
     ///
     /// A call that has ended already is not run again; its recorded outcome
-    /// comes back. Several processes that share suspended calls have to agree
-    /// on who resumes one.
+    /// comes back. One that another process is running, and whose intent both can
+    /// see, is not run either: its outcome is waited for. Nobody records it twice.
     pub async fn resume(&self, suspended: SuspendedCall, verdict: Verdict) -> CallResult {
         self.resume_with(suspended, verdict, |context| context).await
     }
@@ -46,16 +46,34 @@ impl Engine {
         let kept = suspended.context();
         let mut context = complete(kept.clone());
         (context.caller, context.depth) = (kept.caller, kept.depth);
+        self.end_suspended(suspended, Some(verdict), context).await
+    }
+
+    /// Ends a call that waited for a person as cancelled, because nobody wants
+    /// it any more. One that has ended already keeps its outcome, which comes
+    /// back.
+    pub async fn withdraw(&self, suspended: SuspendedCall) -> CallResult {
+        let context = suspended.context();
+        self.end_suspended(suspended, None, context).await
+    }
+
+    /// Ends a call as was decided, or as cancelled where nothing was.
+    async fn end_suspended(
+        &self,
+        suspended: SuspendedCall,
+        verdict: Option<Verdict>,
+        context: Context,
+    ) -> CallResult {
         let lost = ended_before(&suspended, Err(Error::new(ErrorKind::Internal, "its task ended")));
         let engine = self.clone();
-        let work = async move { engine.resume_once(suspended, verdict, context).await };
+        let work = async move { engine.end_once(suspended, verdict, context).await };
         self.0.tasks.spawn(work).await.unwrap_or(lost)
     }
 
-    async fn resume_once(
+    async fn end_once(
         &self,
         suspended: SuspendedCall,
-        verdict: Verdict,
+        verdict: Option<Verdict>,
         context: Context,
     ) -> CallResult {
         let Some(_claim) = Claim::new(&self.0.resuming, suspended.id) else {
@@ -70,8 +88,11 @@ impl Engine {
         }
         let mut request = suspended.request(context);
         let mut open = self.open(&mut request);
-        open.resumed(&suspended, verdict.clone());
-        let result = match may_run(&suspended, &verdict) {
+        open.resumed(&suspended);
+        if let Some(verdict) = &verdict {
+            open.decided(verdict.clone());
+        }
+        let result = match may_run(&suspended, verdict.as_ref()) {
             Err(refused) => open.close(Err(refused)),
             Ok(()) => match self.resolve(&request) {
                 tool if may_change(&tool) => self.run_durably(request, open, tool).await,
@@ -173,7 +194,10 @@ impl Engine {
 }
 
 /// Whether a person's word lets this very call run.
-fn may_run(suspended: &SuspendedCall, verdict: &Verdict) -> Result<(), Error> {
+fn may_run(suspended: &SuspendedCall, verdict: Option<&Verdict>) -> Result<(), Error> {
+    let Some(verdict) = verdict else {
+        return Err(Error::new(ErrorKind::Cancelled, "the call was cancelled"));
+    };
     if !suspended.is_genuine() {
         let why = "the arguments are not those that a person was asked about";
         return Err(Error::new(ErrorKind::Denied, why));

@@ -162,9 +162,9 @@ impl<'e> GrowingBatch<'e> {
         };
         let mut open = self.open(&mut request, position);
         open.batch = Some(self.id);
-        let caller = &request.context.caller;
         let running = &self.engine.0.running;
-        let listed = running.list(open.id, caller, Some(self.id), request.cancel.as_ref());
+        let listed =
+            running.list(open.id, &request.context, Some(self.id), request.cancel.as_ref());
         request.cancel = Some(listed.cancel.clone());
         if self.plan.add(access) {
             self.ready.push(Reverse(position));

@@ -42,8 +42,16 @@ impl Engine {
         let intent = open.intent(key);
         let mut begun = store.begin(intent.clone()).await?;
         while let Begun::Twin(first) = begun {
+            let is_own = first == call.id;
+            if is_own {
+                open.left_to_another();
+            }
             let away = call.slot().leave();
             match self.end_of(first, call).await? {
+                Some(record) if is_own => {
+                    away.stay_away();
+                    return outcome(record).map(Some);
+                }
                 Some(record) if may_be_done_again(&record, call) => {
                     away.come_back().await;
                     return Ok(None);
@@ -67,6 +75,7 @@ impl Engine {
                 format!("call {first} has this key and asked for something else"),
             ));
         }
+        open.taken_back();
         open.intended = store.keeps_intents();
         Ok(None)
     }
@@ -77,8 +86,9 @@ impl Engine {
         let mut pause = FIRST_LOOK;
         while pause <= LAST_LOOK {
             let found = self.0.shared.journal.store.get(&call.caller().tenant, first).await?;
-            // One that never ran says nothing, and has given its key back.
-            if let Some(record) = found.filter(|record| record.attempts > 0) {
+            // Another one that never ran says nothing, and has given its key back.
+            let says = |record: &CallRecord| record.attempts > 0 || first == call.id;
+            if let Some(record) = found.filter(says) {
                 return Ok(Some(record));
             }
             tokio::time::sleep(pause).await;

@@ -1,15 +1,50 @@
-//! Work that goes on when its caller goes away.
+//! Work that goes on when its caller goes away, and calls that ended with their
+//! process.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
+use jiff::Timestamp;
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
-use crate::call::CallResult;
+use super::Engine;
+use crate::call::{CallRequest, CallResult};
+use crate::error::{Error, ErrorKind};
 use crate::executor::BoxFuture;
+
+impl Engine {
+    /// Ends a call as interrupted that another process took and left without an
+    /// intent: `request` is what was asked for, under the call's id. A call that
+    /// has a record keeps it.
+    ///
+    /// # Errors
+    ///
+    /// Where the store cannot be asked, or has not kept the record yet.
+    pub async fn give_up(
+        &self,
+        mut request: CallRequest,
+        created_at: Timestamp,
+    ) -> Result<(), Error> {
+        let store = &*self.0.shared.journal.store;
+        let tenant = &request.context.caller.tenant;
+        if let Some(id) = request.own_id()
+            && store.get(tenant, id).await?.is_some()
+        {
+            return Ok(());
+        }
+        let mut open = self.open(&mut request);
+        open.came_at(created_at);
+        if let Ok(tool) = self.resolve(&request) {
+            open.resolved(&tool);
+        }
+        let why = "the process ended before the call did";
+        open.close(Err(Error::new(ErrorKind::Interrupted, why)));
+        store.flush().await
+    }
+}
 
 /// A call that may change something. If its caller drops it after it began to
 /// take effect, a task of the engine finishes and records it; before that, it

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::call::CallRequest;
 use crate::error::{Error, ErrorKind};
+use crate::grace::Grace;
 use crate::journal::OpenCall;
 use crate::name::{BatchId, CallId};
 use crate::schedule::{Listed, Running};
@@ -70,22 +71,37 @@ impl<'a> Until<'a> {
         let listed = self.list();
         tokio::select! {
             biased;
-            done = tokio::time::timeout_at(self.deadline, work) => done.map_err(|_| Stop::Deadline),
+            done = self.in_time(work) => done,
             () = listed.cancel.cancelled() => Err(Stop::Cancelled),
             () = cancelled(self.request.parent()) => Err(Stop::Cancelled),
         }
     }
 
+    /// Waits for work for as long as the call has time, and for as long as it is
+    /// given more.
+    async fn in_time<T>(&self, mut work: Pin<&mut impl Future<Output = T>>) -> Result<T, Stop> {
+        let mut deadline = self.deadline;
+        loop {
+            if let Ok(done) = tokio::time::timeout_at(deadline, work.as_mut()).await {
+                return Ok(done);
+            }
+            let given = self.request.own_grace().and_then(Grace::until);
+            deadline = given.filter(|later| *later > deadline).ok_or(Stop::Deadline)?;
+        }
+    }
+
     /// The error of a call that was stopped.
     pub(crate) fn error(&self, stop: Stop, tool: &Tool) -> Error {
-        stop.error(tool, self.timeout)
+        let given = self.request.own_grace().and_then(Grace::until);
+        let more = given.map(|later| later.saturating_duration_since(self.deadline));
+        stop.error(tool, self.timeout + more.unwrap_or_default())
     }
 
     /// Puts the call on the list of those that can be cancelled.
     pub(super) fn list(&self) -> &Listed {
         let own = self.request.cancel.as_ref();
-        let caller = &self.request.context.caller;
-        self.listed.get_or_init(|| self.running.list(self.id, caller, self.batch, own))
+        let context = &self.request.context;
+        self.listed.get_or_init(|| self.running.list(self.id, context, self.batch, own))
     }
 
     /// Refuses to begin what has no time left. Only a call that has waited can

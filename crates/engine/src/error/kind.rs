@@ -157,6 +157,10 @@ kinds! {
         409, None, false,
         "The idempotency key was used for a call with another tool or other arguments.",
         "This call reuses the key of another call: {detail}", "该调用使用了其他调用的幂等键: {detail}";
+    Conflict = "conflict", "execution_error", "ToolExecutionError", "TOOL_INVOKE_ERROR",
+        409, None, false,
+        "Somebody else does this already, or was quicker; this one has stopped.",
+        "This is already being done: {detail}. Do not repeat it.", "该操作已在进行中: {detail}。请勿重复。";
     ToolError = "tool_error", "execution_error", "ToolExecutionError", "TOOL_INVOKE_ERROR",
         500, None, false,
         "The tool ran and reported a failure.",

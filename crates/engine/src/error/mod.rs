@@ -13,9 +13,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 pub use kind::{ErrorKind, KindInfo};
 
+use crate::content::Facts;
 use crate::text::{Lang, Text};
 
 /// How many violations one error reports.
@@ -35,6 +37,7 @@ struct Inner {
     feedback: Option<Text>,
     violations: Vec<Violation>,
     retry_after: Option<Duration>,
+    metadata: Facts,
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
@@ -48,6 +51,7 @@ impl Error {
             feedback: None,
             violations: Vec::new(),
             retry_after: None,
+            metadata: Facts::default(),
             source: None,
         }))
     }
@@ -95,6 +99,14 @@ impl Error {
         self
     }
 
+    /// The same error with a fact about the run, for people and programs, not
+    /// for the model.
+    #[must_use]
+    pub fn with_metadata(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.inner().metadata.insert(key, value);
+        self
+    }
+
     /// What kind of failure this is.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -126,6 +138,15 @@ impl Error {
     /// When another try makes sense, where the other side said so.
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.retry_after
+    }
+
+    /// Facts about the run, as an output has them.
+    pub fn metadata(&self) -> &Facts {
+        &self.0.metadata
+    }
+
+    pub(crate) fn metadata_mut(&mut self) -> Option<&mut Map<String, Value>> {
+        if self.0.metadata.is_empty() { None } else { self.inner().metadata.as_map_mut() }
     }
 
     /// Whether the same call may succeed later. Whether it is *safe* to repeat

@@ -70,13 +70,26 @@ pub struct IdempotencyKey {
     pub fingerprint: [u8; 32],
 }
 
+impl IdempotencyKey {
+    /// What the keys of calls begin with that a kept run makes. A store keeps
+    /// them at least as long as the run can go on: without them, what it did
+    /// would be done again.
+    pub const OF_RUNS: &str = "run:";
+
+    /// Whether it is the key of a call that a kept run makes.
+    pub fn is_of_a_run(&self) -> bool {
+        self.key.starts_with(Self::OF_RUNS)
+    }
+}
+
 /// What a store says to an intent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begun {
     /// It is kept for good: the call may run.
     New,
-    /// This call has the same key and the same fingerprint; it runs, or has
-    /// ended and left a record. The new intent is not kept.
+    /// This call has the same key and the same fingerprint, or is the same
+    /// call; it runs, or has ended and left a record. The new intent is not
+    /// kept.
     Twin(CallId),
     /// This call has the same key and another fingerprint. The new intent is
     /// not kept.

@@ -174,6 +174,7 @@ impl RecordStore for MemoryStore {
             Some(key) => {
                 self.keys.lock().begin(&intent.caller.tenant, intent.id, key, self.capacity)
             }
+            None if self.find(&intent.caller.tenant, intent.id).is_some() => Begun::Twin(intent.id),
             None => Begun::New,
         };
         Box::pin(future::ready(Ok(begun)))
@@ -220,6 +221,15 @@ impl RecordStore for MemoryStore {
     ) -> BoxFuture<'a, Result<(), Error>> {
         let output = KeptOutput { tenant: tenant.clone(), id, bytes: output };
         Box::pin(future::ready(self.outputs.lock().keep(output)))
+    }
+
+    fn forget_output<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: CallId,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        self.outputs.lock().forget_of(tenant, id);
+        Box::pin(future::ready(Ok(())))
     }
 
     fn read_output<'a>(
@@ -300,15 +310,19 @@ impl Outputs {
                 ),
             ));
         }
-        if let Some(earlier) = self.position(&output.tenant, output.id) {
-            self.forget(earlier);
-        }
+        self.forget_of(&output.tenant, output.id);
         self.total_bytes += size;
         self.kept.push_back(output);
         while self.total_bytes > MAX_OUTPUT_BYTES {
             self.forget(0);
         }
         Ok(())
+    }
+
+    fn forget_of(&mut self, tenant: &TenantId, id: CallId) {
+        if let Some(position) = self.position(tenant, id) {
+            self.forget(position);
+        }
     }
 
     fn forget(&mut self, position: usize) {

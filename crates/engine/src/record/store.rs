@@ -2,6 +2,8 @@
 
 use std::future;
 
+use serde::{Deserialize, Serialize};
+
 use super::{
     Begun, CallRecord, Intent, PageRequest, RecordFilter, RecordPage, Statistics, Summary,
 };
@@ -27,10 +29,25 @@ pub trait RecordStore: Send + Sync + 'static {
     /// intent is forgotten with the commit of the call's record. An error means
     /// that the call must not run.
     ///
+    /// A call begins once: where another process that lives has begun one with
+    /// this id, or it has a record, the answer is [`Begun::Twin`] of the id.
+    ///
     /// A key is kept while its call runs, and then for a time that the store
     /// sets, but no longer than the call's record. The record of a call that
     /// never ran frees its key.
     fn begin(&self, intent: Intent) -> BoxFuture<'_, Result<Begun, Error>>;
+
+    /// Who this store is to others that share its records, as long as it is
+    /// open; none where nobody shares them.
+    fn owner(&self) -> BoxFuture<'_, Result<Option<OwnerId>, Error>> {
+        Box::pin(future::ready(Ok(None)))
+    }
+
+    /// Whether an owner is gone, however it ended. In doubt it is not.
+    fn is_gone<'a>(&'a self, owner: &'a OwnerId) -> BoxFuture<'a, Result<bool, Error>> {
+        let _ = owner;
+        Box::pin(future::ready(Ok(true)))
+    }
 
     /// The calls that processes which have ended left behind, and that this
     /// store has closed since it was last asked; each is handed out once.
@@ -86,6 +103,13 @@ pub trait RecordStore: Send + Sync + 'static {
         output: Vec<u8>,
     ) -> BoxFuture<'a, Result<(), Error>>;
 
+    /// Forgets what was kept whole under this id, if anything was.
+    fn forget_output<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: CallId,
+    ) -> BoxFuture<'a, Result<(), Error>>;
+
     /// A part of a result that was cut; nothing where it is not kept (any more).
     fn read_output<'a>(
         &'a self,
@@ -94,6 +118,23 @@ pub trait RecordStore: Send + Sync + 'static {
         offset: u64,
         limit: u64,
     ) -> BoxFuture<'a, Result<Option<OutputPart>, Error>>;
+}
+
+/// The name of an open store among those that share records.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct OwnerId(String);
+
+impl OwnerId {
+    /// A name that a store gave itself.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self(name.into())
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 /// A part of a kept result.

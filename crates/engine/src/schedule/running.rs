@@ -9,7 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::context::Caller;
+use crate::context::{Caller, Context};
 use crate::name::{BatchId, CallId, TenantId};
 
 /// The list.
@@ -18,9 +18,22 @@ pub(crate) struct Running {
     calls: Mutex<HashMap<CallId, Entry, ahash::RandomState>>,
 }
 
+/// A call that has not ended.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct UnderWay {
+    /// The call's id.
+    pub id: CallId,
+    /// Who calls.
+    pub caller: Arc<Caller>,
+    /// The batch that it belongs to.
+    pub batch: Option<BatchId>,
+    /// Who began it: [`Context::begun_by`].
+    pub begun_by: Option<Arc<str>>,
+}
+
 struct Entry {
-    caller: Arc<Caller>,
-    batch: Option<BatchId>,
+    call: UnderWay,
     cancel: CancellationToken,
     /// How many places it has: a call of a batch is listed while it waits for
     /// its turn, and again while it runs.
@@ -41,14 +54,18 @@ impl Running {
     pub(crate) fn list(
         self: &Arc<Self>,
         id: CallId,
-        caller: &Arc<Caller>,
+        context: &Context,
         batch: Option<BatchId>,
         own: Option<&CancellationToken>,
     ) -> Listed {
         let mut calls = self.calls.lock();
         let entry = calls.entry(id).or_insert_with(|| Entry {
-            caller: Arc::clone(caller),
-            batch,
+            call: UnderWay {
+                id,
+                caller: Arc::clone(&context.caller),
+                batch,
+                begun_by: context.begun_by.clone(),
+            },
             cancel: own.map_or_else(CancellationToken::new, CancellationToken::child_token),
             places: 0,
         });
@@ -56,28 +73,27 @@ impl Running {
         Listed { running: Arc::clone(self), id, cancel: entry.cancel.clone() }
     }
 
-    pub(crate) fn has(&self, tenant: &TenantId, id: CallId) -> bool {
-        self.calls.lock().get(&id).is_some_and(|entry| entry.caller.tenant == *tenant)
+    pub(crate) fn find(&self, tenant: &TenantId, id: CallId) -> Option<UnderWay> {
+        let calls = self.calls.lock();
+        let found = calls.get(&id).filter(|entry| entry.call.caller.tenant == *tenant);
+        found.map(|entry| entry.call.clone())
     }
 
     pub(crate) fn cancel_call(&self, tenant: &TenantId, id: CallId) -> bool {
         let calls = self.calls.lock();
-        let found = calls.get(&id).filter(|entry| entry.caller.tenant == *tenant);
+        let found = calls.get(&id).filter(|entry| entry.call.caller.tenant == *tenant);
         let cancel = found.map(|entry| entry.cancel.clone());
         drop(calls);
         // Waking a call may run it, and it takes itself off the list.
         cancel.inspect(CancellationToken::cancel).is_some()
     }
 
-    pub(crate) fn cancel_batch(&self, tenant: &TenantId, batch: BatchId) -> usize {
-        self.cancel_all(|entry| entry.caller.tenant == *tenant && entry.batch == Some(batch))
-    }
-
-    pub(crate) fn cancel_conversation(&self, tenant: &TenantId, conversation: &str) -> usize {
-        self.cancel_all(|entry| {
-            entry.caller.tenant == *tenant
-                && entry.caller.conversation.as_deref() == Some(conversation)
-        })
+    pub(crate) fn cancel_where(
+        &self,
+        tenant: &TenantId,
+        chosen: impl Fn(&UnderWay) -> bool,
+    ) -> usize {
+        self.cancel_all(|call| call.caller.tenant == *tenant && chosen(call))
     }
 
     pub(crate) fn cancel_everything(&self) -> usize {
@@ -89,11 +105,11 @@ impl Running {
         self.calls.lock().len()
     }
 
-    fn cancel_all(&self, chosen: impl Fn(&Entry) -> bool) -> usize {
+    fn cancel_all(&self, chosen: impl Fn(&UnderWay) -> bool) -> usize {
         let calls = self.calls.lock();
         let tokens: Vec<CancellationToken> = calls
             .values()
-            .filter(|entry| chosen(entry))
+            .filter(|entry| chosen(&entry.call))
             .map(|entry| entry.cancel.clone())
             .collect();
         drop(calls);

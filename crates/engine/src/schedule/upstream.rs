@@ -7,7 +7,7 @@
 mod breaker;
 mod budget;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -26,6 +26,7 @@ use super::access::fill;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind};
 use crate::name::TenantId;
+use crate::text::Text;
 use crate::tool::{Kind, Tool, ToolSpec, scoped};
 
 /// Beyond so many tenants, those whose failures no longer count are forgotten.
@@ -208,8 +209,24 @@ impl Upstream {
     }
 
     fn left_alone(&self, wait: Duration) -> Error {
-        let why = format!("`{}` has failed too often and is left alone", self.name);
-        Error::new(ErrorKind::CircuitOpen, why).with_retry_after(wait)
+        let (name, seconds) = (&self.name, wait.as_secs() + 1);
+        let why = format!("`{name}` has failed too often and is left alone for {seconds} s");
+        let feedback = Text::Many(BTreeMap::from([
+            (
+                "en".to_owned(),
+                format!(
+                    "The service keeps failing and is left alone for {seconds} s. Try again after \
+                     that, or find the information another way."
+                ),
+            ),
+            (
+                "zh".to_owned(),
+                format!(
+                    "服务持续不可用,{seconds} 秒内不会再尝试。请在此之后重试,或使用其他方式获取信息。"
+                ),
+            ),
+        ]));
+        Error::new(ErrorKind::CircuitOpen, why).with_feedback(feedback).with_retry_after(wait)
     }
 
     fn failed(&self, tenant: &TenantId, probe: bool) {

@@ -1,9 +1,9 @@
 //! Hides secrets that a tool repeats in what it says.
 //!
-//! Only exact copies are found: in texts, in JSON strings and keys, in JSON
-//! text where quotes are escaped, and in bytes. A tool that encodes a secret in
-//! another way is not stopped by this; it is a net for accidents, such as an
-//! error that quotes a whole request.
+//! Only copies are found: in texts, in JSON strings and keys, and in bytes, as
+//! they are or as JSON, an address or a page writes them. A tool that encodes a
+//! secret in another way is not stopped by this; it is a net for accidents, such
+//! as an error that quotes a whole request.
 
 use std::borrow::Cow;
 
@@ -16,8 +16,8 @@ use crate::error::{Error, ErrorKind};
 /// Shorter secrets would hide ordinary words.
 const MIN_CHARS: usize = 6;
 /// How many bytes are looked at for one output or error, each once for every
-/// secret.
-const MAX_BYTES: usize = 128 * 1024 * 1024;
+/// shape of a secret.
+const MAX_BYTES: usize = 512 * 1024 * 1024;
 
 /// The secrets of one call, as they may show up.
 pub(crate) struct Veil {
@@ -34,8 +34,7 @@ impl Veil {
     pub(crate) fn new<'s>(secrets: impl IntoIterator<Item = &'s Secret>) -> Self {
         let mut shapes: Vec<Secret> = Vec::new();
         for secret in secrets.into_iter().filter(|it| it.expose().chars().count() >= MIN_CHARS) {
-            shapes.push(secret.clone());
-            shapes.extend(escaped(secret));
+            shapes.extend(secret.guises());
         }
         shapes.sort_by(|a, b| {
             let longest_first = b.expose().len().cmp(&a.expose().len());
@@ -60,6 +59,8 @@ impl Veil {
             Err(mut error) => {
                 let kind = error.kind();
                 let hidden = error.rewrite(|text| work.text(text).map_err(drop));
+                let facts = error.metadata_mut().map_or(Ok(()), |facts| work.object(facts));
+                let hidden = hidden.and(facts.map_err(drop));
                 Err(hidden.map(|()| error).unwrap_or_else(|()| {
                     Error::new(kind, "the error's text is too large to be searched for secrets")
                 }))
@@ -201,13 +202,6 @@ fn without(bytes: &[u8], wanted: &[u8]) -> Option<Vec<u8>> {
     Some(hidden)
 }
 
-/// The secret as it stands in JSON text, where that differs.
-fn escaped(secret: &Secret) -> Option<Secret> {
-    let quoted = serde_json::to_string(secret.expose()).ok()?;
-    let inside = quoted.get(1..quoted.len() - 1)?;
-    (inside != secret.expose()).then(|| Secret::new(inside))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,6 +236,24 @@ mod tests {
                 "quoted": "{\"a\": \"[hidden]\"}",
             })
         );
+    }
+
+    #[test]
+    fn quoted_copies_are_found() {
+        let veil = veil(&["a/b+c=<d>&'e' f\"g"]);
+        for quoted in [
+            r#"{"k": "a\/b+c=<d>&'e' f\"g"}"#,
+            "a%2Fb%2Bc%3D%3Cd%3E%26%27e%27%20f%22g",
+            "a%2fb%2bc%3d%3cd%3e%26%27e%27%20f%22g",
+            "a%2Fb%2Bc%3D%3Cd%3E%26%27e%27+f%22g",
+            "a%2Fb%2Bc%3D%3Cd%3E%26'e'%20f%22g",
+            "a/b+c=&lt;d&gt;&amp;&#39;e&#39; f&quot;g",
+            "a/b+c=&lt;d&gt;&amp;&#x27;e&#x27; f&quot;g",
+            "a/b+c=&lt;d&gt;&amp;'e' f&quot;g",
+        ] {
+            let hidden = over(&veil, json!(quoted));
+            assert!(!hidden.to_string().contains("c"), "{quoted}: {hidden}");
+        }
     }
 
     #[test]

@@ -43,11 +43,11 @@ async fn shorten(
 ) -> Result<Output, Error> {
     let text = output.to_text();
     let shown = cut(&text, max_bytes.saturating_sub(NOTICE_BYTES)).to_owned();
-    // A single text or value is kept as it reads, so that a model reads on
-    // where the preview ends; anything else is kept as the JSON of its blocks.
-    let (whole, read_on) = match output.content.as_slice() {
-        [Content { body: Body::Text(_) | Body::Json(_), .. }] => (text.into_bytes(), shown.len()),
-        _ => {
+    // What reads as one text is kept so, and a model reads on where the preview
+    // ends; anything else is kept as the JSON of the whole.
+    let (whole, read_on) = match is_text(&output) {
+        true => (text.into_bytes(), shown.len()),
+        false => {
             let json = serde_json::to_vec(&output).map_err(|error| {
                 Error::new(
                     ErrorKind::InvalidOutput,
@@ -87,6 +87,19 @@ async fn shorten(
         metadata: small_facts(&output.metadata),
         truncated: Some(Box::new(truncated)),
     })
+}
+
+/// Whether the text of an output says all that is in it.
+fn is_text(output: &Output) -> bool {
+    let structured = output.structured.as_deref();
+    match output.content.as_slice() {
+        [] => true,
+        [Content { body: Body::Json(value), .. }] => structured.is_none_or(|own| own == value),
+        // Many tools give their structured value as text, too.
+        [Content { body: Body::Text(text), .. }] => structured
+            .is_none_or(|own| serde_json::from_str::<Value>(text).is_ok_and(|value| value == *own)),
+        _ => false,
+    }
 }
 
 /// Checks the result against the tool's own output schema.

@@ -174,6 +174,24 @@ async fn a_refused_call_has_one_record_and_tells_the_model_why() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_that_nobody_wants_any_more_is_cancelled_and_was_not_decided() {
+    let (desk, paid) = (Desk::for_payments(), Arc::default());
+    let engine = engine(&desk, &paid);
+    let mut events = engine.events();
+    let asked = engine.call(payment(9.0)).await;
+    let suspended = desk.take();
+    let result = engine.withdraw(suspended.clone()).await;
+    assert_eq!((kind(&result), result.id), (ErrorKind::Cancelled, asked.id));
+    let record = only_record(&engine).await;
+    assert_eq!((record.status, record.created_at), (Status::Cancelled, asked.created_at));
+    assert!(record.details.is_none_or(|details| details.approval.is_none()));
+    assert_eq!(names(&mut events, 2).await, ["approval_requested", "execution_failed"]);
+    // Nobody can approve it later.
+    let late = engine.resume(suspended, Verdict::approve("grace")).await;
+    assert_eq!((kind(&late), paid.load(Ordering::SeqCst)), (ErrorKind::Cancelled, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn rules_allow_deny_and_ask() {
     let desk = Desk::new(json!({
         "rules": [

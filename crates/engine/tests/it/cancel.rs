@@ -318,3 +318,22 @@ fn fastrand_like(below: u64) -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(below) % below
 }
+
+#[tokio::test(start_paused = true)]
+async fn those_who_began_calls_are_told_apart() {
+    let engine = engine(&Arc::default());
+    let tenant = TenantId::default();
+    let by = |who: &str| call("get_nap", 60_000).begun_by(who);
+    let cancel = async {
+        after(1).await;
+        let own = |call: &windlass::UnderWay| call.begun_by.as_deref() == Some("ada");
+        assert_eq!(engine.cancel_where(&TenantId::new("other"), own), 0);
+        assert_eq!(engine.cancel_where(&tenant, own), 2);
+    };
+    let batch = Batch::new(vec![by("ada"), by("grace").timeout(Duration::from_secs(5))]);
+    let (one, both, ()) = tokio::join!(engine.call(by("ada")), engine.call_batch(batch), cancel);
+    assert_eq!(kind(&one), ErrorKind::Cancelled);
+    let kinds: Vec<_> = both.iter().map(kind).collect();
+    assert_eq!(kinds, [ErrorKind::Cancelled, ErrorKind::Timeout]);
+    nothing_left(&engine);
+}

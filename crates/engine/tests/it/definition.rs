@@ -220,6 +220,17 @@ colour: red
 }
 
 #[test]
+fn prompts_in_a_tool_are_told_where_they_belong() {
+    let text = "name: t\ndescription: d\nprompts: [{name: p, messages: [{text: x}]}]\n";
+    let faults = faults(text);
+    assert_eq!(
+        faults,
+        "t.yaml:3:1: unknown key `prompts` in a tool; `prompts` are a document of their own, \
+         without `name`"
+    );
+}
+
+#[test]
 fn lints_point_at_what_could_be_better() {
     let definition = one("\
 name: github.search

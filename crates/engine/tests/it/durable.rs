@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 use windlass::{
-    Behaviour, BoxFuture, CallId, CallRecord, Context, Engine, Error, ErrorKind, Intent, Lang,
-    Preset, Status, TenantId, ToolBuilder,
+    Behaviour, BoxFuture, CallId, CallRecord, CallRequest, Context, Engine, Error, ErrorKind,
+    Intent, Lang, Preset, Status, TenantId, ToolBuilder,
 };
 
-use crate::support::{Faults, Faulty, call, kind, records, slow};
+use crate::support::{Faults, Faulty, call, kind, only_record, records, slow};
 
 /// What happened, in order.
 type Log = Arc<Mutex<Vec<&'static str>>>;
@@ -287,4 +287,30 @@ async fn a_deadline_while_the_output_is_kept_does_not_lose_the_result() {
     let engine = over(Slow { output: Duration::from_secs(2), ..Slow::default() }, pay);
     let result = engine.call(call("pay").timeout(Duration::from_secs(1))).await;
     assert!(result.is_success(), "{:?}", result.error());
+}
+
+#[tokio::test]
+async fn a_call_that_its_process_left_is_given_up_once() {
+    let tool = ToolBuilder::from_fn("look", |_: Value| async { "seen" });
+    let engine = Engine::builder().tool(tool).build().unwrap();
+    let mut events = engine.events();
+    let came: jiff::Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+    let id = CallId::at(came);
+    let asked = || CallRequest::new("look", json!({"at": "it"})).call_ref("toolu_1").id(id);
+    for _ in 0..2 {
+        engine.give_up(asked(), came).await.unwrap();
+    }
+    let record = only_record(&engine).await;
+    assert_eq!((record.id, record.status), (id, Status::Interrupted));
+    assert_eq!((record.created_at, record.attempts), (came, 0));
+    assert_eq!(
+        (&*record.arguments, record.call_ref.as_deref()),
+        (&json!({"at": "it"}), Some("toolu_1"))
+    );
+    assert_eq!(events.next().await.unwrap().body.name(), "execution_failed");
+    // One that has ended keeps its result.
+    let done = engine.call(CallRequest::new("look", json!({}))).await;
+    engine.give_up(CallRequest::new("look", json!({})).id(done.id), came).await.unwrap();
+    let kept = engine.records().get(&TenantId::default(), done.id).await.unwrap().unwrap();
+    assert_eq!(kept.status, Status::Succeeded);
 }

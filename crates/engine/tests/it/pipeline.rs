@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass::{
     BoxFuture, CallRequest, CancellationToken, Context, Engine, EngineBuilder, Error, ErrorKind,
-    JsonSchema, Lang, Preset, Secret, Status, TenantId, ToolBuilder,
+    Grace, JsonSchema, Lang, Preset, Secret, Status, TenantId, ToolBuilder,
 };
 
 use crate::support::{Faults, Faulty, call, kind, only_record, records, slow};
@@ -269,6 +269,35 @@ async fn timeouts_stop_the_work_call_before_tool_before_engine() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_that_is_given_more_time_while_it_runs_ends_later() {
+    let engine = engine(|builder| {
+        builder.tool(ToolBuilder::from_fn("ask", |_: Value| async {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            "answered"
+        }))
+    });
+    let start = tokio::time::Instant::now();
+    let call = |grace: &Grace| {
+        let limit = Duration::from_secs(30);
+        engine.call(CallRequest::new("ask", json!({})).timeout(limit).grace(grace.clone()))
+    };
+    // Who asks nothing has the time that everybody has.
+    assert_eq!(kind(&call(&Grace::default()).await), ErrorKind::Timeout);
+    assert_eq!(start.elapsed(), Duration::from_secs(30));
+    let grace = Grace::default();
+    let given = async {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        grace.extend(Duration::from_secs(300));
+    };
+    let (result, ()) = tokio::join!(call(&grace), given);
+    assert_eq!(result.to_text(Lang::En), "answered");
+    let grace = Grace::default();
+    grace.extend(Duration::from_secs(40));
+    let late = call(&grace).await;
+    assert!(late.error().unwrap().message().ends_with("40000ms"), "{late:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_timeout_may_be_as_long_as_it_likes() {
     let endless = slow("look", 0, &Arc::default()).timeout(Duration::MAX);
     let engine = engine(|builder| builder.tool(endless));
@@ -457,6 +486,38 @@ async fn large_results_are_cut_and_kept_whole() {
     let arguments = json!({"handle": cut.handle});
     let foreign = engine.call(CallRequest::new("read_output", arguments).context(other)).await;
     assert_eq!(kind(&foreign), ErrorKind::NotFound, "another tenant's result is not found");
+}
+
+#[tokio::test]
+async fn a_structured_value_is_kept_whole_unless_the_text_says_it_all() {
+    let rows = json!({"rows": vec!["a row"; 50_000]});
+    let tool = |name: &str, text: String| {
+        let rows = rows.clone();
+        ToolBuilder::from_fn(name, move |_: Value| {
+            let mut output = windlass::Output::text(text.as_str());
+            output.structured = Some(Box::new(rows.clone()));
+            async move { output }
+        })
+    };
+    let engine = engine(|builder| {
+        let (short, whole) = (tool("short", "x".to_owned()), tool("whole", rows.to_string()));
+        builder.tool(short).tool(whole).output_tool()
+    });
+    let call = async |name: &str| {
+        let result = engine.call(CallRequest::new(name, json!({}))).await;
+        let output = result.output().unwrap();
+        let cut = output.truncated.clone().unwrap();
+        let id = cut.handle.unwrap().parse().unwrap();
+        let kept = engine.records().read_output(&TenantId::default(), id, 0, u64::MAX).await;
+        let kept: Value = serde_json::from_slice(&kept.unwrap().unwrap().bytes).unwrap();
+        (kept, output.to_text())
+    };
+    let (kept, text) = call("short").await;
+    assert_eq!(kept["structured"], rows);
+    assert!(text.starts_with("x\n") && text.contains("\"offset\": 0"), "{text}");
+    let (kept, text) = call("whole").await;
+    assert_eq!(kept, rows);
+    assert!(!text.contains("\"offset\": 0"), "it goes on where the beginning ends: {text}");
 }
 
 #[tokio::test]

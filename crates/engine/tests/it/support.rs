@@ -148,6 +148,13 @@ impl<F: Faults> RecordStore for Faulty<F> {
             self.memory.keep_output(tenant, id, output).await
         })
     }
+    fn forget_output<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: CallId,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        self.memory.forget_output(tenant, id)
+    }
     fn read_output<'a>(
         &'a self,
         tenant: &'a TenantId,

@@ -24,7 +24,7 @@ pub struct AgentCost {
 
 /// What the agents among these results took (S4.16's `getCostSummary`).
 pub fn cost_summary<'r>(results: impl IntoIterator<Item = &'r CallResult>) -> Vec<AgentCost> {
-    let about = |result: &'r CallResult| result.output()?.metadata.get("agentMetadata");
+    let about = |result: &'r CallResult| result.metadata()?.get("agentMetadata");
     let of = |about: &Value| AgentCost {
         agent_name: about["agentName"].as_str().unwrap_or_default().to_owned(),
         input_tokens: about["tokensUsed"]["input"].as_u64().unwrap_or_default(),

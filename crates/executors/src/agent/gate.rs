@@ -7,13 +7,15 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use windlass::{
-    CallId, CallRequest, CallResult, Context, Error, ErrorKind, Kind, Lang, ModelCall, Tools,
+    CallId, CallRequest, CallResult, Context, Error, ErrorKind, IdempotencyKey, Kind, Lang,
+    ModelCall, Tools,
 };
 
+use super::purse::Purse;
 use super::{AgentSpec, RunScope, told};
 
-/// After this many warnings a run that repeats itself is stopped.
-const WARNINGS: u32 = 2;
+/// After this many turns with a warning a run that repeats itself is stopped.
+const WARNINGS: usize = 2;
 
 /// Judges the calls of a run.
 pub(super) struct Gate {
@@ -25,15 +27,15 @@ pub(super) struct Gate {
     pub(super) lang: Lang,
     pub(super) max_per_turn: usize,
     pub(super) max_repeats: u32,
-    pub(super) max_calls: Option<u64>,
+    pub(super) purse: Purse,
     /// The wire names of the tools that the model was told of.
     pub(super) allowed: HashSet<String>,
     pub(super) turn: u32,
     /// The place of the next call in its turn.
     pub(super) place: usize,
-    pub(super) calls: u64,
     seen: HashMap<u64, Seen>,
-    warnings: u32,
+    /// The turns in which it was warned: a model reads warnings turn by turn.
+    warned: HashSet<u32>,
     /// The turns in which it wanted more calls than it has.
     overdrawn: HashSet<u32>,
 }
@@ -53,6 +55,7 @@ impl Gate {
         call: CallId,
         tools: Tools,
         context: Arc<Context>,
+        purse: Purse,
         lang: Lang,
     ) -> Self {
         Self {
@@ -63,13 +66,12 @@ impl Gate {
             lang,
             max_per_turn: spec.max_calls_per_turn,
             max_repeats: spec.max_repeats,
-            max_calls: spec.budget.calls,
+            purse,
             allowed: HashSet::new(),
             turn: 0,
             place: 0,
-            calls: 0,
             seen: HashMap::new(),
-            warnings: 0,
+            warned: HashSet::new(),
             overdrawn: HashSet::new(),
         }
     }
@@ -100,19 +102,18 @@ impl Gate {
             let why = format!("{}; there are: {}", call.name, known.join(", "));
             return Err(Error::new(ErrorKind::ToolNotFound, why));
         };
-        if self.max_calls.is_some_and(|most| self.calls >= most) {
-            self.overdrawn.insert(self.turn);
-            return Err(refusal(ErrorKind::RateLimited, told::no_calls_left(self.lang)));
-        }
         if let Some(seen) = self.seen.get(&fingerprint(&call.name, &call.arguments))
             && self.max_repeats > 0
             && seen.times >= self.max_repeats
         {
-            self.warnings += 1;
+            self.warned.insert(self.turn);
             let why = told::repeats(&call.name, seen.times, self.lang);
             return Err(refusal(ErrorKind::Denied, why));
         }
-        self.calls += 1;
+        if !self.purse.take_call() {
+            self.overdrawn.insert(self.turn);
+            return Err(refusal(ErrorKind::RateLimited, told::no_calls_left(self.lang)));
+        }
         let id = format!("{}.{}.{place}", self.run, self.turn);
         // An agent's run has a memory of its own.
         Ok(match tool.spec() {
@@ -121,7 +122,7 @@ impl Gate {
                 request.context(Context::clone(&self.context).object(scope))
             }
             spec if spec.behaviour.read_only => request,
-            _ => request.idempotency_key(format!("run:{id}")),
+            _ => request.idempotency_key(format!("{}{id}", IdempotencyKey::OF_RUNS)),
         })
     }
 
@@ -143,7 +144,7 @@ impl Gate {
 
     /// Whether it was told often enough that it repeats itself.
     pub(super) fn is_in_a_loop(&self) -> bool {
-        self.warnings > WARNINGS
+        self.warned.len() > WARNINGS
     }
 
     /// Whether it goes on to call tools although its calls are used up, and it was

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use windlass::{BoxFuture, Error, TenantId, Usage};
+use windlass::{BoxFuture, CallId, Error, ErrorKind, TenantId, Usage};
 
 /// How many runs a log in memory keeps.
 const MAX_RUNS: usize = 10_000;
@@ -21,12 +21,24 @@ pub enum Entry {
         tool: String,
         /// Its arguments.
         input: Value,
+        /// The call that began it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<CallId>,
+        /// What was said before in its conversation.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        history: Vec<Value>,
         /// The conversation that it belongs to, where somebody named one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         conversation: Option<String>,
         /// The person on whose behalf it runs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         user: Option<String>,
+    },
+    /// Another call goes on with it. Whoever drove it until then finds this at
+    /// the place of its own next entry, and stops.
+    Resumed {
+        /// That call.
+        call: CallId,
     },
     /// The model answered, or has begun to: nothing of it happens before this
     /// is kept.
@@ -74,11 +86,33 @@ pub enum Stop {
     Calls,
     /// It kept repeating itself.
     Loop,
+    /// Its last answer is as long as it may be, and not complete.
+    MaxTokens,
+    /// Its model does not want to answer.
+    Refused,
+}
+
+impl Entry {
+    /// The call that drives a run, or was the last to.
+    pub fn last_call(entries: &[Self]) -> Option<CallId> {
+        entries.iter().rev().find_map(|entry| match entry {
+            Self::Began { call, .. } => *call,
+            Self::Resumed { call } => Some(*call),
+            _ => None,
+        })
+    }
+}
+
+/// The error of whoever drives a run that another call goes on with.
+pub fn taken_over(run: &str) -> Error {
+    Error::new(ErrorKind::Conflict, format!("another call goes on with the run {run}"))
 }
 
 /// Keeps runs. What was appended is kept for good once the future ends.
 pub trait RunLog: Send + Sync + 'static {
-    /// Keeps the entry of this number, from 0.
+    /// Keeps the entry of this number, from 0. Where there is one already,
+    /// somebody else goes on with the run: [`taken_over`]. Nothing that changes
+    /// something begins before its turn is kept, so a run has one driver.
     fn append<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -115,6 +149,14 @@ impl RunLog for MemoryLog {
     ) -> BoxFuture<'a, Result<(), Error>> {
         let mut kept = self.0.lock();
         let id = (tenant.clone(), Arc::from(run));
+        match kept.runs.get(&id).map(Vec::len) {
+            Some(next) if next != number as usize => {
+                return Box::pin(std::future::ready(Err(taken_over(run))));
+            }
+            // Its beginning had to go, so the rest is of no use.
+            None if number > 0 => return Box::pin(std::future::ready(Ok(()))),
+            _ => {}
+        }
         if !kept.runs.contains_key(&id) {
             if kept.oldest.len() >= MAX_RUNS
                 && let Some(oldest) = kept.oldest.pop_front()
@@ -123,9 +165,7 @@ impl RunLog for MemoryLog {
             }
             kept.oldest.push_back(id.clone());
         }
-        let entries = kept.runs.entry(id).or_default();
-        entries.truncate(number as usize);
-        entries.push(entry.clone());
+        kept.runs.entry(id).or_default().push(entry.clone());
         Box::pin(std::future::ready(Ok(())))
     }
 

@@ -17,7 +17,9 @@
 mod cost;
 mod extract;
 mod gate;
+mod listener;
 mod log;
+mod purse;
 mod run;
 mod spec;
 mod told;
@@ -29,15 +31,43 @@ use windlass::{
 };
 
 pub use cost::{AgentCost, cost_summary};
-pub use log::{Entry, MemoryLog, RunLog, Stop};
-pub use run::{Listener, RunEvent};
+pub use listener::{Listener, RunEvent};
+pub use log::{Entry, MemoryLog, RunLog, Stop, taken_over};
 pub use spec::{AgentSpec, Budget};
 
-use crate::model::{Model, Models};
+use crate::model::{Api, Endpoint, Model, ModelSettings, Models};
 use extract::Extract;
 
 /// The definitions of those who answer: a file name, and the YAML in it.
 pub const DEFINITIONS: &[(&str, &str)] = &[("models.yaml", include_str!("providers.yaml"))];
+
+/// The definitions of those who answer besides, as they were set: each has a key
+/// of its own.
+pub fn provider_definitions(settings: &ModelSettings) -> Vec<(String, String)> {
+    let known = |name: &str| Api::ALL.into_iter().any(|api| api.provider() == name);
+    let set = settings.providers.iter().filter(|(name, _)| !known(name));
+    let definition = |(name, endpoint): (&String, &Endpoint)| {
+        let about = serde_json::json!({
+            "identity": {
+                "name": name, "author": "Windlass", "label": name, "tags": ["model"],
+                "description": {
+                    "en_US": format!("Models at {}, for agents.", endpoint.base_url),
+                    "zh_Hans": format!("供智能体使用的模型,位于 {}。", endpoint.base_url),
+                },
+            },
+            "credentials_schema": [{
+                "name": "api_key", "type": "secret-input", "required": false,
+                "label": {"en_US": "API key", "zh_Hans": "API 密钥"},
+                "help": {
+                    "en_US": "Agents ask their models with it. Without it, the environment's is used.",
+                    "zh_Hans": "智能体用它调用模型;未设置时使用环境变量中的密钥。",
+                },
+            }],
+        });
+        (format!("models/{name}.yaml"), about.to_string())
+    };
+    set.map(definition).collect()
+}
 
 /// What the names of agents' tools begin with (S4.8).
 const PREFIX: &str = "invoke_";
@@ -94,9 +124,12 @@ impl Agents {
 
     fn agent(&self, tool: &str, spec: AgentSpec) -> Result<Agent, Error> {
         spec.check().map_err(|why| wrong(tool, &why))?;
+        let model = self.models.find(&spec.model)?;
+        let fallback = self.models.fallback(&model, spec.fallback.as_deref());
+        fallback.map_err(|error| wrong(tool, error.message()))?;
         Ok(Agent {
             name: tool.strip_prefix(PREFIX).unwrap_or(tool).into(),
-            model: self.models.find(&spec.model)?,
+            model,
             extract: Extract::new(&spec.extract)?,
             spec,
             models: self.models.clone(),
@@ -121,11 +154,21 @@ pub struct RunScope {
 }
 
 /// A conversation that goes on from run to run: a context object of calls that a
-/// person makes.
-#[derive(Default)]
-pub struct History(parking_lot::Mutex<Vec<serde_json::Value>>);
+/// person makes. Cheap to clone; all clones are one.
+#[derive(Clone, Default)]
+pub struct History(Arc<parking_lot::Mutex<Vec<serde_json::Value>>>);
 
 impl History {
+    /// A conversation in which this was said, in the form of the model's API.
+    pub fn new(messages: Vec<serde_json::Value>) -> Self {
+        Self(Arc::new(parking_lot::Mutex::new(messages)))
+    }
+
+    /// What was said.
+    pub fn messages(&self) -> Vec<serde_json::Value> {
+        self.0.lock().clone()
+    }
+
     /// How many messages it has.
     pub fn len(&self) -> usize {
         self.0.lock().len()

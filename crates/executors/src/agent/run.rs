@@ -1,9 +1,11 @@
 //! One run of an agent: from its first message to its answer.
 
+mod recall;
 mod turn;
+mod writing;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -12,104 +14,31 @@ use windlass::{
 };
 
 use super::gate::Gate;
+use super::listener::{Listener, RunEvent};
 use super::log::{Entry, Stop};
+use super::purse::Purse;
 use super::{Agent, History, RunScope, told};
 use crate::model::text_of;
+use writing::Writing;
 
-/// Hears what an agent does, and what the agents do that it calls: a context
-/// object of its call.
-#[derive(Clone)]
-pub struct Listener(Arc<dyn Fn(&RunEvent<'_>) + Send + Sync>);
-
-impl Listener {
-    /// Calls back for everything. The callback runs on the agent's own task, so
-    /// it should be short.
-    pub fn new(hear: impl Fn(&RunEvent<'_>) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(hear))
-    }
-}
-
-/// Something that an agent does.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum RunEvent<'e> {
-    /// It asks its model.
-    Turn {
-        /// The agent.
-        agent: &'e str,
-        /// The run.
-        run: &'e str,
-        /// Which turn, from 1.
-        turn: u32,
-        /// How many it may take.
-        max_turns: u32,
-    },
-    /// Its model writes.
-    Text {
-        /// The agent.
-        agent: &'e str,
-        /// The run.
-        run: &'e str,
-        /// What it writes next.
-        text: &'e str,
-    },
-    /// It calls a tool.
-    Call {
-        /// The agent.
-        agent: &'e str,
-        /// The run.
-        run: &'e str,
-        /// The tool.
-        tool: &'e str,
-        /// What the model wrote.
-        arguments: &'e Value,
-    },
-    /// A tool has ended.
-    Result {
-        /// The agent.
-        agent: &'e str,
-        /// The run.
-        run: &'e str,
-        /// The tool.
-        tool: &'e str,
-        /// Whether it gave a result.
-        is_success: bool,
-        /// How long it ran.
-        run_time: Duration,
-    },
-    /// It has used this much so far, with the agents that it called.
-    Used {
-        /// The agent.
-        agent: &'e str,
-        /// The run.
-        run: &'e str,
-        /// How much.
-        usage: Usage,
-    },
-}
+/// The tool by which a model reads on in a result that was cut.
+const READ_OUTPUT: &str = "read_output";
 
 /// Runs an agent.
 pub(super) async fn run(agent: &Agent, call: &Call, tools: &Tools) -> Result<Output, Error> {
-    let failed = |error| told::failed(&agent.name, error, agent.lang);
-    let mut run = Run::open(agent, call, tools).await.map_err(failed)?;
-    if let Some((stop, text)) = run.ended.take() {
-        return Ok(run.output(stop, text));
-    }
-    let stop = match agent.spec.budget.time {
-        None => run.turns().await,
-        Some(time) => match tokio::time::timeout(time, run.turns()).await {
-            Ok(stop) => stop,
-            // What it gave up is given up by the engine, too.
-            Err(_) => Ok(Stop::Time),
-        },
+    let failed = |error, about| {
+        told::failed(&agent.name, error, agent.lang).with_metadata("agentMetadata", about)
     };
-    let stop = stop.map_err(failed)?;
-    let text = told::stopped(&agent.name, stop, agent.spec.max_turns, &run.last_text, agent.lang);
-    run.keep(Entry::Ended { stop, text: text.clone() }).await.map_err(failed)?;
-    if let (Some(history), Stop::Done) = (&run.history, stop) {
-        history.0.lock().clone_from(&run.messages);
+    let mut run = Run::open(agent, call, tools)
+        .await
+        .map_err(|error| failed(error, json!({"agentName": agent.name, "turnsUsed": 0})))?;
+    match run.to_the_end().await {
+        Ok((stop, text)) => Ok(run.output(stop, text)),
+        Err(error) => {
+            run.break_off();
+            Err(failed(error, run.about()))
+        }
     }
-    Ok(run.output(stop, text))
 }
 
 struct Run<'a> {
@@ -121,6 +50,7 @@ struct Run<'a> {
     /// What its calls carry.
     context: Arc<Context>,
     gate: Arc<Mutex<Gate>>,
+    purse: Purse,
     listener: Option<Arc<Listener>>,
     began: Instant,
     messages: Vec<Value>,
@@ -132,10 +62,21 @@ struct Run<'a> {
     /// A message whose calls have no results yet, from an earlier process.
     unanswered: Option<Value>,
     ended: Option<(Stop, String)>,
+    /// The answer that the model is writing.
+    writing: Option<Writing>,
     last_text: String,
+    /// Whether a result was cut, so that there is something to read on in.
+    was_cut: bool,
     usage: Usage,
     /// The tools that were called, in order.
     called: Vec<String>,
+}
+
+/// Whoever gives a run up pays for what its model has written by then.
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        self.break_off();
+    }
 }
 
 impl<'a> Run<'a> {
@@ -146,22 +87,25 @@ impl<'a> Run<'a> {
         let id = scope.map_or_else(|| call.id().to_string().into(), |scope| Arc::clone(&scope.run));
         let own = call.caller().conversation.clone();
         let conversation = own.unwrap_or_else(|| Arc::clone(&id));
+        let above = call.object::<Purse>().map(|above| Purse::clone(&above));
+        let purse = Purse::new(&agent.spec.budget, above);
         let named = Arc::new(Named::new(&*agent.name, &*agent.name));
         let context = call.context().in_name_of(named, Arc::clone(&conversation));
         let spec = agent.spec.clone();
         let scope = SearchScope::new(move |tool| spec.allows(tool));
-        let context = Arc::new(context.object(scope));
+        let context = Arc::new(context.object(scope).object(purse.clone()));
         let gate = Gate::new(
             &agent.spec,
             Arc::clone(&id),
             call.id(),
             tools.clone(),
             Arc::clone(&context),
+            purse.clone(),
             agent.lang,
         );
         let first = agent.model.api().user(&agent.spec.first_message(call.arguments()));
         let history = call.object::<History>().filter(|_| call.caller().parent.is_none());
-        let mut messages = history.as_ref().map(|own| own.0.lock().clone()).unwrap_or_default();
+        let mut messages = history.as_ref().map(|own| own.messages()).unwrap_or_default();
         messages.push(first);
         let mut run = Self {
             agent,
@@ -171,6 +115,7 @@ impl<'a> Run<'a> {
             conversation,
             context,
             gate: Arc::new(Mutex::new(gate)),
+            purse,
             listener: call.object::<Listener>(),
             began: Instant::now(),
             messages,
@@ -179,70 +124,55 @@ impl<'a> Run<'a> {
             entries: 0,
             unanswered: None,
             ended: None,
+            writing: None,
             last_text: String::new(),
+            was_cut: false,
             usage: Usage::default(),
             called: Vec::new(),
         };
-        if let Some(log) = &agent.log {
-            let entries = log.read(&call.caller().tenant, &run.id).await?;
-            match entries.is_empty() {
-                true => run.keep(run.beginning()).await?,
-                false => run.recall_all(entries),
-            }
-        }
+        run.begin_or_resume().await?;
+        // What was cut before can be read on in.
+        run.was_cut = run.messages.iter().any(|said| said.to_string().contains(READ_OUTPUT));
         Ok(run)
     }
 
-    fn beginning(&self) -> Entry {
-        let caller = self.call.caller();
-        Entry::Began {
-            tool: self.call.tool().name().to_string(),
-            input: self.call.arguments().clone(),
-            conversation: caller.conversation.as_deref().map(str::to_owned),
-            user: caller.user.as_deref().map(str::to_owned),
+    /// Lets it go on until it stops, and keeps that it did.
+    async fn to_the_end(&mut self) -> Result<(Stop, String), Error> {
+        if let Some(ended) = self.ended.take() {
+            return Ok(ended);
         }
-    }
-
-    /// Takes up what an earlier process has kept.
-    fn recall_all(&mut self, entries: Vec<Entry>) {
-        self.entries = u32::try_from(entries.len()).unwrap_or(u32::MAX);
-        let mut entries = entries.into_iter().peekable();
-        while let Some(entry) = entries.next() {
-            // Of a message that was kept as it grew, the last one counts.
-            let is_again = matches!(entries.peek(), Some(Entry::Answered { .. }));
-            if !(is_again && matches!(entry, Entry::Answered { .. })) {
-                self.recall(entry);
+        let agent = self.agent;
+        let stop = match agent.spec.budget.time {
+            None => self.turns().await?,
+            Some(time) => match tokio::time::timeout(time, self.turns()).await {
+                Ok(stop) => stop?,
+                // What it gave up is given up by the engine, too.
+                Err(_) => {
+                    self.break_off();
+                    Stop::Time
+                }
+            },
+        };
+        let text = told::stopped(&agent.name, stop, &agent.spec, &self.last_text, agent.lang);
+        self.keep(Entry::Ended { stop, text: text.clone() }).await?;
+        if let Some(history) = &self.history {
+            let mut messages = self.messages.clone();
+            // Where the model has not had the last word, this is what was said.
+            if !matches!(stop, Stop::Done | Stop::MaxTokens | Stop::Refused) {
+                messages.push(agent.model.api().assistant(&text));
             }
+            *history.0.lock() = messages;
         }
-    }
-
-    fn recall(&mut self, entry: Entry) {
-        match entry {
-            Entry::Began { .. } => {}
-            Entry::Answered { turn, message, usage } => {
-                self.usage += usage;
-                self.turn = turn;
-                self.say(&message);
-                self.unanswered = Some(message);
-            }
-            Entry::Results { messages, tools, usage } => {
-                self.messages.extend(self.unanswered.take());
-                self.messages.extend(messages);
-                self.gate.lock().calls += tools.len() as u64;
-                self.called.extend(tools);
-                self.usage += usage;
-            }
-            Entry::Ended { stop, text } => self.ended = Some((stop, text)),
-        }
+        Ok((stop, text))
     }
 
     /// Asks the model and runs what it asks for, until there is nothing more to
     /// do.
     async fn turns(&mut self) -> Result<Stop, Error> {
         if let Some(message) = self.unanswered.take()
-            && self.answer_again(message).await?
+            && let Some(stop) = self.answer_again(message).await?
         {
-            return Ok(Stop::Done);
+            return Ok(stop);
         }
         loop {
             if let Some(stop) = self.must_stop() {
@@ -254,25 +184,20 @@ impl<'a> Run<'a> {
                 .emitter()
                 .emit(windlass::Content::json(json!({"turn": turn, "maxTurns": max_turns})));
             self.tell(|agent, run| RunEvent::Turn { agent, run, turn, max_turns });
-            if self.ask().await? {
-                return Ok(Stop::Done);
+            if let Some(stop) = self.ask().await? {
+                return Ok(stop);
             }
         }
     }
 
     /// Why the model is not asked again.
     fn must_stop(&self) -> Option<Stop> {
-        let budget = &self.agent.spec.budget;
         let gate = self.gate.lock();
         match () {
             () if self.turn >= self.agent.spec.max_turns => Some(Stop::MaxTurns),
             () if gate.is_in_a_loop() => Some(Stop::Loop),
             () if gate.is_overdrawn() => Some(Stop::Calls),
-            () if budget.tokens.is_some_and(|most| self.usage.total_tokens() >= most) => {
-                Some(Stop::Tokens)
-            }
-            () if budget.cost.is_some_and(|most| self.usage.cost_usd >= most) => Some(Stop::Cost),
-            () => None,
+            () => self.purse.is_empty(),
         }
     }
 
@@ -285,9 +210,11 @@ impl<'a> Run<'a> {
         // Where tools are deferred, the one that finds them is shown as well.
         let is_hidden = |tool: &Tool| tool.spec().exposure == Exposure::Hidden;
         let may_find = self.tools.defers(|tool| spec.allows(tool));
+        // So is the one that reads on, once there is something to read.
+        let reads_on = |tool: &Tool| self.was_cut && tool.name().as_str() == READ_OUTPUT;
         tools.retain(|tool| match is_hidden(tool) {
             true => may_find,
-            false => spec.allows(tool.spec()) && tool.name() != own,
+            false => (spec.allows(tool.spec()) || reads_on(tool)) && tool.name() != own,
         });
         let hidden = spec.tools.iter().filter_map(|name| self.tools.find(name));
         tools.extend(hidden.filter(|tool| is_hidden(tool) && tool.name() != own));
@@ -317,9 +244,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The result (S4.3's `agentMetadata`, S4.16).
-    fn output(&self, stop: Stop, text: String) -> Output {
-        let mut about = json!({
+    /// How it went (S4.3's `agentMetadata`, S4.16).
+    fn about(&self) -> Value {
+        json!({
             "agentName": self.agent.name,
             "turnsUsed": self.turn,
             "tokensUsed": {"input": self.usage.input_tokens, "output": self.usage.output_tokens},
@@ -328,8 +255,13 @@ impl<'a> Run<'a> {
             "estimatedCostUsd": self.usage.cost_usd,
             "model": self.agent.model.name,
             "runId": self.id,
-            "stop": stop,
-        });
+        })
+    }
+
+    /// The result.
+    fn output(&self, stop: Stop, text: String) -> Output {
+        let mut about = self.about();
+        about["stop"] = json!(stop);
         let facts = self.agent.extract.from(&text);
         if let Value::Object(about) = &mut about {
             about.extend(facts);

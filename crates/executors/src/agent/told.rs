@@ -3,6 +3,7 @@
 use windlass::{Error, Lang};
 
 use super::log::Stop;
+use super::spec::AgentSpec;
 
 /// The text of an answer without one.
 pub(super) fn nothing(lang: Lang) -> &'static str {
@@ -13,7 +14,8 @@ pub(super) fn nothing(lang: Lang) -> &'static str {
 }
 
 /// The answer of an agent that was stopped: why, and what it had said last.
-pub(super) fn stopped(agent: &str, stop: Stop, max_turns: u32, last: &str, lang: Lang) -> String {
+pub(super) fn stopped(agent: &str, stop: Stop, spec: &AgentSpec, last: &str, lang: Lang) -> String {
+    let AgentSpec { max_turns, max_tokens, .. } = spec;
     let last = if last.trim().is_empty() { nothing(lang) } else { last };
     let why = match (stop, lang) {
         (Stop::MaxTurns, Lang::Zh) => format!("达到最大轮次 ({max_turns})"),
@@ -28,11 +30,23 @@ pub(super) fn stopped(agent: &str, stop: Stop, max_turns: u32, last: &str, lang:
         (Stop::Calls, Lang::En) => "has used up its calls of tools".to_owned(),
         (Stop::Loop, Lang::Zh) => "重复了相同的工具调用".to_owned(),
         (Stop::Loop, Lang::En) => "kept repeating the same call".to_owned(),
-        (Stop::Done, _) => return last.to_owned(),
+        (Stop::MaxTokens, Lang::Zh) => format!("的回答达到最大长度 ({max_tokens} token)"),
+        (Stop::MaxTokens, Lang::En) => {
+            format!("reached its maximum of {max_tokens} tokens for an answer")
+        }
+        (Stop::Done | Stop::Refused, _) => return last.to_owned(),
     };
     match lang {
         Lang::Zh => format!("[Agent {agent} {why},以下是当前结果]\n{last}"),
         Lang::En => format!("[Agent {agent} {why}; this is the result so far]\n{last}"),
+    }
+}
+
+/// The answer of a model that gave none; the API's word for it.
+pub(super) fn refused(word: &str, lang: Lang) -> String {
+    match lang {
+        Lang::Zh => format!("(模型拒绝回答: {word})"),
+        Lang::En => format!("(the model refused to answer: {word})"),
     }
 }
 

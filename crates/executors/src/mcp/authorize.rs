@@ -6,6 +6,7 @@
 //! its calls say that somebody has to log in. [`Server::login`] begins that, a
 //! person agrees in a browser, and [`Login::finish`] keeps the tokens.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use rmcp::transport::auth::{
 };
 use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError};
 use serde_json::Value;
-use windlass::{Error, ErrorKind, Secret};
+use windlass::{Error, ErrorKind, Secret, Text};
 
 use super::connection::causes;
 use super::http::Wire;
@@ -179,10 +180,16 @@ pub(super) fn wants_login(server: &str) -> Error {
 /// The error of a call whose caller can log in.
 pub(super) fn authorization_required(server: &str, url: &str) -> Error {
     let message = format!("authorization required: a person has to agree at {url}");
-    let feedback = format!(
-        "Authorization required: ask the user to open {url} and to allow access to `{server}`, \
-         then call the tool again. / 需要授权:请让用户打开 {url} 并允许访问 `{server}`,然后重试。"
-    );
+    let feedback = Text::Many(BTreeMap::from([
+        (
+            "en".to_owned(),
+            format!(
+                "Authorization required: ask the user to open {url} and to allow access to \
+                 `{server}`, then call the tool again."
+            ),
+        ),
+        ("zh".to_owned(), format!("需要授权:请让用户打开 {url} 并允许访问 `{server}`,然后重试。")),
+    ]));
     Error::new(ErrorKind::CredentialInvalid, message).with_feedback(feedback)
 }
 

@@ -45,13 +45,14 @@ impl Executor for Remote {
 
 impl Remote {
     async fn run(&self, server: &Server, call: &Call) -> Result<Output, Error> {
+        let _turn = server.turn().await;
         let connection = server.connection().await?;
         // What a server said when it was started just now counts for this call, too.
         if self.server.is_held(&self.tool) {
             return Err(tools::held(&self.server, &self.tool));
         }
         let asker = Askers::of(call);
-        let flight = Flight::new(call.emitter(), asker.clone());
+        let flight = Flight::new(call, asker.clone());
         let arguments = call.arguments().as_object().cloned().unwrap_or_default();
         let mut rounds = Rounds::new(&connection, server, asker);
         loop {
@@ -63,7 +64,7 @@ impl Remote {
             let result =
                 connection.request(request, Some(Arc::clone(&flight)), rounds.meta()).await?;
             if let Some(result) = rounds.next(result).await? {
-                return convert::from_result(result);
+                return convert::from_result(result, server.settings().max_output_bytes);
             }
         }
     }

@@ -16,10 +16,12 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass::{Error, ErrorKind};
 
 use super::authorize;
-use super::failure::{ProtocolError, gone};
+use super::failure::{ProtocolError, gone, unreadable, useless};
 use super::flights::{Flight, Flights};
 use super::handler::Handler;
 use super::handshake::{Era, value_of};
+use super::http;
+use super::message;
 use super::server::Server;
 use super::stdio::Ending;
 
@@ -34,6 +36,9 @@ pub(super) struct Connection {
     flights: Arc<Flights>,
     ending: Ending,
     owner: Weak<Server>,
+    /// Whether the server says nothing more about a request that is given up: the
+    /// answer has a stream of its own, and that is closed.
+    ends_what_is_dropped: bool,
     stop: CancellationToken,
     /// Ends the connection when nobody has it any more.
     _guard: DropGuard,
@@ -83,6 +88,7 @@ impl Connection {
             era,
             flights,
             ending,
+            ends_what_is_dropped: era == Era::Modern && !owner.is_process(),
             owner: Arc::downgrade(&owner),
             _guard: stop.clone().drop_guard(),
             stop,
@@ -152,18 +158,19 @@ impl Connection {
         flight: Option<Arc<Flight>>,
         meta: Option<RequestMetaObject>,
     ) -> Result<Value, Error> {
-        if let Some(flight) = flight {
-            request.extensions_mut().insert(flight);
+        if let Some(flight) = &flight {
+            request.extensions_mut().insert(Arc::clone(flight));
         }
         let mut options = PeerRequestOptions::no_options();
         options.meta = meta;
         let sent = self.peer.send_request_with_option(request, options).await;
         let handle = sent.map_err(|error| self.failed(error))?;
-        let mut pending = Pending { connection: self, id: Some(handle.id.clone()) };
+        let mut pending = Pending { connection: self, id: Some(handle.id.clone()), flight };
         let answer = handle.await_response().await;
         if let Some(id) = pending.id.take() {
             self.flights.end(&id);
         }
+        self.begin_anew();
         self.note_heard();
         answer.map(value_of).map_err(|error| self.failed(error))
     }
@@ -193,6 +200,14 @@ impl Connection {
         }
     }
 
+    /// Ends a connection whose questions cannot be placed any more, once nobody
+    /// needs it. The next call has a new one.
+    fn begin_anew(&self) {
+        if self.is_idle() && self.flights.is_muddled() {
+            self.end("asks about calls that were given up, and begins anew");
+        }
+    }
+
     fn note_heard(&self) {
         let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.heard.store(now, Ordering::Relaxed);
@@ -200,26 +215,28 @@ impl Connection {
 
     fn failed(&self, error: ServiceError) -> Error {
         match error {
-            ServiceError::McpError(error) => ProtocolError {
-                code: error.code.0,
-                message: error.message.into_owned(),
-                data: error.data,
+            ServiceError::McpError(error) if error.code == message::UNREADABLE => {
+                unreadable(&self.server, &error.message)
             }
-            .into_error(&self.server),
+            ServiceError::McpError(error) => {
+                ProtocolError::new(error.code.0, error.message.into_owned(), error.data)
+                    .into_error(&self.server)
+            }
             ServiceError::TransportClosed => self.why_gone(),
-            ServiceError::TransportSend(error) => {
-                if let Some(challenge) = authorize::challenge(&error) {
-                    self.owner.upgrade().iter().for_each(|own| own.challenged(challenge.clone()));
-                    return authorize::wants_login(&self.server);
-                }
-                match self.ending.get() {
-                    Some(_) => self.why_gone(),
-                    None => {
-                        gone(&self.server, &format!("could not be reached: {}", causes(&error)))
-                    }
-                }
-            }
+            ServiceError::TransportSend(error) => self.unsent(&*error.error),
             other => gone(&self.server, &format!("gave no answer: {other}")),
+        }
+    }
+
+    fn unsent(&self, error: &(dyn std::error::Error + 'static)) -> Error {
+        if let Some(challenge) = authorize::challenge(error) {
+            self.owner.upgrade().iter().for_each(|own| own.challenged(challenge.clone()));
+            return authorize::wants_login(&self.server);
+        }
+        match (self.ending.get(), http::answered_with(error)) {
+            (Some(_), _) => self.why_gone(),
+            (None, Some((kind, what))) => useless(&self.server, kind, &what),
+            (None, None) => gone(&self.server, &format!("could not be reached: {}", causes(error))),
         }
     }
 }
@@ -250,12 +267,19 @@ pub(super) fn request(method: &str, params: &Value) -> Result<ClientRequest, Err
 struct Pending<'c> {
     connection: &'c Connection,
     id: Option<RequestId>,
+    flight: Option<Arc<Flight>>,
 }
 
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
         let Some(id) = self.id.take() else { return };
-        self.connection.flights.end(&id);
+        match &self.flight {
+            Some(flight) if !self.connection.ends_what_is_dropped => {
+                self.connection.flights.abandon(&id, flight);
+            }
+            _ => self.connection.flights.end(&id),
+        }
+        self.connection.begin_anew();
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let told = CancelledNotificationParam::new(Some(id), Some("the call was stopped".into()));
         let told = ClientNotification::CancelledNotification(CancelledNotification::new(told));

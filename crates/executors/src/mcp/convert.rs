@@ -18,8 +18,13 @@ const ANNOTATIONS: &str = "annotations";
 const META: &str = "_meta";
 const LINK: &str = "resource_link";
 
-/// The result of a `tools/call`, as the server wrote it.
-pub(super) fn from_result(mut result: Value) -> Result<Output, Error> {
+/// What is kept of a failure, where the operator says nothing else: as much as
+/// the engine keeps of a result.
+const MAX_FAILURE: usize = 100 * 1024;
+
+/// The result of a `tools/call`, as the server wrote it. The engine caps what a
+/// tool gives back; what it fails with is capped here.
+pub(super) fn from_result(mut result: Value, max_output: Option<usize>) -> Result<Output, Error> {
     let Some(result) = result.as_object_mut() else {
         return Err(Error::tool("the server answered with something else than a result"));
     };
@@ -35,37 +40,45 @@ pub(super) fn from_result(mut result: Value) -> Result<Output, Error> {
     if result.get("isError") != Some(&Value::Bool(true)) {
         return Ok(output);
     }
-    let text = output.to_text();
+    let failure = ToolFailure::capped(output, max_output.unwrap_or(MAX_FAILURE));
+    let text = failure.0.to_text();
     let text =
         if text.is_empty() { "the tool failed and did not say why".to_owned() } else { text };
     // What the tool says is meant for the model, as it is.
-    Err(Error::tool(text.as_str()).with_feedback(text).with_source(ToolFailure(output)))
+    Err(Error::tool(text.as_str()).with_feedback(text).with_source(failure))
 }
 
-/// One block of content.
-pub(super) fn from_block(block: Value) -> Content {
-    let text = |key: &str| block.get(key).and_then(Value::as_str).map(str::to_owned);
-    let data = || {
-        let (base64, mime_type) = (text("data")?, text("mimeType").unwrap_or_default());
-        Some(Data { base64, mime_type })
+/// One block of content. Its texts may be large, and are taken, not copied.
+pub(super) fn from_block(mut block: Value) -> Content {
+    let kind = block.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let key = match kind.as_str() {
+        "text" => "text",
+        "image" | "audio" => "data",
+        LINK => "uri",
+        "resource" => return Content::new(Body::Resource(block)),
+        _ => return Content::new(Body::Json(block)),
     };
-    let body = match block.get("type").and_then(Value::as_str) {
-        Some("text") => text("text").map(Body::Text),
-        Some("image") => data().map(Body::Image),
-        Some("audio") => data().map(Body::Audio),
-        Some(LINK) => text("uri").map(Body::Link),
-        Some("resource") => return Content::new(Body::Resource(block)),
-        _ => None,
+    let Some(Value::String(text)) = block.get_mut(key) else {
+        return Content::new(Body::Json(block));
     };
-    let Some(body) = body else { return Content::new(Body::Json(block)) };
-    let mut content = Content::new(body);
-    if let Body::Link(_) = &content.body {
+    if kind == LINK {
+        let mut content = Content::new(Body::Link(text.clone()));
         content.meta.insert(LINK, block);
         return content;
     }
+    let text = std::mem::take(text);
+    let data = |base64: String| {
+        let mime_type = block.get("mimeType").and_then(Value::as_str).unwrap_or_default();
+        Data { base64, mime_type: mime_type.to_owned() }
+    };
+    let mut content = Content::new(match kind.as_str() {
+        "image" => Body::Image(data(text)),
+        "audio" => Body::Audio(data(text)),
+        _ => Body::Text(text),
+    });
     for key in [ANNOTATIONS, META] {
-        if let Some(fact) = block.get(key).filter(|fact| !fact.is_null()) {
-            content.meta.insert(key, fact.clone());
+        if let Some(fact) = block.get_mut(key).map(Value::take).filter(|fact| !fact.is_null()) {
+            content.meta.insert(key, fact);
         }
     }
     content
@@ -205,7 +218,7 @@ mod tests {
     use super::*;
 
     fn round_trip(result: &Value) -> Value {
-        let output = from_result(result.clone()).unwrap();
+        let output = from_result(result.clone(), None).unwrap();
         serde_json::to_value(to_result(&output)).unwrap()
     }
 
@@ -228,7 +241,7 @@ mod tests {
             {"type": "text", "text": "no such file"},
             {"type": "image", "data": "aGk=", "mimeType": "image/png"},
         ], "structuredContent": {"code": 7}, "isError": true});
-        let error = from_result(failed).unwrap_err();
+        let error = from_result(failed, None).unwrap_err();
         assert!(error.message().starts_with("no such file"), "{error}");
         let shown = serde_json::to_value(to_failure(&error, String::new())).unwrap();
         assert_eq!(shown["isError"], true);
@@ -244,10 +257,10 @@ mod tests {
             json!({"content": [null, 1, "x", {"type": "text"}, {"type": "image", "data": 5}]}),
             json!({"content": [{"type": "hologram", "x": 1}]}),
         ] {
-            let output = from_result(result.clone()).unwrap();
+            let output = from_result(result.clone(), None).unwrap();
             let _ = to_result(&output);
         }
-        assert!(from_result(json!([1])).is_err());
-        assert!(from_result(json!({"isError": true})).is_err());
+        assert!(from_result(json!([1]), None).is_err());
+        assert!(from_result(json!({"isError": true}), None).is_err());
     }
 }

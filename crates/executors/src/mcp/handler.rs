@@ -22,10 +22,15 @@ use windlass::definition::{Asking, McpServer};
 
 use super::ask::Questions;
 use super::failure::ProtocolError;
-use super::flights::Flights;
+use super::flights::{Flights, Unclear};
 
 /// The name of the one question that is asked at a time.
 const QUESTION: &str = "question";
+
+/// What a server hears that asks while several callers wait. It passes that on to
+/// a model, as a rule.
+const UNCLEAR: &str = "nobody was asked: several calls are under way, and which of them this \
+                       question is about cannot be told; call the tool again when it is alone";
 
 pub(super) struct Handler {
     pub(super) settings: Arc<McpServer>,
@@ -48,14 +53,22 @@ pub(super) fn introduction(settings: &McpServer) -> ClientConfig {
 }
 
 impl Handler {
-    /// Asks whoever made the call; none where nobody can be asked.
+    /// Asks whoever made the call; none where nobody can be asked. Where it cannot
+    /// be told who that is, the server hears so, and nobody is said to have
+    /// declined.
     async fn ask<T: DeserializeOwned>(
         &self,
         method: &str,
         params: impl Serialize,
         context: &RequestContext<RoleClient>,
     ) -> Option<Result<T, ErrorData>> {
-        let flight = self.flights.asked_by(origin(context).as_ref())?;
+        let flight = match self.flights.asked_by(origin(context).as_ref()) {
+            Ok(flight) => flight?,
+            Err(Unclear) => {
+                tracing::warn!(method, "a server's question may be about one of several calls");
+                return Some(Err(ErrorData::internal_error(UNCLEAR, None)));
+            }
+        };
         let asker = flight.asker.clone()?;
         let capability = method.split('/').next().unwrap_or_default();
         asker.capabilities().get(capability)?;

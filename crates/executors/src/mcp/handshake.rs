@@ -38,6 +38,15 @@ pub(super) enum Era {
     Modern,
 }
 
+/// What is known of a server's era before it is greeted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Greeting {
+    /// It may be of this one, and is asked for that first.
+    First(Era),
+    /// The operator says which it is, and nothing else is tried.
+    Only(Era),
+}
+
 /// Why a server could not be greeted.
 #[derive(Debug)]
 pub(super) enum Refusal {
@@ -53,20 +62,27 @@ pub(super) enum Refusal {
 pub(super) async fn greet<T: Transport<RoleClient>>(
     transport: &mut T,
     client: &ClientConfig,
-    known: Option<Era>,
+    greeting: Greeting,
 ) -> Result<(Era, ServerPeerInfo), Refusal> {
-    let mut greeting = Greeting { transport, client, discover: Asked::Not, initialize: Asked::Not };
-    match known {
-        Some(Era::Legacy) => greeting.initialize().await?,
-        _ => greeting.discover().await?,
+    let (first, other) = match greeting {
+        Greeting::First(era) => (era, Asked::Not),
+        Greeting::Only(era) => (era, Asked::Refused("was not asked".to_owned())),
+    };
+    let mut questions = match first {
+        Era::Legacy => Questions { transport, client, discover: other, initialize: Asked::Not },
+        Era::Modern => Questions { transport, client, discover: Asked::Not, initialize: other },
+    };
+    match first {
+        Era::Legacy => questions.initialize().await?,
+        Era::Modern => questions.discover().await?,
     }
     let mut patience = Instant::now() + PROBE;
     loop {
         let message = tokio::select! {
-            message = greeting.transport.receive() => message.ok_or(Refusal::Ended)?,
+            message = questions.transport.receive() => message.ok_or(Refusal::Ended)?,
             () = sleep_until(patience) => {
                 // Silent, or slow to start: the other question, too.
-                greeting.ask_the_other().await?;
+                questions.ask_the_other().await?;
                 patience = Instant::now() + Duration::from_secs(24 * 3600);
                 continue;
             }
@@ -80,12 +96,12 @@ pub(super) async fn greet<T: Transport<RoleClient>>(
                 if matches!(request.request, ServerRequest::PingRequest(_)) =>
             {
                 let pong = JsonRpcMessage::response(ClientResult::empty(()), request.id);
-                greeting.send(pong).await?;
+                questions.send(pong).await?;
                 continue;
             }
             _ => continue,
         };
-        if let Some(greeted) = greeting.hear(answer.0, answer.1).await? {
+        if let Some(greeted) = questions.hear(answer.0, answer.1).await? {
             return Ok(greeted);
         }
     }
@@ -106,14 +122,15 @@ enum Asked {
     Refused(String),
 }
 
-struct Greeting<'t, T> {
+/// What a server was asked, and how that went.
+struct Questions<'t, T> {
     transport: &'t mut T,
     client: &'t ClientConfig,
     discover: Asked,
     initialize: Asked,
 }
 
-impl<T: Transport<RoleClient>> Greeting<'_, T> {
+impl<T: Transport<RoleClient>> Questions<'_, T> {
     async fn send(&mut self, message: ClientJsonRpcMessage) -> Result<(), Refusal> {
         self.transport.send(message).await.map_err(|error| Refusal::Unsent(Box::new(error)))
     }

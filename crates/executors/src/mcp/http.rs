@@ -10,22 +10,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures_util::stream::{self, BoxStream, StreamExt};
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use rmcp::model::{
     ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, RequestId,
     ServerJsonRpcMessage,
 };
 use rmcp::transport::streamable_http_client::{
-    AuthRequiredError, HttpStatusError, InsufficientScopeError, SseError, StreamableHttpClient,
+    AuthRequiredError, HttpStatusError, InsufficientScopeError, StreamableHttpClient,
     StreamableHttpClientTransport, StreamableHttpClientTransportConfig, StreamableHttpError,
     StreamableHttpPostResponse,
 };
-use sse_stream::Sse;
 use url::Url;
 use windlass::{Error, ErrorKind, Secret};
 
-use super::stdio;
+use super::events::{Events, events};
+use super::message;
 use crate::outbound::{Answer, Outbound, OutboundPolicy, Request};
 
 /// How long a stream may be silent, and how long it may be. A call has its own
@@ -40,7 +39,6 @@ const BOTH: &str = "application/json, text/event-stream";
 const SESSION: &str = "mcp-session-id";
 
 type Failed = StreamableHttpError<Error>;
-type Events = BoxStream<'static, Result<Sse, SseError>>;
 
 /// The way to an address.
 pub(super) fn wire(
@@ -139,7 +137,7 @@ impl Wire {
         while let Some(part) = answer.chunk().await.map_err(StreamableHttpError::Client)? {
             body.extend_from_slice(&part);
             if body.len() > self.max_message {
-                let why = format!("sent a message of more than {} bytes", self.max_message);
+                let why = format!("a message of more than {} bytes", self.max_message);
                 return Err(StreamableHttpError::UnexpectedServerResponse(why.into()));
             }
         }
@@ -197,24 +195,29 @@ impl StreamableHttpClient for Wire {
         let answer = self.send(request).await?;
         let (status, media) = (answer.status(), answer.media_type());
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
-            return Ok(StreamableHttpPostResponse::Accepted);
+            return match wanted(&message) {
+                None => Ok(StreamableHttpPostResponse::Accepted),
+                // No answer can follow: it would have to come with this one.
+                Some(_) => Err(useless(format!("HTTP {status}, where an answer was due"))),
+            };
         }
         if status == StatusCode::NOT_FOUND && session.is_some() {
             return Err(StreamableHttpError::SessionExpired);
         }
         let begun = answer.header(SESSION).map(str::to_owned);
         if status.is_success() && media == EVENTS {
-            let events = events(answer, self.max_message);
+            let events = events(answer, self.max_message, wanted(&message));
             return Ok(StreamableHttpPostResponse::Sse(events, begun));
         }
         let retry_after = answer.header("retry-after").map(str::to_owned);
         let body = self.body(answer).await?;
-        let said = if media == JSON { read(&message, &body) } else { None };
+        let said = match media == JSON {
+            true => read(&message, &body, self.max_message),
+            false => Err(format!("it is `{media}`")),
+        };
         match (said, wanted(&message)) {
-            (Some(said), _) if status.is_success() || is_error(&said) => {
-                // A refusal of the era is an answer, whatever id it carries.
-                let said = to_discover(&message, said);
-                Ok(StreamableHttpPostResponse::Json(said, begun))
+            (Ok(said), _) if status.is_success() || is_error(&said) => {
+                Ok(StreamableHttpPostResponse::Json(to_asked(&message, said)?, begun))
             }
             (_, None) if status.is_success() => Ok(StreamableHttpPostResponse::Accepted),
             (_, Some(id)) if is_discover(&message) && is_unknown_era(status) => {
@@ -226,7 +229,8 @@ impl StreamableHttpClient for Wire {
             _ if !status.is_success() => {
                 Err(HttpStatusError::new(status.as_u16(), retry_after).into())
             }
-            _ => Err(StreamableHttpError::UnexpectedContentType(Some(media))),
+            (Err(why), _) => Err(useless(format!("an answer that cannot be read: {why}"))),
+            (Ok(_), _) => Err(useless("something else than an answer".to_owned())),
         }
     }
 
@@ -264,7 +268,7 @@ impl StreamableHttpClient for Wire {
                 Err(StreamableHttpError::ServerDoesNotSupportSse)
             }
             (status, media) if status.is_success() && media == EVENTS => {
-                Ok(events(answer, self.max_message))
+                Ok(events(answer, self.max_message, None))
             }
             (status, media) if status.is_success() => {
                 Err(StreamableHttpError::UnexpectedContentType(Some(media)))
@@ -300,96 +304,70 @@ fn is_error(message: &ServerJsonRpcMessage) -> bool {
     matches!(message, JsonRpcMessage::Error(_))
 }
 
-/// Older servers refuse what they do not know under ids of their own.
-fn to_discover(asked: &ClientJsonRpcMessage, said: ServerJsonRpcMessage) -> ServerJsonRpcMessage {
+/// Gives an answer to whoever asked. A refusal is meant for them under whatever
+/// id: who cannot read a request, or does not know it, makes one up.
+fn to_asked(
+    asked: &ClientJsonRpcMessage,
+    said: ServerJsonRpcMessage,
+) -> Result<ServerJsonRpcMessage, Failed> {
     match (said, wanted(asked)) {
-        (JsonRpcMessage::Error(error), Some(id)) if is_discover(asked) => {
-            JsonRpcMessage::error(error.error, Some(id))
+        (JsonRpcMessage::Error(error), Some(id)) => {
+            Ok(JsonRpcMessage::error(error.error, Some(id)))
         }
-        (said, _) => said,
+        (JsonRpcMessage::Response(response), Some(id)) if !is_same(&id, &response.id) => {
+            Err(useless("the answer to another request".to_owned()))
+        }
+        (said, _) => Ok(said),
+    }
+}
+
+/// Some servers write the numbers of requests as text.
+pub(super) fn is_same(asked: &RequestId, answered: &RequestId) -> bool {
+    asked == answered || asked.to_string() == answered.to_string()
+}
+
+/// The error of a request that was answered with something that is no answer.
+fn useless(what: String) -> Failed {
+    StreamableHttpError::UnexpectedServerResponse(what.into())
+}
+
+/// What a server answered with, where it was there and that was no answer.
+pub(super) fn answered_with(
+    error: &(dyn std::error::Error + 'static),
+) -> Option<(ErrorKind, String)> {
+    match error.downcast_ref::<Failed>()? {
+        StreamableHttpError::HttpStatus(status) => {
+            let refused = matches!(status.status, 400..500) && !matches!(status.status, 408 | 429);
+            let kind = match refused {
+                true => ErrorKind::UpstreamRejected,
+                false => ErrorKind::UpstreamFailed,
+            };
+            Some((kind, status.to_string()))
+        }
+        StreamableHttpError::UnexpectedServerResponse(what) => {
+            Some((ErrorKind::UpstreamFailed, what.to_string()))
+        }
+        _ => None,
     }
 }
 
 /// Reads an answer. What `rmcp` itself looks at gets its types; the result of
 /// everything else stays the JSON that it is.
-fn read(asked: &ClientJsonRpcMessage, body: &[u8]) -> Option<ServerJsonRpcMessage> {
+fn read(
+    asked: &ClientJsonRpcMessage,
+    body: &[u8],
+    max_message: usize,
+) -> Result<ServerJsonRpcMessage, String> {
     let typed = matches!(asked, JsonRpcMessage::Request(request) if matches!(
         request.request,
         ClientRequest::InitializeRequest(_)
             | ClientRequest::DiscoverRequest(_)
             | ClientRequest::ListToolsRequest(_)
     ));
-    if typed { serde_json::from_slice(body).ok() } else { stdio::parse(body) }
-}
-
-/// The events of a stream, each of a bounded size.
-fn events(answer: Answer, max_event: usize) -> Events {
-    let reading = Reading { answer, buffer: BytesMut::new(), max_event };
-    stream::unfold(Some(reading), |reading| async move {
-        let mut reading = reading?;
-        match reading.next().await {
-            Ok(Some(event)) => Some((Ok(event), Some(reading))),
-            Ok(None) => None,
-            Err(error) => Some((Err(SseError::Body(Box::new(error))), None)),
-        }
-    })
-    .boxed()
-}
-
-struct Reading {
-    answer: Answer,
-    buffer: BytesMut,
-    max_event: usize,
-}
-
-impl Reading {
-    async fn next(&mut self) -> Result<Option<Sse>, Error> {
-        let mut event = Sse::default();
-        let mut size = 0;
-        loop {
-            while let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
-                let line = self.buffer.split_to(end + 1);
-                size += line.len();
-                let line = String::from_utf8_lossy(&line);
-                let line = line.trim_end_matches(['\r', '\n']);
-                if line.is_empty() {
-                    if event != Sse::default() {
-                        return Ok(Some(event));
-                    }
-                    size = 0;
-                } else {
-                    take_field(&mut event, line);
-                }
-            }
-            if size + self.buffer.len() > self.max_event {
-                let why = format!("sent a message of more than {} bytes", self.max_event);
-                return Err(Error::new(ErrorKind::UpstreamRejected, why));
-            }
-            match self.answer.chunk().await? {
-                Some(part) => self.buffer.extend_from_slice(&part),
-                None => return Ok(None),
-            }
-        }
-    }
-}
-
-/// Takes one line of an event.
-fn take_field(event: &mut Sse, line: &str) {
-    let (name, value) = line.split_once(':').unwrap_or((line, ""));
-    let value = value.strip_prefix(' ').unwrap_or(value);
-    match name {
-        "data" => match &mut event.data {
-            Some(data) => {
-                data.push('\n');
-                data.push_str(value);
-            }
-            None => event.data = Some(value.to_owned()),
-        },
-        "event" => event.event = Some(value.to_owned()),
-        "id" => event.id = Some(value.to_owned()),
-        "retry" => event.retry = value.parse().ok(),
-        // A comment, or something of tomorrow.
-        _ => {}
+    let read = message::read(body, max_message).map_err(|unreadable| unreadable.why)?;
+    match typed {
+        true => serde_json::from_slice(body).map_err(|error| error.to_string()),
+        false => Ok(read),
     }
 }
 
@@ -398,13 +376,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_and_challenges_are_read() {
-        let mut event = Sse::default();
-        for line in [": ping", "event: message", "data: {\"a\":1,", "data:\"b\":2}", "id: 7", "x"] {
-            take_field(&mut event, line);
-        }
-        assert_eq!(event.data.as_deref(), Some("{\"a\":1,\n\"b\":2}"));
-        assert_eq!((event.id.as_deref(), event.retry), (Some("7"), None));
+    fn challenges_are_read() {
         let challenge = "Bearer error=\"insufficient_scope\", scope=\"a b\", realm=x";
         assert_eq!(parameter(challenge, "scope").as_deref(), Some("a b"));
         assert_eq!(parameter(challenge, "realm").as_deref(), Some("x"));

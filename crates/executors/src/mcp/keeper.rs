@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
-use windlass::definition::McpTransport;
+use windlass::definition::{McpProtocol, McpTransport};
 use windlass::{Engine, Error, ErrorKind};
 
 use super::authorize;
@@ -19,7 +19,7 @@ use super::connection::{Connection, List, Parts};
 use super::failure::gone;
 use super::flights::Flights;
 use super::handler::{Handler, introduction};
-use super::handshake::{self, Era, Refusal};
+use super::handshake::{self, Era, Greeting, Refusal};
 use super::http;
 use super::notebook::{Note, Notebook, Offers};
 use super::process::Program;
@@ -181,11 +181,17 @@ impl Keeper {
     }
 
     async fn connect(&mut self) -> Result<Arc<Connection>, Error> {
-        let known = self.note.era;
-        let connected = match self.connect_as(known).await {
+        let greeting = match (self.server.settings().protocol, self.note.era) {
+            (McpProtocol::Legacy, _) => Greeting::Only(Era::Legacy),
+            (McpProtocol::Modern, _) => Greeting::Only(Era::Modern),
+            (McpProtocol::Auto, Some(era)) => Greeting::First(era),
+            (McpProtocol::Auto, None) => Greeting::First(Era::Modern),
+        };
+        let unknown = greeting == Greeting::First(Era::Modern) && self.note.era.is_none();
+        let connected = match self.connect_as(greeting).await {
             // Some servers of the older era end when they hear of the newer one.
-            Err(Failed { ended: true, .. }) if known.is_none() => {
-                self.connect_as(Some(Era::Legacy)).await
+            Err(Failed { ended: true, .. }) if unknown => {
+                self.connect_as(Greeting::First(Era::Legacy)).await
             }
             connected => connected,
         };
@@ -201,7 +207,7 @@ impl Keeper {
         Ok(connection)
     }
 
-    async fn connect_as(&self, known: Option<Era>) -> Result<Arc<Connection>, Failed> {
+    async fn connect_as(&self, greeting: Greeting) -> Result<Arc<Connection>, Failed> {
         let settings = self.server.settings();
         let ending = Ending::default();
         match &settings.transport {
@@ -210,7 +216,7 @@ impl Keeper {
                 let limit = settings.max_message_bytes.unwrap_or(MAX_MESSAGE);
                 let stdio =
                     Stdio::start(self.server.name(), &program, limit, ending.clone()).await?;
-                self.greet(stdio, known, ending).await
+                self.greet(stdio, greeting, ending).await
             }
             McpTransport::Url { url, headers } => {
                 let limit = settings.max_message_bytes.unwrap_or(MAX_MESSAGE);
@@ -224,11 +230,11 @@ impl Keeper {
                     Some(manager) => {
                         let client = AuthClient::new(wire, manager);
                         let http = http::transport(client, &url, &headers, limit)?;
-                        self.greet(http, known, ending).await
+                        self.greet(http, greeting, ending).await
                     }
                     None => {
                         let http = http::transport(wire, &url, &headers, limit)?;
-                        self.greet(http, known, ending).await
+                        self.greet(http, greeting, ending).await
                     }
                 }
             }
@@ -238,7 +244,7 @@ impl Keeper {
     async fn greet<T: Transport<RoleClient> + 'static>(
         &self,
         transport: T,
-        known: Option<Era>,
+        greeting: Greeting,
         ending: Ending,
     ) -> Result<Arc<Connection>, Failed> {
         let (server, settings) = (self.server.shared_name(), Arc::clone(self.server.settings()));
@@ -250,7 +256,7 @@ impl Keeper {
             news: self.server.news.clone(),
         };
         let client = introduction(&settings);
-        let greeted = handshake::greet(&mut tap, &client, known).await;
+        let greeted = handshake::greet(&mut tap, &client, greeting).await;
         if let Err(Refusal::Unsent(error)) = &greeted
             && authorize::challenge(&**error).is_none()
         {
@@ -342,7 +348,7 @@ impl From<Error> for Failed {
 /// one of the older has to be asked about each resource again after a start.
 async fn listen(server: Arc<Server>, connection: Arc<Connection>) {
     if connection.era() == Era::Legacy {
-        for uri in server.watched() {
+        for uri in server.watched.all() {
             let _ = connection.ask("resources/subscribe", &json!({"uri": uri})).await;
         }
         return std::future::pending().await;
@@ -379,9 +385,9 @@ fn wanted_news(server: &Server, connection: &Connection) -> SubscriptionFilter {
     filter.tools_list_changed = tells(can.tools.as_ref().and_then(|own| own.list_changed));
     filter.prompts_list_changed = tells(can.prompts.as_ref().and_then(|own| own.list_changed));
     filter.resources_list_changed = tells(can.resources.as_ref().and_then(|own| own.list_changed));
-    let watched = server.watched();
+    let watched = server.watched.all();
     if !watched.is_empty() && can.resources.as_ref().and_then(|own| own.subscribe) == Some(true) {
-        filter.resource_subscriptions = Some(watched.into_iter().collect());
+        filter.resource_subscriptions = Some(watched);
     }
     filter
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use windlass::{BoxFuture, Error, TenantId};
 
 use super::handshake::Era;
+use super::quarantine;
 
 /// What is remembered of a server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -17,8 +18,14 @@ pub struct Note {
     pub(super) era: Option<Era>,
     /// A fingerprint of how it is reached: another command is another server.
     pub(super) reached: String,
-    /// Its tools, as it declared them.
+    /// Its tools, as they are shown.
     pub(super) tools: Vec<Value>,
+    /// Whether it has ever listed its tools. The first list is accepted, also
+    /// when it is empty.
+    pub(super) listed: bool,
+    /// All tools that were ever accepted, as they were then, by name. One that the
+    /// server takes away stays here: when it comes back, it is no new one.
+    pub(super) accepted: BTreeMap<String, Value>,
     /// Tools that have changed since they were accepted, as they are declared
     /// now, by name.
     pub(super) held: BTreeMap<String, Value>,
@@ -42,12 +49,24 @@ impl Note {
         let wanted = |name: &String| names.is_empty() || names.contains(name);
         let accepted: Vec<String> = self.held.keys().filter(|name| wanted(name)).cloned().collect();
         for name in &accepted {
-            let known = self.tools.iter_mut().find(|tool| tool["name"] == name.as_str());
-            if let (Some(known), Some(now)) = (known, self.held.remove(name)) {
-                *known = now;
+            let Some(now) = self.held.remove(name) else { continue };
+            let shown = self.tools.iter_mut().find(|tool| tool["name"] == name.as_str());
+            if let Some(shown) = shown {
+                shown.clone_from(&now);
             }
+            self.accepted.insert(name.clone(), now);
         }
         accepted
+    }
+
+    /// Takes what an older note shows for what it has accepted: it says nothing
+    /// of that.
+    pub(super) fn brought_up_to_date(mut self) -> Self {
+        if !self.listed && !self.tools.is_empty() {
+            self.listed = true;
+            self.accepted = quarantine::by_name(&self.tools);
+        }
+        self
     }
 }
 

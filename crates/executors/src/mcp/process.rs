@@ -10,9 +10,11 @@ use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 use windlass::{Error, ErrorKind};
 
-use super::watchdog;
+use super::{marked, watchdog};
 
 /// What every program needs. Nothing else of our environment is passed on.
 const INHERITED: [&str; 8] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
@@ -35,10 +37,13 @@ pub(super) struct Program {
     pub(super) cwd: Option<String>,
 }
 
-/// A running server. When it is dropped, the whole group is killed.
+/// A running server. When it is dropped, the whole group is killed, and what has
+/// left it.
 pub(super) struct Process {
     child: Child,
     group: Option<Pid>,
+    /// What it and all that it starts are known by.
+    mark: String,
     said: Arc<Mutex<VecDeque<String>>>,
 }
 
@@ -49,6 +54,7 @@ impl Process {
         program: &Program,
     ) -> Result<(Self, ChildStdin, ChildStdout), Error> {
         watchdog::ready();
+        let mark = marked::new_mark();
         let mut command = Command::new("/bin/sh");
         command
             .args(["-c", GATE, &program.command])
@@ -56,6 +62,7 @@ impl Process {
             .env_clear()
             .envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
             .envs(&program.env)
+            .env(marked::MARK, &mark)
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -70,13 +77,13 @@ impl Process {
         let mut child =
             command.spawn().map_err(|error| failed(format!("{}: {error}", program.command)))?;
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-        group.iter().for_each(|group| watchdog::watch(group.as_raw_pid()));
+        group.iter().for_each(|group| watchdog::watch(group.as_raw_pid(), &mark));
         let said = Arc::<Mutex<VecDeque<String>>>::default();
         if let Some(stderr) = child.stderr.take() {
             tokio::spawn(read_stderr(server.to_owned(), stderr, Arc::clone(&said)));
         }
         let pipes = (child.stdin.take(), child.stdout.take());
-        let process = Self { child, group, said };
+        let process = Self { child, group, mark, said };
         match pipes {
             (Some(mut stdin), Some(stdout)) => {
                 let told = stdin.write_all(b"\n").await;
@@ -113,7 +120,9 @@ impl Process {
             self.signal(Signal::TERM);
             let _ = tokio::time::timeout(LAST_GRACE, self.child.wait()).await;
         }
-        self.kill();
+        if let Some(killing) = self.kill() {
+            let _ = tokio::time::timeout(LAST_GRACE, killing).await;
+        }
         // Killed, it ends at once; this takes it off the list of processes.
         let _ = tokio::time::timeout(LAST_GRACE, self.child.wait()).await;
     }
@@ -125,19 +134,30 @@ impl Process {
         }
     }
 
-    /// Kills what is left of the group: the server may have ended, and what it
-    /// started may not.
-    fn kill(&mut self) {
+    /// Kills what is left of the group, and what has left it: the server may have
+    /// ended, and what it started may not. To look at all processes takes a
+    /// moment, which nobody else waits for.
+    fn kill(&mut self) -> Option<JoinHandle<()>> {
         self.signal(Signal::KILL);
-        if let Some(group) = self.group.take() {
-            watchdog::forget(group.as_raw_pid());
+        let (group, mark) = (self.group.take()?, std::mem::take(&mut self.mark));
+        let killing = move || {
+            marked::kill(&mark);
+            // Only now: until here, the watchdog would have to do it.
+            watchdog::forget(group.as_raw_pid(), &mark);
+        };
+        match Handle::try_current() {
+            Ok(runtime) => Some(runtime.spawn_blocking(killing)),
+            Err(_) => {
+                killing();
+                None
+            }
         }
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.kill();
+        let _ = self.kill();
     }
 }
 

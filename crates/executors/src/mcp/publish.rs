@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use windlass::definition::{McpServer, McpTransport};
 
 use super::keeper::Keeper;
+use super::notebook::Note;
 use super::quarantine;
 use super::server::Listed;
 use super::tools;
@@ -17,7 +18,7 @@ impl Keeper {
         let reached = fingerprint(self.server.settings());
         match self.notebook.read(self.server.owner(), self.server.name()).await {
             Ok(Some(note)) if note.reached == reached => {
-                self.note = note;
+                self.note = note.brought_up_to_date();
                 *self.server.offers.lock() = self.note.offers;
                 self.register();
             }
@@ -41,15 +42,17 @@ impl Keeper {
             self.take_over().await;
         }
         let before = self.note.clone();
-        if self.server.settings().quarantine && !before.tools.is_empty() {
-            let sorted = quarantine::sort(&before.tools, tools);
+        if self.server.settings().quarantine && before.listed {
+            let sorted = quarantine::sort(&mut self.note.accepted, tools);
             for name in sorted.held.keys() {
                 tracing::warn!(server = self.server.name(), tool = name, "a changed tool is held");
             }
             (self.note.tools, self.note.held) = (sorted.tools, sorted.held);
         } else {
+            self.note.accepted = quarantine::by_name(&tools);
             (self.note.tools, self.note.held) = (tools, BTreeMap::new());
         }
+        self.note.listed = true;
         self.register();
         if self.note != before {
             self.remember().await;
@@ -60,11 +63,12 @@ impl Keeper {
     /// on the same database.
     async fn take_over(&mut self) {
         let read = self.notebook.read(self.server.owner(), self.server.name()).await;
-        if let Ok(Some(note)) = read
+        if let Ok(Some(note)) = read.map(|note| note.map(Note::brought_up_to_date))
             && note.reached == self.note.reached
-            && !note.tools.is_empty()
+            && note.listed
         {
-            self.note.tools = note.tools;
+            self.note.listed = true;
+            self.note.accepted.extend(note.accepted);
         }
     }
 

@@ -1,12 +1,12 @@
 //! [`Server`]: one server of tools, whether it runs at the moment or not.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::sync::{Notify, broadcast, watch};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit, broadcast, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -19,14 +19,14 @@ use super::call::Rounds;
 use super::connection::{self, Connection};
 use super::doubles::Doubles;
 use super::expand::expand;
-use super::failure::gone;
+use super::failure::{gone, resting};
 use super::flights::Flight;
-use super::handshake::Era;
 use super::http::{self, Wire};
 use super::logins::Logins;
 use super::notebook::{Notebook, Offers};
 use super::stdio::MAX_MESSAGE;
 use super::tokens::{Account, Store, Tokens};
+use super::watching::{Watched, Watching};
 use crate::outbound::OutboundPolicy;
 
 /// What a call waits for at most while a server is given another chance.
@@ -94,11 +94,13 @@ pub struct Server {
     /// What it has besides tools, as far as is known.
     pub(super) offers: Mutex<Offers>,
     /// Resources that somebody watches.
-    watched: Mutex<BTreeSet<String>>,
+    pub(super) watched: Watched,
     /// Tells that they are others.
     pub(super) watching: Notify,
     /// What it said when it wanted somebody to log in.
     challenge: Mutex<Option<String>>,
+    /// Whose turn it is, where requests take turns.
+    turns: Semaphore,
     pub(super) ways: Ways,
     pub(super) news: broadcast::Sender<News>,
 }
@@ -160,9 +162,10 @@ impl Server {
             learned: Mutex::default(),
             learns: Notify::new(),
             offers: Mutex::default(),
-            watched: Mutex::default(),
+            watched: Watched::default(),
             watching: Notify::new(),
             challenge: Mutex::default(),
+            turns: Semaphore::new(1),
             ways,
             news: broadcast::Sender::new(NEWS),
         })
@@ -261,6 +264,7 @@ impl Server {
         params: &Value,
         asker: Option<Arc<Asker>>,
     ) -> Result<Value, Error> {
+        let _turn = self.turn().await;
         let connection = self.connection().await?;
         let flight = Flight::unheard(asker.clone());
         let mut rounds = Rounds::new(&connection, self, asker);
@@ -292,30 +296,10 @@ impl Server {
         connection.list(method, items, MAX_LISTED).await.map(|list| list.items)
     }
 
-    /// Watches a resource: when it changes, that is news.
-    pub async fn watch(&self, uri: &str) -> Result<(), Error> {
-        let connection = self.connection().await?;
-        if connection.era() == Era::Legacy {
-            connection.ask("resources/subscribe", &json!({"uri": uri})).await?;
-        }
-        self.watched.lock().insert(uri.to_owned());
-        self.watching.notify_one();
-        Ok(())
-    }
-
-    /// Stops watching a resource.
-    pub async fn unwatch(&self, uri: &str) -> Result<(), Error> {
-        let connection = self.connection().await?;
-        if connection.era() == Era::Legacy {
-            connection.ask("resources/unsubscribe", &json!({"uri": uri})).await?;
-        }
-        self.watched.lock().remove(uri);
-        self.watching.notify_one();
-        Ok(())
-    }
-
-    pub(super) fn watched(&self) -> BTreeSet<String> {
-        self.watched.lock().clone()
+    /// Watches a resource until what this returns is dropped: when it changes,
+    /// that is news.
+    pub async fn watch(self: &Arc<Self>, uri: &str) -> Result<Watching, Error> {
+        Watching::begin(self, uri).await
     }
 
     /// Begins a login for a server that wants one. Whoever may use the server
@@ -404,6 +388,11 @@ impl Server {
         &self.settings
     }
 
+    /// Whether it is a process, and no address.
+    pub(super) fn is_process(&self) -> bool {
+        matches!(self.settings.transport, McpTransport::Command { .. })
+    }
+
     /// The folders that it is told of.
     pub(super) fn roots(&self) -> Vec<Value> {
         self.settings.roots.iter().map(|uri| json!({"uri": uri})).collect()
@@ -422,6 +411,15 @@ impl Server {
         allowed
     }
 
+    /// Waits until no other request is under way, where the operator wants one at
+    /// a time. The turn is over when what is returned is dropped.
+    pub(super) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        match self.settings.one_at_a_time {
+            true => self.turns.acquire().await.ok(),
+            false => None,
+        }
+    }
+
     /// A connection: the one there is, or a new one. It waits for a server that
     /// starts, and not for one that is known to be down.
     pub(super) async fn connection(&self) -> Result<Arc<Connection>, Error> {
@@ -436,7 +434,7 @@ impl Server {
                     let again = until.saturating_duration_since(Instant::now());
                     // One more try is worth waiting for, a second is not.
                     if failed.is_some() || again > PATIENCE {
-                        return Err(why);
+                        return Err(resting(&self.name, why, again));
                     }
                     failed = Some(why);
                 }

@@ -6,18 +6,15 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rmcp::RoleClient;
-use rmcp::model::{
-    ClientJsonRpcMessage, CustomResult, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
-    ServerResult,
-};
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
-use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use windlass::Error;
 
+use super::message::{self, Unreadable};
 use super::process::{Process, Program};
 
 /// The largest message that is taken from a server that says nothing else.
@@ -91,6 +88,25 @@ impl Stdio {
                 last.unwrap_or(Ok(Line::End))
             }
         }
+    }
+
+    /// The message in the line that was read, or what stands for an answer that
+    /// cannot be read.
+    fn take_message(&mut self) -> Option<ServerJsonRpcMessage> {
+        let message = read(&self.line, self.max_message).or_else(|unreadable| {
+            if !self.line.trim_ascii().is_empty() {
+                let start = &self.line[..self.line.len().min(200)];
+                let (line, why) = (String::from_utf8_lossy(start), unreadable.why.as_str());
+                let line = line.trim_end();
+                tracing::warn!(line, why, "a server wrote something else than a message");
+            }
+            unreadable.into_answer().ok_or(())
+        });
+        self.line.clear();
+        if self.line.capacity() > 1024 * 1024 {
+            self.line = Vec::new();
+        }
+        message.ok()
     }
 }
 
@@ -170,17 +186,7 @@ impl Transport<RoleClient> for Stdio {
                     return None;
                 }
             }
-            let read = parse(&self.line).or_else(|| parse(after_noise(&self.line)?));
-            if read.is_none() && !self.line.trim_ascii().is_empty() {
-                let start = &self.line[..self.line.len().min(200)];
-                let line = String::from_utf8_lossy(start);
-                tracing::warn!(line = %line.trim_end(), "a server wrote something else than a message");
-            }
-            self.line.clear();
-            if self.line.capacity() > 1024 * 1024 {
-                self.line = Vec::new();
-            }
-            if let Some(message) = read {
+            if let Some(message) = self.take_message() {
                 return Some(message);
             }
         }
@@ -196,6 +202,19 @@ impl Transport<RoleClient> for Stdio {
     }
 }
 
+/// The message in a line, or in what comes after noise.
+fn read(line: &[u8], max_message: usize) -> Result<ServerJsonRpcMessage, Unreadable> {
+    message::read(line, max_message).or_else(|unreadable| match after_noise(line) {
+        Some(rest) if rest.len() < line.len() => {
+            message::read(rest, max_message).map_err(|behind| match behind.id {
+                Some(_) => behind,
+                None => unreadable,
+            })
+        }
+        _ => Err(unreadable),
+    })
+}
+
 /// The message in a line that something else was written into first, without an
 /// end of its own: a prompt, or how far an installation is.
 fn after_noise(line: &[u8]) -> Option<&[u8]> {
@@ -203,44 +222,14 @@ fn after_noise(line: &[u8]) -> Option<&[u8]> {
     line.get(start..)
 }
 
-/// Reads a message. A result stays the JSON that it is: what it means depends on
-/// the request, and nothing that a server says about it gets lost.
-pub(super) fn parse(line: &[u8]) -> Option<ServerJsonRpcMessage> {
-    let mut value: Value = serde_json::from_slice(line).ok()?;
-    let map = value.as_object_mut()?;
-    if !map.contains_key("method") {
-        let id = map.get("id").filter(|id| !id.is_null()).cloned();
-        let id: Option<RequestId> = id.and_then(|id| serde_json::from_value(id).ok());
-        if let Some(result) = map.remove("result") {
-            let result = ServerResult::CustomResult(CustomResult(result));
-            return Some(JsonRpcMessage::response(result, id?));
-        }
-        let error: ErrorData = serde_json::from_value(map.remove("error")?).ok()?;
-        return Some(JsonRpcMessage::error(error, id));
-    }
-    serde_json::from_value(value).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn results_stay_as_they_are_and_noise_is_no_message() {
-        let line = br#"{"jsonrpc":"2.0","id":7,"result":{"content":[],"own":{"x":1}}}"#;
-        let Some(JsonRpcMessage::Response(response)) = parse(line) else { panic!("no response") };
-        let ServerResult::CustomResult(CustomResult(result)) = response.result else {
-            panic!("not as it is")
-        };
-        assert_eq!(result["own"]["x"], 1);
-        let error = parse(br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no"}}"#);
-        assert!(matches!(error, Some(JsonRpcMessage::Error(error)) if error.id.is_none()));
-        let noise: [&[u8]; 5] =
-            [b"Listening on 3000", b"[1]", b"{}", br#"{"id":1}"#, br#"{"id":{},"result":1}"#];
-        for noise in noise {
-            assert!(parse(noise).is_none(), "{}", String::from_utf8_lossy(noise));
-        }
-        let behind = after_noise(b"ready> {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}");
-        assert!(behind.and_then(parse).is_some(), "a message may be behind noise");
+    fn a_message_may_be_behind_noise() {
+        let line = b"ready> {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}";
+        assert!(read(line, MAX_MESSAGE).is_ok());
+        assert_eq!(read(b"ready> {\"jsonrpc\"", MAX_MESSAGE).unwrap_err().id, None);
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rmcp::RoleClient;
 use rmcp::model::{
-    ClientJsonRpcMessage, GetExtensions, GetMeta, JsonRpcMessage, ServerJsonRpcMessage,
+    ClientJsonRpcMessage, ErrorCode, GetExtensions, GetMeta, JsonRpcMessage, ServerJsonRpcMessage,
     ServerNotification,
 };
 use rmcp::transport::Transport;
@@ -32,18 +32,23 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Tap<T> {
         &mut self,
         item: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        if let JsonRpcMessage::Request(request) = &item
-            && let Some(flight) = request.request.extensions().get::<Arc<Flight>>()
-        {
+        if let JsonRpcMessage::Request(request) = &item {
+            let flight = request.request.extensions().get::<Arc<Flight>>().cloned();
             let token = request.request.get_meta().get_progress_token();
-            self.flights.begin(request.id.clone(), token, Arc::clone(flight));
+            self.flights.begin(request.id.clone(), token, flight);
         }
         self.inner.send(item)
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
-            let message = self.inner.receive().await?;
+            let mut message = self.inner.receive().await?;
+            if let JsonRpcMessage::Error(error) = &mut message
+                && error.id.is_none()
+                && is_about_a_request(error.error.code)
+            {
+                error.id = self.flights.only_sent();
+            }
             match &message {
                 JsonRpcMessage::Response(response) => self.flights.end(&response.id),
                 JsonRpcMessage::Error(error) => {
@@ -59,6 +64,11 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Tap<T> {
     async fn close(&mut self) -> Result<(), Self::Error> {
         self.inner.close().await
     }
+}
+
+/// Whether an error is about a request whose id the server could not read.
+fn is_about_a_request(code: ErrorCode) -> bool {
+    code == ErrorCode::PARSE_ERROR || code == ErrorCode::INVALID_REQUEST
 }
 
 impl<T> Tap<T> {

@@ -2,9 +2,9 @@
 //!
 //! A process that is killed runs no code, so its children would live on. One
 //! small shell, started with the first server, waits for the end of a pipe that
-//! only this process holds, and then kills the groups that are still listed. It
-//! costs a megabyte, needs no `unsafe`, and works for every program that embeds
-//! this crate.
+//! only this process holds, and then kills the groups that are still listed, and
+//! whatever carries the mark of one of them. It costs a megabyte, needs no
+//! `unsafe`, and works for every program that embeds this crate.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -13,20 +13,36 @@ use std::sync::LazyLock;
 
 use parking_lot::Mutex;
 
-/// Lines of `+ GROUP` and `- GROUP`; at the end, what is left is killed. Not every
-/// shell takes `kill -9 -- -GROUP`.
+use super::marked::MARK;
+
+/// Lines of `+ GROUP MARK` and `- GROUP MARK`; at the end, what is left is killed.
+/// Not every shell takes `kill -9 -- -GROUP`. Who carries a mark may be starting
+/// another process, so they are looked for again until there is none.
 const SCRIPT: &str = r#"
-groups=""
-while read -r sign group; do
+left=""
+while read -r sign group mark; do
   if [ "$sign" = + ]; then
-    groups="$groups $group"
+    left="$left $group:$mark"
   else
-    left=""
-    for one in $groups; do [ "$one" = "$group" ] || left="$left $one"; done
-    groups=$left
+    rest=""
+    for one in $left; do [ "$one" = "$group:$mark" ] || rest="$rest $one"; done
+    left=$rest
   fi
 done
-for one in $groups; do kill -s KILL -- "-$one" 2>/dev/null; done
+marks=""
+for one in $left; do
+  kill -s KILL -- "-${one%%:*}" 2>/dev/null
+  marks="$marks -e $0=${one#*:}"
+done
+[ -n "$marks" ] || exit 0
+for round in 1 2 3 4 5; do
+  found=$(grep -ls $marks /proc/[0-9]*/environ 2>/dev/null)
+  [ -n "$found" ] || exit 0
+  for one in $found; do
+    one=${one#/proc/}
+    kill -s KILL "${one%/environ}" 2>/dev/null
+  done
+done
 "#;
 
 static WATCHDOG: LazyLock<Mutex<Option<ChildStdin>>> = LazyLock::new(|| Mutex::new(start()));
@@ -36,20 +52,20 @@ pub(super) fn ready() {
     LazyLock::force(&WATCHDOG);
 }
 
-/// Has a group of processes ended with this one.
-pub(super) fn watch(group: i32) {
-    tell('+', group);
+/// Has a group of processes, and all that carry its mark, ended with this one.
+pub(super) fn watch(group: i32, mark: &str) {
+    tell('+', group, mark);
 }
 
 /// Forgets a group that has ended.
-pub(super) fn forget(group: i32) {
-    tell('-', group);
+pub(super) fn forget(group: i32, mark: &str) {
+    tell('-', group, mark);
 }
 
-fn tell(sign: char, group: i32) {
+fn tell(sign: char, group: i32, mark: &str) {
     let mut watchdog = WATCHDOG.lock();
     let Some(pipe) = watchdog.as_mut() else { return };
-    if let Err(error) = writeln!(pipe, "{sign} {group}") {
+    if let Err(error) = writeln!(pipe, "{sign} {group} {mark}") {
         tracing::warn!(%error, "servers may outlive this process if it is killed");
         *watchdog = None;
     }
@@ -58,8 +74,9 @@ fn tell(sign: char, group: i32) {
 fn start() -> Option<ChildStdin> {
     // In a group of its own, so that Ctrl-C on a terminal does not end it first.
     let started = Command::new("/bin/sh")
-        .args(["-c", SCRIPT])
+        .args(["-c", SCRIPT, MARK])
         .env_clear()
+        .env("PATH", "/usr/bin:/bin")
         .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())

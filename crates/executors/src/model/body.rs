@@ -37,6 +37,41 @@ impl Api {
         }
     }
 
+    /// What a model says, as a message.
+    pub fn assistant(self, text: &str) -> Value {
+        match self {
+            Self::Anthropic | Self::OpenAi => json!({"role": "assistant", "content": text}),
+            Self::Gemini => json!({"role": "model", "parts": [{"text": text}]}),
+        }
+    }
+
+    /// Says this in a model's message that says nothing: APIs write such messages,
+    /// and refuse to read them.
+    pub fn fill(self, message: &mut Value, text: &str) {
+        let has = |key: &str| message[key].as_array().is_some_and(|items| !items.is_empty());
+        let says_nothing = |key: &str| {
+            let blocks = message[key].as_array();
+            blocks.is_none_or(|blocks| blocks.iter().all(|block| block["text"] == ""))
+        };
+        match self {
+            Self::Anthropic if !message["content"].is_string() && says_nothing("content") => {
+                *message = self.assistant(text);
+            }
+            Self::OpenAi
+                if message["content"].as_str().is_none_or(str::is_empty)
+                    && !has("content")
+                    && !has("tool_calls")
+                    && !message["function_call"].is_object()
+                    && !message["refusal"].is_string() =>
+            {
+                message["role"] = "assistant".into();
+                message["content"] = text.into();
+            }
+            Self::Gemini if says_nothing("parts") => *message = self.assistant(text),
+            _ => {}
+        }
+    }
+
     /// The request.
     pub(super) fn request(
         self,

@@ -14,6 +14,7 @@ mod api;
 mod body;
 mod price;
 mod question;
+mod refusal;
 mod send;
 mod tally;
 
@@ -26,8 +27,9 @@ use windlass::{Error, ErrorKind, Secret};
 pub use api::Api;
 pub use body::Prompt;
 pub use price::Price;
-pub use send::{Events, Reply};
-pub use tally::{Tally, text_of};
+pub use refusal::{Again, Refused};
+pub use send::{Asking, Events, Reply};
+pub use tally::{Finish, Tally, text_of};
 
 use crate::outbound::{Outbound, OutboundPolicy};
 
@@ -46,10 +48,11 @@ pub struct ModelSettings {
     /// Providers by name: which API they speak, and where. Anthropic, OpenAI and
     /// Gemini are known.
     pub providers: BTreeMap<String, Endpoint>,
-    /// Prices by model; `default` is for all others (S4.16).
+    /// Prices by model, or by `provider/model`; `default` is for all others
+    /// (S4.16).
     pub prices: BTreeMap<String, Price>,
-    /// The model to ask in place of one that is overloaded; `default` is for all
-    /// others. An empty name is for none.
+    /// The model to ask in place of one that is overloaded, which speaks the same
+    /// API; `default` is for all others that do. An empty name is for none.
     pub fallbacks: BTreeMap<String, String>,
     /// How often a request is tried again (S4.14).
     pub retries: u32,
@@ -103,6 +106,11 @@ impl Model {
     /// What its provider speaks.
     pub fn api(&self) -> Api {
         self.endpoint.api
+    }
+
+    /// What settings may call it: `provider/model`, else its name alone.
+    fn names(&self) -> impl Iterator<Item = String> {
+        [format!("{}/{}", self.provider, self.name), self.name.clone()].into_iter()
     }
 }
 
@@ -162,24 +170,53 @@ impl Models {
         set.or_else(|| Api::ALL.into_iter().find(|api| api.provider() == provider)?.usual())
     }
 
-    /// The model to ask in place of one that is overloaded.
-    fn fallback(&self, model: &Model, own: Option<&str>) -> Option<Model> {
+    /// The model to ask in place of one that is overloaded: the agent's own, else
+    /// the one that was set.
+    ///
+    /// # Errors
+    ///
+    /// One that was named for this model and could not read its messages.
+    pub fn fallback(&self, model: &Model, own: Option<&str>) -> Result<Option<Model>, Error> {
         let fallbacks = &self.0.settings.fallbacks;
-        let set = fallbacks.get(&model.name).or_else(|| fallbacks.get("default"));
+        let set = model.names().find_map(|name| fallbacks.get(&name)).map(String::as_str);
+        if let Some(name) = own.or(set) {
+            return self.in_place_of(model, name);
+        }
+        // What is set for all models is for those that it can stand in for.
         let usual = (model.api() == Api::Anthropic).then_some(FALLBACK);
-        let name = own.or(set.map(String::as_str)).or(usual).filter(|name| !name.is_empty())?;
-        // One that does not say whose it is is the same provider's.
-        let other = match name.contains('/') {
-            true => self.find(name).ok()?,
-            false => Model { name: name.to_owned(), ..model.clone() },
-        };
-        (other != *model).then_some(other)
+        let for_all = fallbacks.get("default").map(String::as_str);
+        let other = |name: &str| self.in_place_of(model, name).ok().flatten();
+        Ok(for_all.or(usual).and_then(other))
     }
 
-    /// What tokens of a model cost.
-    pub fn price(&self, model: &str) -> Price {
+    fn in_place_of(&self, model: &Model, name: &str) -> Result<Option<Model>, Error> {
+        if name.is_empty() {
+            return Ok(None);
+        }
+        // One that does not say whose it is is the same provider's.
+        let other = match name.contains('/') {
+            true => self.find(name)?,
+            false => Model { name: name.to_owned(), ..model.clone() },
+        };
+        let is_known = model.provider == model.api().provider() && !name.contains('/');
+        let speaks = Api::of_model(name).filter(|_| is_known).unwrap_or(other.api());
+        if speaks != model.api() {
+            let why = format!(
+                "a fallback speaks the same API: `{name}` speaks {}, `{}` speaks {}",
+                speaks.provider(),
+                model.name,
+                model.api().provider()
+            );
+            return Err(Error::new(ErrorKind::InvalidDefinition, why));
+        }
+        Ok(Some(other).filter(|other| other != model))
+    }
+
+    /// What tokens of a model cost. A price may be set for `provider/model`, too.
+    pub fn price(&self, model: &Model) -> Price {
         let prices = &self.0.settings.prices;
-        prices.get(model).or_else(|| prices.get("default")).copied().unwrap_or_default()
+        let own = model.names().find_map(|name| prices.get(&name));
+        own.or_else(|| prices.get("default")).copied().unwrap_or_default()
     }
 
     /// The key of a provider: a credential's, else one that came with the

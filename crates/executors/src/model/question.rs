@@ -35,13 +35,13 @@ impl Models {
         let mut reply = self.ask(&model, &prompt, call.secret("api_key"), None).await?;
         let mut tally = Tally::default();
         let mut text = String::new();
-        while let Some(event) = reply.events.next().await? {
+        while let Some(event) = reply.events.next().await.map_err(|refused| refused.error)? {
             text.extend(tally.hear(api, &event));
             if !reply.is_stream {
                 text = text_of(api, &whole(api.turn_format(), event)?);
             }
         }
-        call.charge(self.price(&reply.model.name).of(tally.usage));
+        call.charge(self.price(&reply.model).of(tally.usage));
         Ok(text)
     }
 }

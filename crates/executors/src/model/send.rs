@@ -8,6 +8,7 @@ use http::StatusCode;
 use serde_json::Value;
 use windlass::{Error, ErrorKind, Secret, SseDecoder, SseEvent};
 
+use super::refusal::{Again, Refused, without};
 use super::{Model, Models, Prompt};
 use crate::outbound::Answer;
 
@@ -15,6 +16,9 @@ use crate::outbound::Answer;
 const WAIT: Duration = Duration::from_millis(1000);
 /// Nobody waits longer than this because an API says so.
 const MAX_WAIT: Duration = Duration::from_secs(60);
+/// How long a connection that has brought everything may take to end, so that it
+/// can be used again.
+const FAREWELL: Duration = Duration::from_millis(50);
 /// What Anthropic answers when it is overloaded.
 const OVERLOADED: u16 = 529;
 
@@ -28,7 +32,7 @@ pub struct Reply {
     pub is_stream: bool,
 }
 
-/// The events of an answer, as they come.
+/// The events of an answer, as they come. An event that is an error is one.
 pub struct Events {
     /// None once all has come.
     answer: Option<Answer>,
@@ -37,12 +41,15 @@ pub struct Events {
     is_done: bool,
     /// Why there is no more to read, which is told after what could be read.
     broken: Option<String>,
+    /// What the API must not repeat.
+    key: Option<Secret>,
 }
 
 impl Events {
-    fn new(answer: Answer) -> Self {
+    fn new(answer: Answer, key: Option<&Secret>) -> Self {
         let (decoder, ready) = (SseDecoder::default(), VecDeque::new());
-        Self { answer: Some(answer), decoder, ready, is_done: false, broken: None }
+        let (answer, key) = (Some(answer), key.cloned());
+        Self { answer, decoder, ready, is_done: false, broken: None, key }
     }
 
     /// Whether the API has said, in a word of its own, that this is the end.
@@ -51,17 +58,28 @@ impl Events {
     }
 
     /// The next event; nothing at the end.
-    pub async fn next(&mut self) -> Result<Option<Value>, Error> {
+    pub async fn next(&mut self) -> Result<Option<Value>, Refused> {
         loop {
             if let Some(event) = self.ready.pop_front() {
-                return Ok(Some(event));
+                return match Refused::of(&event) {
+                    Some(refused) => Err(refused.without(self.key.as_ref())),
+                    None => Ok(Some(event)),
+                };
             }
             if let Some(why) = self.broken.take() {
                 self.answer = None;
-                return Err(Error::new(ErrorKind::UpstreamFailed, why));
+                return Err(Refused::broken(Error::new(ErrorKind::UpstreamFailed, why)));
             }
             let Some(answer) = &mut self.answer else { return Ok(None) };
-            let told = match answer.chunk().await? {
+            let chunk = match self.is_done {
+                // What goes wrong after the end is no matter.
+                true => match tokio::time::timeout(FAREWELL, answer.chunk()).await {
+                    Ok(Ok(chunk)) => chunk,
+                    _ => None,
+                },
+                false => answer.chunk().await.map_err(Refused::broken)?,
+            };
+            let told = match chunk {
                 Some(chunk) => self.decoder.feed(&chunk),
                 None => {
                     self.answer = None;
@@ -79,10 +97,15 @@ impl Events {
     }
 }
 
-/// Why a model did not answer.
-struct Refused {
-    error: Error,
-    is_overloaded: bool,
+/// A question that may have to be asked again.
+pub struct Asking<'a> {
+    models: &'a Models,
+    asked: &'a Model,
+    /// Who is asked now.
+    model: Model,
+    stored: Option<&'a Secret>,
+    fallback: Option<&'a str>,
+    attempt: u32,
 }
 
 impl Models {
@@ -95,32 +118,17 @@ impl Models {
         stored: Option<&Secret>,
         fallback: Option<&str>,
     ) -> Result<Reply, Error> {
-        let asked = model;
-        let mut model = model.clone();
-        let mut attempt = 0;
-        loop {
-            // A key is for one provider alone.
-            let key = stored.filter(|_| model.provider == asked.provider);
-            let Refused { error, is_overloaded } = match self.once(&model, prompt, key).await {
-                Ok(reply) => return Ok(reply),
-                Err(refused) => refused,
-            };
-            if attempt >= self.0.settings.retries || !error.is_retryable() {
-                return Err(error);
-            }
-            attempt += 1;
-            match self.fallback(&model, fallback).filter(|_| is_overloaded) {
-                // Its API must read the same messages.
-                Some(other) if other.api() == model.api() => model = other,
-                _ => {
-                    let wait = error.retry_after().unwrap_or(WAIT * attempt);
-                    if wait > MAX_WAIT {
-                        return Err(error);
-                    }
-                    tokio::time::sleep(wait).await;
-                }
-            }
-        }
+        self.asking(model, stored, fallback).ask(prompt).await
+    }
+
+    /// The same for whoever may have to ask again, because an answer breaks off.
+    pub fn asking<'a>(
+        &'a self,
+        model: &'a Model,
+        stored: Option<&'a Secret>,
+        fallback: Option<&'a str>,
+    ) -> Asking<'a> {
+        Asking { models: self, asked: model, model: model.clone(), stored, fallback, attempt: 0 }
     }
 
     async fn once(
@@ -129,7 +137,7 @@ impl Models {
         prompt: &Prompt<'_>,
         stored: Option<&Secret>,
     ) -> Result<Reply, Refused> {
-        let failed = |error| Refused { error, is_overloaded: false };
+        let failed = |error| Refused { error, again: Again::Later };
         let key = self.key(model, stored);
         let request = model.api().request(model, prompt, key).map_err(failed)?;
         let request = request.without_redirects().read_timeout(self.0.settings.read_timeout);
@@ -137,20 +145,12 @@ impl Models {
         let status = answer.status();
         let is_overloaded =
             status.as_u16() == OVERLOADED || status == StatusCode::SERVICE_UNAVAILABLE;
+        let again = if is_overloaded { Again::Elsewhere } else { Again::Later };
         let answer = answer.checked().await;
-        let answer =
-            answer.map_err(|error| Refused { error: without(error, key), is_overloaded })?;
+        let answer = answer.map_err(|error| Refused { error: without(error, key), again })?;
         let is_stream = answer.media_type() == "text/event-stream";
-        let mut events = Events::new(answer);
-        if is_stream {
-            // An API that is overloaded may say so in its first event.
-            if let Some(first) = events.next().await.map_err(failed)? {
-                if let Some(refused) = refusal(&first) {
-                    return Err(refused);
-                }
-                events.ready.push_front(first);
-            }
-        } else if let Some(answer) = events.answer.take() {
+        let mut events = Events::new(answer, key);
+        if !is_stream && let Some(answer) = events.answer.take() {
             let bytes = answer.bytes().await.map_err(failed)?;
             let whole = serde_json::from_slice(&bytes).map_err(|why| {
                 let why = format!("the model's answer is not JSON: {why}");
@@ -158,34 +158,48 @@ impl Models {
             })?;
             events.ready.push_back(whole);
         }
+        // An API may say in its first event, or with a status of success, that it
+        // is overloaded.
+        if let Some(first) = events.next().await? {
+            events.ready.push_front(first);
+        }
         Ok(Reply { model: model.clone(), events, is_stream })
     }
 }
 
-/// The error without the key, should the API have repeated it.
-fn without(error: Error, key: Option<&Secret>) -> Error {
-    let Some(key) = key.filter(|key| error.message().contains(key.expose())) else { return error };
-    let hidden = Error::new(error.kind(), error.message().replace(key.expose(), "[hidden]"));
-    match error.retry_after() {
-        Some(after) => hidden.with_retry_after(after),
-        None => hidden,
+impl Asking<'_> {
+    /// Asks until somebody answers, as often as was set.
+    pub async fn ask(&mut self, prompt: &Prompt<'_>) -> Result<Reply, Error> {
+        loop {
+            // A key is for one provider alone.
+            let key = self.stored.filter(|_| self.model.provider == self.asked.provider);
+            match self.models.once(&self.model, prompt, key).await {
+                Ok(reply) => return Ok(reply),
+                Err(refused) => self.again(refused).await?,
+            }
+        }
     }
-}
 
-/// The error that an event is.
-fn refusal(event: &Value) -> Option<Refused> {
-    let error = event.get("error").filter(|error| !error.is_null())?;
-    let why = error["message"].as_str().unwrap_or("no reason given");
-    let kind = error["type"].as_str().or(error["code"].as_str()).unwrap_or_default();
-    let is_overloaded = kind == "overloaded_error" || kind == "server_is_overloaded";
-    let kind = match kind {
-        "rate_limit_error" | "rate_limit_exceeded" => ErrorKind::RateLimited,
-        "authentication_error" | "permission_error" => ErrorKind::CredentialInvalid,
-        "invalid_request_error" | "not_found_error" => ErrorKind::UpstreamRejected,
-        _ => ErrorKind::UpstreamFailed,
-    };
-    Some(Refused {
-        error: Error::new(kind, format!("the model's API failed: {why}")),
-        is_overloaded,
-    })
+    /// Waits until it may be asked again, or chooses who is asked instead. Gives
+    /// the error back where neither makes sense.
+    pub async fn again(&mut self, refused: Refused) -> Result<(), Error> {
+        let Refused { error, again } = refused;
+        if self.attempt >= self.models.0.settings.retries || !error.is_retryable() {
+            return Err(error);
+        }
+        self.attempt += 1;
+        let other = self.models.fallback(&self.model, self.fallback).ok().flatten();
+        match (again, other) {
+            (Again::AtOnce, _) => {}
+            (Again::Elsewhere, Some(other)) => self.model = other,
+            _ => {
+                let wait = error.retry_after().unwrap_or(WAIT * self.attempt);
+                if wait > MAX_WAIT {
+                    return Err(error);
+                }
+                tokio::time::sleep(wait).await;
+            }
+        }
+        Ok(())
+    }
 }

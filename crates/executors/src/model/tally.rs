@@ -6,22 +6,52 @@ use windlass::Usage;
 
 use super::Api;
 
+/// A token has about this many bytes; for what no API has counted.
+const BYTES_OF_A_TOKEN: u64 = 4;
+
 /// Counts what a model took to answer. The last word of a stream counts.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// What was used so far, without its cost.
     pub usage: Usage,
+    /// How the answer ended, as far as the API said.
+    pub finish: Finish,
+    /// The size of the texts.
+    written: u64,
+}
+
+/// How an answer ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Finish {
+    /// As it should.
+    #[default]
+    Usual,
+    /// It is as long as it may be, and not complete.
+    Length,
+    /// The model, or its API, does not want to answer; the API's word for it.
+    Refused(String),
+    /// The model wrote what its own API cannot read; the API's word for it.
+    Unreadable(String),
 }
 
 impl Tally {
     /// Hears an event of the stream, or a whole answer. Returns the texts in the
     /// event.
     pub fn hear<'e>(&mut self, api: Api, event: &'e Value) -> Vec<&'e str> {
-        match api {
+        let texts: Vec<&str> = match api {
             Api::Anthropic => self.anthropic(event).into_iter().collect(),
             Api::OpenAi => self.openai(event).into_iter().collect(),
             Api::Gemini => self.gemini(event),
-        }
+        };
+        self.written += texts.iter().map(|text| text.len() as u64).sum::<u64>();
+        texts
+    }
+
+    /// What an answer took that broke off, so that its API did not count to the
+    /// end.
+    pub fn so_far(&self) -> Usage {
+        let written = self.usage.output_tokens.max(self.written / BYTES_OF_A_TOKEN);
+        Usage { output_tokens: written, ..self.usage }
     }
 
     fn anthropic<'e>(&mut self, event: &'e Value) -> Option<&'e str> {
@@ -31,6 +61,12 @@ impl Tally {
             set(&mut self.usage.output_tokens, &usage["output_tokens"]);
             set(&mut self.usage.cache_read_tokens, &usage["cache_read_input_tokens"]);
             set(&mut self.usage.cache_write_tokens, &usage["cache_creation_input_tokens"]);
+        }
+        let reason = event["delta"]["stop_reason"].as_str().or(event["stop_reason"].as_str());
+        match reason {
+            Some("max_tokens" | "model_context_window_exceeded") => self.finish = Finish::Length,
+            Some(reason @ "refusal") => self.finish = Finish::Refused(reason.to_owned()),
+            _ => {}
         }
         match event["type"].as_str() {
             Some("content_block_delta") => event["delta"]["text"].as_str(),
@@ -49,7 +85,19 @@ impl Tally {
             let cached = self.usage.cache_read_tokens;
             self.usage.input_tokens = self.usage.input_tokens.saturating_sub(cached);
         }
-        event["choices"][0]["delta"]["content"].as_str()
+        let choice = &event["choices"][0];
+        let refused = |said: &Value| said["refusal"].as_str().is_some_and(|why| !why.is_empty());
+        match choice["finish_reason"].as_str() {
+            Some("length") => self.finish = Finish::Length,
+            Some(reason @ "content_filter") => self.finish = Finish::Refused(reason.to_owned()),
+            _ if refused(&choice["delta"]) || refused(&choice["message"]) => {
+                self.finish = Finish::Refused("refusal".to_owned());
+            }
+            _ => {}
+        }
+        let delta = &choice["delta"];
+        let said = delta["content"].as_str().filter(|text| !text.is_empty());
+        said.or_else(|| delta["refusal"].as_str())
     }
 
     fn gemini<'e>(&mut self, event: &'e Value) -> Vec<&'e str> {
@@ -63,7 +111,21 @@ impl Tally {
             let written = usage["candidatesTokenCount"].as_u64().unwrap_or_default();
             self.usage.output_tokens = written + thought;
         }
-        let parts = event["candidates"][0]["content"]["parts"].as_array().into_iter().flatten();
+        let candidate = &event["candidates"][0];
+        match candidate["finishReason"].as_str() {
+            None | Some("STOP" | "FINISH_REASON_UNSPECIFIED") => {}
+            Some("MAX_TOKENS") => self.finish = Finish::Length,
+            Some(reason @ ("MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "OTHER")) => {
+                self.finish = Finish::Unreadable(reason.to_owned());
+            }
+            // All others are names of what it must not say.
+            Some(reason) => self.finish = Finish::Refused(reason.to_owned()),
+        }
+        // The question was refused, so that there is no answer at all.
+        if let Some(reason) = event["promptFeedback"]["blockReason"].as_str() {
+            self.finish = Finish::Refused(reason.to_owned());
+        }
+        let parts = candidate["content"]["parts"].as_array().into_iter().flatten();
         let said = parts.filter(|part| part["thought"] != true);
         said.filter_map(|part| part["text"].as_str()).collect()
     }
@@ -82,6 +144,8 @@ pub fn text_of(api: Api, message: &Value) -> String {
         Api::Anthropic => &message["content"],
         Api::OpenAi => match &message["content"] {
             Value::String(text) => return text.clone(),
+            // It says why it says nothing.
+            Value::Null => return message["refusal"].as_str().unwrap_or_default().to_owned(),
             blocks => blocks,
         },
         Api::Gemini => &message["parts"],

@@ -152,6 +152,13 @@ impl FromStr for Allowed {
             Some(rest) => (rest, true),
             None => (host, false),
         };
+        // A star elsewhere would be part of a name that nothing has.
+        if name.contains('*') {
+            return Err(format!(
+                "`{text}` would open nothing: a star stands for what is before a name, as in \
+                 `*.internal`; write `0.0.0.0/0` and `::/0` for all addresses"
+            ));
+        }
         match Host::parse(name) {
             Ok(Host::Domain(name)) => {
                 let name = plain_name(&name);

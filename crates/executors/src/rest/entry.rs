@@ -78,6 +78,7 @@ struct RawAuth {
     password: Option<String>,
     token_url: Option<String>,
     authorization_url: Option<String>,
+    refresh_url: Option<String>,
     #[serde(default)]
     scopes: Vec<String>,
 }
@@ -157,6 +158,7 @@ pub(super) fn read(spec: &ToolSpec) -> Result<Shape, Error> {
 /// where it is said, else in the query, or in the body of a method that has one.
 fn place(plan: &mut Plan, names: &[&str], said: &BTreeMap<String, Where>) {
     let in_path = super::document::names_in(&plan.path);
+    let in_query = super::document::pairs_in(&plan.path);
     let has_body = matches!(plan.method.as_str(), "POST" | "PUT" | "PATCH");
     let mut fields = Vec::new();
     let mut places = Vec::new();
@@ -165,6 +167,7 @@ fn place(plan: &mut Plan, names: &[&str], said: &BTreeMap<String, Where>) {
         let place = match said.get(*name) {
             Some(place) => *place,
             None if in_path.contains(name) => Where::Path,
+            None if in_query.iter().any(|(_, own)| own == name) => Where::Query,
             None => otherwise,
         };
         let location = match place {
@@ -177,9 +180,11 @@ fn place(plan: &mut Plan, names: &[&str], said: &BTreeMap<String, Where>) {
                 continue;
             }
         };
+        let pair = in_query.iter().find(|(_, own)| own == name && location == Location::Query);
+        let key = pair.map_or(*name, |(key, _)| key);
         places.push(Place {
-            name: (*name).to_owned(),
-            argument: None,
+            name: key.to_owned(),
+            argument: (key != *name).then(|| (*name).to_owned()),
             location,
             style: None,
             explode: None,
@@ -212,6 +217,7 @@ impl Auth {
                 password: None,
                 token_url: None,
                 authorization_url: None,
+                refresh_url: None,
                 scopes: Vec::new(),
             },
         };
@@ -235,7 +241,7 @@ impl Auth {
                     client_secret: "client_secret".to_owned(),
                     token_url,
                     authorization_url: said.authorization_url.clone(),
-                    refresh_url: None,
+                    refresh_url: said.refresh_url.clone(),
                 }),
                 scopes: said.scopes.clone(),
             },

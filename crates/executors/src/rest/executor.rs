@@ -11,7 +11,7 @@ use super::entry::{self, Shape};
 use super::plan::Plan;
 use super::request::{self, Base, Payload};
 use super::{media, response};
-use crate::outbound::{Outbound, Request};
+use crate::outbound::{Answer, Outbound, Request};
 
 /// What all REST tools share: the way out, and tokens.
 #[derive(Clone)]
@@ -54,10 +54,11 @@ impl Rest {
             .method
             .parse::<Method>()
             .map_err(|_| refused(format!("`{}` is no method", plan.method)))?;
-        // An address that is missing is told when a call needs it: the tools of
-        // a document without one are there to be looked at.
+        // An address that is missing, or not whole, is told when a call needs it:
+        // the tools of a document without one are there to be looked at.
         let base = Base::new(&plan.base_url);
-        if let (Err(why), true) = (&base, plan.base_url.contains("://")) {
+        let written = plan.base_url.contains("://") && !plan.base_url.contains('{');
+        if let (Err(why), true) = (&base, written) {
             return Err(refused(why.clone()));
         }
         let assumed = Assumed::of(spec);
@@ -138,6 +139,10 @@ impl Tool {
                 tried = true;
                 continue;
             }
+            let answer = match elsewhere(&answer, &built) {
+                Some(seen) => self.send(Method::GET, &seen, &signed).await?,
+                None => answer,
+            };
             return response::read(answer, &signed.shapes()).await;
         }
     }
@@ -173,7 +178,7 @@ impl Tool {
         method: Method,
         built: &request::Request,
         signed: &Signed,
-    ) -> Result<crate::outbound::Answer, Error> {
+    ) -> Result<Answer, Error> {
         let looks = method.is_safe();
         let mut request = Request::new(method, signed.address(built));
         let accept = self.plan.accept.as_deref().unwrap_or("application/json, */*;q=0.5");
@@ -190,9 +195,7 @@ impl Tool {
         for (name, value) in &signed.headers {
             request = request.secret_header(name, value)?;
         }
-        let cookies: Vec<&str> = (built.cookies.iter().map(String::as_str))
-            .chain(signed.cookies.iter().map(Secret::expose))
-            .collect();
+        let cookies: Vec<&str> = signed.cookies(built).collect();
         if !cookies.is_empty() {
             request = request.secret_header("cookie", &Secret::new(cookies.join("; ")))?;
         }
@@ -202,4 +205,14 @@ impl Tool {
         }
         self.rest.outbound.send(request).await
     }
+}
+
+/// The request for what a change has come to, where the answer says that it
+/// is elsewhere (303) at the same origin. Looking there changes nothing.
+fn elsewhere(answer: &Answer, built: &request::Request) -> Option<request::Request> {
+    let location = answer.header("location").filter(|_| answer.status() == 303)?;
+    let url = answer.url().join(location).ok()?;
+    let same = url.origin() == answer.url().origin();
+    let (headers, cookies) = (built.headers.clone(), built.cookies.clone());
+    same.then_some(request::Request { url, headers, cookies, body: None })
 }

@@ -26,5 +26,8 @@ mod schema;
 pub use auth::{AskConsent, Consent};
 pub use document::{Limits, ReadFile};
 pub use executor::Rest;
-pub use import::{Import, ImportOptions, ImportedTool, Origin, Selector, Unsupported, import};
+pub use import::{
+    Import, ImportOptions, ImportedTool, Names, Origin, Selector, Unsupported, import,
+    import_beside, needs_credential, origins,
+};
 pub use preview::{Preview, preview};

@@ -1,17 +1,20 @@
 //! What an API answered becomes a result, or an error that a model can act on.
 
+mod failure;
+
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode};
+use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 use url::Url;
-use windlass::{Body, Content, Data, Error, ErrorKind, Output, Text};
+use windlass::{Body, Content, Data, Error, Output, Secret};
 
 use super::media::{self, Form};
-use crate::outbound::{Answer, of_status};
+use crate::outbound::Answer;
 
-/// How much of what an API says about a failure a model reads.
-const MAX_SAID: usize = 1_000;
 /// What stands in place of a hidden text.
 const HIDDEN: &str = "[hidden]";
 /// Headers that are kept with a result: pages, limits, what to quote to support.
@@ -32,26 +35,32 @@ const KEPT: [&str; 12] = [
 
 /// Reads an answer to its end. `hidden` are texts that an API may echo and
 /// nobody may see.
-pub(super) async fn read(mut answer: Answer, hidden: &[&str]) -> Result<Output, Error> {
+pub(super) async fn read(mut answer: Answer, hidden: &[Secret]) -> Result<Output, Error> {
     let (status, url) = (answer.status(), answer.url().clone());
     let headers = without_in_headers(answer.take_headers(), hidden);
     let bytes = answer.bytes().await.map(|bytes| without(bytes, hidden));
     if !status.is_success() {
         // What was said about a failure is welcome, but not needed.
         let bytes = bytes.unwrap_or_default();
-        return Err(failure(&url, status, &headers, &bytes));
+        return Err(failure::of(&url, status, &headers, without_mark(&bytes)));
     }
-    let mut output = content(&headers, &bytes?, status);
+    let bytes = bytes?;
+    let mut output = content(&headers, &bytes.slice_ref(without_mark(&bytes)), status);
     for (name, value) in facts(&url, status, &headers) {
         output.metadata.insert(&name, value);
     }
     Ok(output)
 }
 
+/// The bytes behind UTF-8's byte order mark, which JSON does not know.
+fn without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
+}
+
 /// The bytes of a body without what must not be seen.
-fn without(bytes: Bytes, hidden: &[&str]) -> Bytes {
+fn without(bytes: Bytes, hidden: &[Secret]) -> Bytes {
     let mut kept = bytes;
-    for shape in hidden.iter().map(|shape| shape.as_bytes()) {
+    for shape in hidden.iter().map(|shape| shape.expose().as_bytes()) {
         let mut at = 0;
         let mut clean = Vec::new();
         let found = |from: usize| {
@@ -70,7 +79,7 @@ fn without(bytes: Bytes, hidden: &[&str]) -> Bytes {
     kept
 }
 
-fn without_in_headers(mut headers: HeaderMap, hidden: &[&str]) -> HeaderMap {
+fn without_in_headers(mut headers: HeaderMap, hidden: &[Secret]) -> HeaderMap {
     for value in headers.values_mut().filter(|_| !hidden.is_empty()) {
         let clean = without(Bytes::copy_from_slice(value.as_bytes()), hidden);
         if clean != value.as_bytes() {
@@ -142,10 +151,24 @@ fn file(headers: &HeaderMap, bytes: &[u8], plain: &str) -> Output {
 /// The name of a file, without the folders that a service may put before it.
 fn filename(headers: &HeaderMap) -> Option<String> {
     let text = header(headers, "content-disposition")?;
-    let (_, name) = text.split_once("filename=")?;
-    let name = name.split(';').next()?.trim().trim_matches('"');
+    let parameter = |wanted: &str| {
+        text.split(';').skip(1).find_map(|parameter| {
+            let (name, value) = parameter.split_once('=')?;
+            name.trim().eq_ignore_ascii_case(wanted).then(|| value.trim())
+        })
+    };
+    // RFC 6266: the one with a character set comes first.
+    let extended = parameter("filename*").and_then(|value| {
+        let mut parts = value.trim_matches('"').splitn(3, '\'');
+        let charset = parts.next()?;
+        let bytes = percent_decode_str(parts.nth(1)?);
+        charset.eq_ignore_ascii_case("utf-8").then(|| bytes.decode_utf8().ok())?
+    });
+    let plain = || parameter("filename").map(|value| Cow::Borrowed(value.trim_matches('"')));
+    let name = extended.or_else(plain)?;
     let name = name.rsplit(['/', '\\']).next()?.trim();
-    (!name.is_empty() && name != "." && name != "..").then(|| name.to_owned())
+    let name: String = name.chars().filter(|c| !c.is_control()).collect();
+    (!name.is_empty() && name != "." && name != "..").then_some(name)
 }
 
 /// What is kept of the headers, for people and programs.
@@ -170,19 +193,21 @@ fn facts(url: &Url, status: StatusCode, headers: &HeaderMap) -> Vec<(String, Val
     facts
 }
 
-/// The pages that RFC 8288's `Link` names, by relation.
+/// The pages that RFC 8288's `Link` names, by relation. An address stands
+/// between `<` and `>`, and may have commas.
 fn links(url: &Url, headers: &HeaderMap) -> Map<String, Value> {
     let mut links = Map::new();
     for text in headers.get_all("link").iter().filter_map(|value| value.to_str().ok()) {
-        for part in text.split(",").map(str::trim) {
-            let Some((target, parameters)) =
-                part.strip_prefix('<').and_then(|part| part.split_once('>'))
-            else {
-                continue;
-            };
-            let relation = parameters.split(';').find_map(|parameter| {
-                let (name, value) = parameter.trim().split_once('=')?;
-                (name.trim() == "rel").then(|| value.trim().trim_matches('"').to_owned())
+        let mut rest = text;
+        while let Some((target, behind)) =
+            rest.split_once('<').and_then(|(_, rest)| rest.split_once('>'))
+        {
+            let (parameters, next) = behind.split_at(behind.find('<').unwrap_or(behind.len()));
+            rest = next;
+            let relation = parameters.trim_end_matches([',', ' ']).split(';').find_map(|one| {
+                let (name, value) = one.trim().split_once('=')?;
+                let value = value.trim().trim_matches('"');
+                name.trim().eq_ignore_ascii_case("rel").then(|| value.to_owned())
             });
             let address = url.join(target).map_or_else(|_| target.to_owned(), String::from);
             if let Some(relation) = relation.filter(|relation| relation.len() <= 40) {
@@ -191,92 +216,6 @@ fn links(url: &Url, headers: &HeaderMap) -> Map<String, Value> {
         }
     }
     links
-}
-
-/// The error of an answer that is no success, with the API's own words.
-fn failure(url: &Url, status: StatusCode, headers: &HeaderMap, bytes: &[u8]) -> Error {
-    let said = said(headers, bytes);
-    let error = of_status(url, status, headers, &said);
-    if said.is_empty() || error.kind() == ErrorKind::CredentialInvalid && status != 403 {
-        return error;
-    }
-    // The default texts of these kinds have no room for what the API says.
-    let feedback = match error.kind() {
-        ErrorKind::UpstreamRejected => Text::both(
-            format!("The service refused the request ({status}): {said}"),
-            format!("服务拒绝了该请求 ({status}): {said}"),
-        ),
-        ErrorKind::UpstreamFailed => Text::both(
-            format!("The service failed ({status}): {said}"),
-            format!("服务出错 ({status}): {said}"),
-        ),
-        ErrorKind::RateLimited => Text::both(
-            format!("The rate limit was reached: {said}. Wait a moment, then try again."),
-            format!("已达到调用频率上限: {said}。请稍后重试。"),
-        ),
-        ErrorKind::CredentialInvalid => Text::both(
-            format!("The service does not allow this ({status}): {said}"),
-            format!("服务不允许此操作 ({status}): {said}"),
-        ),
-        _ => return error,
-    };
-    error.with_feedback(feedback)
-}
-
-/// What an API says about a failure: RFC 9457's problem, or what others write
-/// in its place.
-fn said(headers: &HeaderMap, bytes: &[u8]) -> String {
-    let kind = header(headers, CONTENT_TYPE.as_str()).unwrap_or_default();
-    let json = serde_json::from_slice::<Value>(bytes).ok();
-    let text = match json {
-        Some(value) => message(&value).unwrap_or_else(|| value.to_string()),
-        None if kind.contains("html") || kind.contains("xml") => return String::new(),
-        None => String::from_utf8_lossy(bytes).into_owned(),
-    };
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let text: String = words.join(" ").chars().filter(|c| !c.is_control()).collect();
-    super::schema::brief(&text, MAX_SAID)
-}
-
-/// The message in an error of JSON.
-fn message(value: &Value) -> Option<String> {
-    let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::trim);
-    let own = |key: &str| text(key).filter(|text| !text.is_empty()).map(str::to_owned);
-    let inner = ["error", "errors", "fault", "detail"]
-        .into_iter()
-        .find_map(|key| value.get(key).filter(|inner| inner.is_object() || inner.is_array()));
-    let first = [
-        "detail",
-        "error_description",
-        "message",
-        "msg",
-        "Message",
-        "errorMessage",
-        "error",
-        "title",
-        "reason",
-        "description",
-    ];
-    let mut parts: Vec<String> = Vec::new();
-    match value {
-        Value::String(text) => parts.push(text.clone()),
-        Value::Array(items) => parts.extend(items.iter().take(5).filter_map(message)),
-        Value::Object(_) => {
-            if let (Some(title), Some(detail)) = (own("title"), own("detail")) {
-                parts.push(format!("{title}: {detail}"));
-            } else {
-                parts.extend(first.into_iter().find_map(own));
-            }
-            // Which fields are wrong is what a model needs most.
-            match inner {
-                Some(inner @ Value::Object(_)) if parts.is_empty() => parts.extend(message(inner)),
-                Some(inner) => parts.push(inner.to_string()),
-                None => {}
-            }
-        }
-        _ => {}
-    }
-    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use windlass::{BoxFuture, Call, Error, ErrorKind, Executor, Output, Secret, ToolSpec};
+use windlass::{BoxFuture, Call, Error, ErrorKind, Executor, Kind, Output, Secret, ToolSpec};
 
 use crate::builtin::Toolbox;
 use crate::outbound::Outbound;
@@ -48,6 +48,14 @@ pub fn toolbox(outbound: &Outbound, databases: BTreeMap<String, Secret>) -> Tool
         let settings = Settings::read(spec)?;
         Ok(Arc::new(SqlQuery { shared: Arc::clone(&shared), settings }))
     })
+}
+
+/// Whether a definition names one of the operator's databases, which a tenant's
+/// own tool must not use.
+pub fn names_database(spec: &ToolSpec) -> bool {
+    let handler = [spec.entry.handler.as_str(), spec.name.as_str()];
+    let is_query = handler.into_iter().find(|name| !name.is_empty()) == Some("sql_query");
+    spec.kind == Kind::Builtin && is_query && spec.entry.config.contains_key("database")
 }
 
 struct Shared {

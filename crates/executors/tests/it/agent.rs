@@ -1,5 +1,6 @@
 //! Agents against a scripted model on loopback that remembers every request.
 
+mod answers;
 mod limits;
 mod resuming;
 mod script;

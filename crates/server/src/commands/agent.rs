@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use serde_json::json;
+use serde_json::{Value, json};
 use windlass::{CallId, CallRequest, CallResult, Context, Engine, Kind, Tool, duration};
 use windlass_executors::agent::{Entry, RunLog, RunScope};
 
@@ -151,10 +151,8 @@ pub(super) fn find(engine: &Engine, name: &str) -> Result<Arc<Tool>, Failure> {
 /// The run that was asked for.
 fn asked(args: &RunArgs, engine: &Engine) -> Result<(Arc<Tool>, CallRequest), Failure> {
     let tool = find(engine, &args.name)?;
-    // A single word that is no argument is a message.
-    let is_message = |word: &str| !word.starts_with(['{', '@', '-']) && !word.contains('=');
     let values = match args.arguments.as_slice() {
-        [message] if is_message(message) => json!({"message": message}),
+        [message] if is_message(message, tool.model_schema()) => json!({"message": message}),
         words => arguments::read(words, Some(tool.model_schema()))?,
     };
     let stdin = match arguments::take_stdin(&args.arguments) {
@@ -167,6 +165,19 @@ fn asked(args: &RunArgs, engine: &Engine) -> Result<(Arc<Tool>, CallRequest), Fa
     Ok((tool, request.context(context)))
 }
 
+/// Whether a single word is a message: one that is no argument. `x = 1` is one, too,
+/// unless the agent has a parameter `x`.
+fn is_message(word: &str, schema: &Value) -> bool {
+    let is_parameter = |key: &str| schema["properties"].get(key).is_some();
+    match word.split_once('=') {
+        _ if word.starts_with(['{', '@', '-']) => false,
+        Some((key, _)) => {
+            !is_parameter(key.strip_suffix(':').unwrap_or(key)) && is_parameter("message")
+        }
+        None => true,
+    }
+}
+
 /// A run that was cut off, to go on.
 async fn kept(
     run: &str,
@@ -175,7 +186,8 @@ async fn kept(
 ) -> Result<(Arc<Tool>, CallRequest), Failure> {
     let runs = KeptRuns(wiring::documents(&settings.database).await?);
     let entries = runs.read(&windlass::TenantId::default(), run).await?;
-    let Some(Entry::Began { tool, input, conversation, user }) = entries.into_iter().next() else {
+    let Some(Entry::Began { tool, input, conversation, user, .. }) = entries.into_iter().next()
+    else {
         return Err(Failure::new(Exit::NotFound, format!("there is no run `{run}`"))
             .hint("`windlass calls` lists what was called; a run has the id of its first call"));
     };

@@ -104,7 +104,7 @@ async fn serve(args: &McpArgs, settings: Settings, screen: Screen) -> Result<Exi
     let servers = Servers::follow(&engine, notebook, tokens, policy, Start::Unknown);
     let servers = Arc::new(servers);
     let (own, lang) = (Some(Arc::clone(&servers)), settings.lang);
-    let shared = Shared::new(engine.clone(), own, lang, args.max_tools);
+    let shared = Shared::new(engine.clone(), own, Arc::default(), lang, args.max_tools);
     let view = match &args.provider {
         Some(name) => View::Provider(name.clone()),
         None => View::All,

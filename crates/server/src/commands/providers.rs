@@ -3,13 +3,14 @@
 mod mcp;
 mod show;
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use windlass::TenantId;
 use windlass_executors::mcp::Notebook;
-use windlass_executors::rest::{Import, ImportOptions, Selector};
+use windlass_executors::rest::{Import, ImportOptions, Names, Selector};
 use windlass_store::{Documents, Expect};
 
 use crate::cli;
@@ -135,6 +136,9 @@ struct OptionArgs {
     /// The largest schema of a tool, in bytes
     #[arg(long, value_name = "N")]
     max_schema_bytes: Option<usize>,
+    /// How many tools there may be
+    #[arg(long, value_name = "N")]
+    max_tools: Option<usize>,
 }
 
 fn parse_rename(text: &str) -> Result<(String, String), String> {
@@ -161,6 +165,7 @@ impl OptionArgs {
             ask: all(&self.ask),
             max_description: self.max_description,
             max_schema_bytes: self.max_schema_bytes,
+            max_tools: self.max_tools,
         }
     }
 }
@@ -200,13 +205,24 @@ pub(crate) fn run(
     settings: &Settings,
     screen: Screen,
 ) -> Result<Exit, Failure> {
+    let imports = match &args.action {
+        ProvidersAction::Add { mcp, command, .. } => !mcp && command.is_empty(),
+        ProvidersAction::Update { .. } => true,
+        _ => false,
+    };
+    // Names that tools have already; building an engine does not wait for others.
+    let taken = match imports {
+        true => wiring::defined_names(settings, &screen)?,
+        false => HashSet::new(),
+    };
     wiring::block_on(async {
         let keeps = matches!(args.action, ProvidersAction::Add { dry_run: false, .. });
         let documents = match keeps {
             true => wiring::documents(&settings.database).await?,
             false => wiring::kept_documents(&settings.database).await?,
         };
-        let desk = Desk { documents, tenant: TenantId::new(args.tenant), settings, screen };
+        let tenant = TenantId::new(args.tenant);
+        let desk = Desk { documents, tenant, taken, settings, screen };
         match args.action {
             ProvidersAction::Add { name, document, mcp: true, server, .. } => {
                 mcp::add_address(&name, &document.unwrap_or_default(), &server, settings, screen)?;
@@ -234,6 +250,8 @@ pub(crate) fn run(
 struct Desk<'a> {
     documents: Arc<dyn Documents>,
     tenant: TenantId,
+    /// The names of tools that were not imported.
+    taken: HashSet<String>,
     settings: &'a Settings,
     screen: Screen,
 }
@@ -247,7 +265,8 @@ impl Desk<'_> {
         options: ImportOptions,
     ) -> Result<(), Failure> {
         let source = self.source(document).await?;
-        let import = source.import(name, &options).map_err(Failure::named)?;
+        let names = Names { taken: self.taken(name).await?, ..Names::default() };
+        let import = source.import(name, &options, &names).map_err(Failure::named)?;
         if dry_run {
             return show::import(&import, "would be", self.screen);
         }
@@ -261,6 +280,19 @@ impl Desk<'_> {
             return Err(taken(name));
         }
         show::import(&import, "are", self.screen)
+    }
+
+    /// The names that the tools of a provider cannot have.
+    async fn taken(&self, provider: &str) -> Result<HashSet<String>, Failure> {
+        let mut taken = self.taken.clone();
+        for document in self.documents.of_tenant(SPACE, &self.tenant, "").await? {
+            if document.id != provider
+                && let Some(kept) = Kept::read(&document).transpose()?
+            {
+                taken.extend(kept.names().into_values());
+            }
+        }
+        Ok(taken)
     }
 
     async fn list(&self) -> Result<(), Failure> {
@@ -286,16 +318,19 @@ impl Desk<'_> {
                         .hint(format!("windlass providers update {name} FILE"))
                 })?;
             let source = self.source(&from).await?;
-            let import = source.import(name, &old.options).map_err(Failure::named)?;
-            let (mut new, diff) = old.updated(Kept::new(import, &source, old.options.clone()));
+            let names = Names { taken: self.taken(name).await?, kept: old.names() };
+            let import = source.import_again(name, &old.options, &names).map_err(Failure::named)?;
+            let (warnings, strays) = (imports::warnings(&import), import.strays.clone());
+            let kept = Kept::new(import, &source, old.options.clone());
+            let (mut new, diff) = old.updated(kept, &strays);
             if accept {
                 new.accept(&[]);
             }
             if dry_run {
-                return show::diff(&diff, &new.flagged(), self.screen);
+                return show::diff(&diff, &new.flagged(), &warnings, self.screen);
             }
             if self.replace(name, version, &new).await? {
-                return show::diff(&diff, &new.flagged(), self.screen);
+                return show::diff(&diff, &new.flagged(), &warnings, self.screen);
             }
         }
         Err(busy(name))

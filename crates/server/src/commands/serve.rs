@@ -17,7 +17,7 @@ use crate::cli;
 use crate::consents::Consents;
 use crate::credential_source::VaultSource;
 use crate::exit::{Exit, Failure};
-use crate::http::{self, App, Hub, Links, Listener, Metrics};
+use crate::http::{self, App, Hub, Links, Listener, Metrics, Tls};
 use crate::identity::{Bearers, Keys, NewKey};
 use crate::interrupt::Interrupts;
 use crate::logging;
@@ -98,7 +98,11 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
     // does not listen to.
     let mut interrupts = Interrupts::listen()?;
     let (address, tls) = (settings.server.listen, &settings.server.tls);
-    let listener = Listener::bind(address, tls.as_ref()).await.map_err(|error| {
+    let acceptor = tls.as_ref().map(Tls::acceptor).transpose().map_err(|error| {
+        Failure::new(Exit::Failed, format!("cannot speak TLS: {error}"))
+            .hint("look at --tls-certificate and --tls-key; `windlass doctor` says what is wrong")
+    })?;
+    let listener = Listener::bind(address, acceptor).await.map_err(|error| {
         Failure::new(Exit::Failed, format!("cannot listen on {address}: {error}"))
             .hint("choose another address with --listen; `windlass doctor` says what is wrong")
     })?;
@@ -146,7 +150,7 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
     let (draining, ended) = (CancellationToken::new(), CancellationToken::new());
     let exporting = exporter.map(|it| tokio::spawn(it.run(engine.clone(), ended.clone())));
     let app = Arc::new(App {
-        hub: Hub::new(Arc::clone(&documents)),
+        hub: Hub::new(Arc::clone(&documents), settings.server.http.events_linger),
         engine,
         servers,
         desk,

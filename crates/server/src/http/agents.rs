@@ -1,33 +1,29 @@
 //! Agents: which there are, their runs, and runs that go on.
 
+mod follow;
+
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use axum::response::sse::Event as Sent;
 use jiff::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use tokio::sync::mpsc;
-use windlass::{
-    CallId, CallRequest, CallResult, Caller, CallerType, Context, Event, EventBody, Kind, TenantId,
-    Tool,
-};
-use windlass_executors::agent::{Entry, Listener, RunEvent as Happened, RunLog, RunScope, Stop};
+use windlass::{CallId, CallRequest, Caller, CallerType, Context, Kind, TenantId, Tool};
+use windlass_executors::agent::{Entry, RunLog, RunScope, Stop};
 
 use super::app::App;
-use super::calls::wants_events;
 use super::context::{Span, check_name};
 use super::extract::{Body, Name, Who};
 use super::operation::Operation;
 use super::problem::Problem;
 use super::shape::{self, RunEvent};
-use super::stream::{self, BEHIND};
-use super::view::{self, ResultDoc, ResultView};
+use super::view::{self, ResultDoc};
 use crate::identity::{Action, Identity};
+use crate::runs::Conversation;
+use follow::Asked;
 
 /// What the names of agents' tools may begin with.
 const PREFIX: &str = "invoke_";
@@ -41,9 +37,12 @@ pub(crate) fn rows() -> Vec<Operation> {
             .may(Action::CallTools, "Run an agent")
             .details(
                 "The model is asked, the tools that it calls run, and it is asked again, until \
-                 it calls none. With `Accept: text/event-stream` the answer is a stream: `run`, \
-                 `text` as the model writes, the events of a batch for the calls that are made, \
-                 then `result`. A run is a call: `POST /v1/calls/{call_id}/cancel` interrupts it.",
+                 it calls none. Runs of one `conversation_id` go on from each other. With \
+                 `Accept: text/event-stream` the answer is a stream: `run`, `text` as the model \
+                 writes, `restart` with a text that counts for nothing because the answer broke \
+                 off and is asked for again, the events of a batch for the calls that are made, \
+                 `gap` where a slow reader missed some of them, then `result`. A run is a call: \
+                 `POST /v1/calls/{call_id}/cancel` interrupts it.",
             )
             .body::<RunBody>()
             .example(|| json!({"message": "What is 6 * 7?"}))
@@ -56,7 +55,8 @@ pub(crate) fn rows() -> Vec<Operation> {
             .may(Action::CallTools, "Let a run go on that was cut off")
             .details(
                 "The model is not asked again for what it has answered, and what its calls did \
-                 is not done again. A run that has ended gives its result again.",
+                 is not done again. A run that has ended gives its result again; one that is \
+                 going on here is refused with 409.",
             )
             .answer::<RunDoc>(200, "What came of it")
             .events::<RunEvent>("What came of it"),
@@ -92,16 +92,19 @@ fn name_of(tool: &Tool) -> &str {
     name.strip_prefix(PREFIX).unwrap_or(name)
 }
 
+fn model_of(tool: &Tool) -> &str {
+    tool.spec().entry.config.get("model").and_then(Value::as_str).unwrap_or_default()
+}
+
 async fn list(State(app): State<Arc<App>>, Who(who): Who) -> Response {
     let tools = app.engine.registry().list_for(&who.tenant);
     let agents = tools.iter().filter(|tool| tool.spec().kind == Kind::Agent).map(|tool| {
         let spec = tool.spec();
-        let model = spec.entry.config.get("model").and_then(Value::as_str).unwrap_or_default();
         AgentDoc {
             name: name_of(tool).to_owned(),
             tool_name: spec.name.to_string(),
             description: spec.description.get(app.lang).to_owned(),
-            model: model.to_owned(),
+            model: model_of(tool).to_owned(),
             input_schema: tool.model_schema().clone(),
         }
     });
@@ -128,7 +131,8 @@ struct RunBody {
     #[serde(default)]
     #[schemars(schema_with = "maybe_object")]
     input: Option<Map<String, Value>>,
-    /// The conversation that it belongs to.
+    /// The conversation that it belongs to; the agent remembers what was said in
+    /// it, for a week.
     #[serde(default)]
     #[schemars(schema_with = "shape::name")]
     conversation_id: Option<String>,
@@ -190,10 +194,6 @@ pub(crate) struct RunDoc {
     result: ResultDoc,
 }
 
-fn shown(run: &str, result: &CallResult, app: &App) -> Value {
-    json!({"run_id": run, "result": ResultView(result, app.lang)})
-}
-
 async fn run(
     State(app): State<Arc<App>>,
     Who(who): Who,
@@ -204,8 +204,17 @@ async fn run(
     app.refuse_while_draining()?;
     let tool = find(&app, &who.tenant, &name)?;
     let id = CallId::at(Timestamp::now());
-    let request = body.request(&tool, who.tenant)?.id(id);
-    Ok(answer(&app, request, id, id.to_string().into(), &headers).await)
+    let tenant = who.tenant.clone();
+    let conversation = body.conversation_id.as_deref().map(|name| talk(&app, tenant, &tool, name));
+    let request = body.request(&tool, who.tenant)?.id(id).begun_by(who.key_id);
+    let asked = Asked { request, id, run: id.to_string().into(), conversation };
+    follow::answer(&app, asked, &headers).await
+}
+
+/// Where an agent's conversation is kept.
+fn talk(app: &App, tenant: TenantId, tool: &Tool, conversation: &str) -> Conversation {
+    let agent = (tool.name().as_str(), model_of(tool));
+    Conversation::new(Arc::clone(&app.documents), tenant, agent, conversation)
 }
 
 async fn resume(
@@ -216,11 +225,22 @@ async fn resume(
 ) -> Result<Response, Problem> {
     app.refuse_while_draining()?;
     let entries = kept(&app, &who, &run).await?;
-    let Some(Entry::Began { tool, input, conversation, user }) = entries.into_iter().next() else {
+    let has_ended = entries.iter().any(|entry| matches!(entry, Entry::Ended { .. }));
+    if let Some(call) = Entry::last_call(&entries)
+        && !has_ended
+        && app.engine.is_under_way(&who.tenant, call)
+    {
+        let hint = format!("POST /v1/calls/{call}/cancel interrupts it");
+        return Err(Problem::conflict(format!("this run is going on (call {call})")).hint(hint));
+    }
+    let Some(Entry::Began { tool, input, conversation, user, .. }) = entries.into_iter().next()
+    else {
         return Err(Problem::not_found("run"));
     };
     let tool = find(&app, &who.tenant, &tool)?;
     let run: Arc<str> = run.into();
+    let tenant = who.tenant.clone();
+    let talk = conversation.as_deref().map(|name| talk(&app, tenant, &tool, name));
     let context = Context::new(Caller {
         tenant: who.tenant,
         user: user.map(Into::into),
@@ -231,8 +251,8 @@ async fn resume(
     let scope = RunScope { parent: None, run: Arc::clone(&run) };
     let id = CallId::at(Timestamp::now());
     let request = CallRequest::new(tool.name().as_str(), input).id(id);
-    let request = request.context(context.object(scope));
-    Ok(answer(&app, request, id, run, &headers).await)
+    let request = request.context(context.object(scope).begun_by(who.key_id));
+    follow::answer(&app, Asked { request, id, run, conversation: talk }, &headers).await
 }
 
 /// What is kept of a run.
@@ -253,8 +273,14 @@ struct StateDoc {
     agent: String,
     /// Whether it has ended; if it has not, it runs or was cut off.
     has_ended: bool,
-    /// Why it has ended: `done`, `max_turns`, `tokens`, `cost`, `time`, `calls` or
-    /// `loop`.
+    /// `ended`, `running`, or how the call ended that drove it: `failed`, `refused`,
+    /// `timed_out`, `cancelled` or `interrupted`. All but the first two can go on.
+    status: &'static str,
+    /// The call that drives it, or was the last to.
+    #[schemars(schema_with = "shape::maybe_id")]
+    call_id: Option<CallId>,
+    /// Why it has ended: `done`, `max_turns`, `tokens`, `cost`, `time`, `calls`,
+    /// `loop`, `max_tokens` or `refused`.
     stop: Option<Stopped>,
     /// What it said at its end.
     text: Option<String>,
@@ -275,10 +301,13 @@ async fn show(
     Name(run): Name,
 ) -> Result<Response, Problem> {
     let entries = kept(&app, &who, &run).await?;
+    let call_id = Entry::last_call(&entries);
     let mut state = StateDoc {
         run_id: run,
         agent: String::new(),
         has_ended: false,
+        status: status(&app, &who, call_id).await?,
+        call_id,
         stop: None,
         text: None,
         turns: 0,
@@ -287,87 +316,24 @@ async fn show(
     for entry in entries {
         match entry {
             Entry::Began { tool, .. } => state.agent = tool,
+            Entry::Resumed { .. } => {}
             Entry::Answered { turn, .. } => state.turns = turn,
             Entry::Results { tools, .. } => state.tools.extend(tools),
             Entry::Ended { stop, text } => {
-                (state.has_ended, state.stop, state.text) = (true, Some(Stopped(stop)), Some(text));
+                (state.has_ended, state.status) = (true, "ended");
+                (state.stop, state.text) = (Some(Stopped(stop)), Some(text));
             }
         }
     }
     Ok(view::ok(&state))
 }
 
-async fn answer(
-    app: &Arc<App>,
-    request: CallRequest,
-    id: CallId,
-    run: Arc<str>,
-    headers: &HeaderMap,
-) -> Response {
-    if !wants_events(headers) {
-        let result = app.engine.call(request).await;
-        return view::ok(&shown(&run, &result, app));
-    }
-    let (sender, receiver) = mpsc::channel(BEHIND);
-    let app = Arc::clone(app);
-    app.tasks.clone().spawn(async move {
-        let _ = sender.try_send(stream::event("run", &json!({"run_id": run, "call_id": id})));
-        let mut family = vec![id];
-        let mut events = app.engine.events();
-        let said = sender.clone();
-        let listener = Listener::new(move |happened| tell_text(&said, happened));
-        let mut work = std::pin::pin!(app.engine.call(request.object(listener)));
-        let result = loop {
-            tokio::select! {
-                result = &mut work => break result,
-                () = sender.closed() => return,
-                Some(happened) = events.next() => tell(&sender, &mut family, &happened),
-            }
-        };
-        while let Ok(Some(happened)) = tokio::time::timeout(Duration::ZERO, events.next()).await {
-            tell(&sender, &mut family, &happened);
-        }
-        stream::end(&sender, stream::event("result", &shown(&run, &result, &app))).await;
-    });
-    stream::answer(receiver)
-}
-
-/// Tells what a model writes. Where nobody takes it in time it is left out; the
-/// result has all of it.
-fn tell_text(sender: &mpsc::Sender<Sent>, happened: &Happened<'_>) {
-    if let Happened::Text { agent, run, text } = happened {
-        let told = json!({"agentName": agent, "run_id": run, "text": text});
-        let _ = sender.try_send(stream::event("text", &told));
-    }
-}
-
-/// Tells an event in the names of a front end, if it is about the run or a call
-/// that is made in it.
-fn tell(sender: &mpsc::Sender<Sent>, family: &mut Vec<CallId>, happened: &Event) {
-    if let EventBody::QueueDrained { caller, .. } = &happened.body
-        && caller.parent.is_some_and(|parent| family.contains(&parent))
-    {
-        let _ = sender.try_send(stream::event("queue_drained", &json!({"type": "queue_drained"})));
-    }
-    let Some(call) = happened.body.call() else { return };
-    let is_child = call.caller.parent.is_some_and(|parent| family.contains(&parent));
-    if is_child && !family.contains(&call.call_id) {
-        family.push(call.call_id);
-    }
-    if !family.contains(&call.call_id) {
-        return;
-    }
-    for told in happened.to_queue_events() {
-        let told = json!(told);
-        let name = told["type"].as_str().unwrap_or("event").to_owned();
-        let _ = sender.try_send(stream::event(&name, &told));
-    }
-    // What has ended makes no calls any more.
-    if matches!(
-        happened.body,
-        EventBody::ExecutionCompleted { .. } | EventBody::ExecutionFailed { .. }
-    ) && call.call_id != family[0]
-    {
-        family.retain(|own| *own != call.call_id);
-    }
+/// What became of the call that drives a run. One that has left no record has not
+/// come to its end, here or on another server.
+async fn status(app: &App, who: &Identity, call: Option<CallId>) -> Result<&'static str, Problem> {
+    let Some(call) = call.filter(|call| !app.engine.is_under_way(&who.tenant, *call)) else {
+        return Ok("running");
+    };
+    let record = app.engine.records().get(&who.tenant, call).await?;
+    Ok(record.map_or("running", |record| record.status.name()))
 }

@@ -78,6 +78,10 @@ pub(crate) struct HttpSettings {
     pub(crate) drain: Duration,
     /// How long a call waits for a person.
     pub(crate) approvals_expire: Duration,
+    /// Whether tenants besides the first may add commands.
+    pub(crate) tenant_commands: bool,
+    /// How long events are kept for a tenant after its last reader was seen.
+    pub(crate) events_linger: Duration,
     /// Whose tokens `/mcp` takes, besides keys.
     pub(crate) oauth: OAuthSettings,
 }
@@ -95,6 +99,8 @@ impl Default for HttpSettings {
             reader_timeout: Duration::from_secs(30),
             drain: Duration::from_secs(30),
             approvals_expire: Duration::from_secs(24 * 3600),
+            tenant_commands: false,
+            events_linger: Duration::from_secs(600),
             oauth: OAuthSettings::default(),
         }
     }

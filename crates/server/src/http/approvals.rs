@@ -7,7 +7,7 @@ use axum::response::Response;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use windlass::{ApprovalRules, CallId, TenantId, Verdict};
+use windlass::{ApprovalRules, CallId, CallResult, SuspendedCall, TenantId, Verdict};
 
 use super::app::App;
 use super::extract::{Body, Name, Query, Who};
@@ -16,8 +16,8 @@ use super::page::{self, PageQuery};
 use super::problem::Problem;
 use super::shape::{self, CallerDoc, RulesDoc, VerdictDoc};
 use super::view::{self, ResultDoc};
-use crate::approvals::Waiting;
-use crate::identity::{Action, Identity};
+use crate::approvals::{Settled, Waiting};
+use crate::identity::Action;
 
 pub(crate) fn rows() -> Vec<Operation> {
     let details = "The call runs under its own id, with exactly the arguments that were shown; \
@@ -100,7 +100,7 @@ struct ApprovalDoc {
     /// When it is refused because nobody decided.
     #[schemars(schema_with = "shape::time")]
     expires_at: String,
-    /// `waiting`, or `decided` while it runs.
+    /// `waiting`, `decided` while it runs, or `cancelled`.
     status: String,
     /// What was decided.
     verdict: Option<VerdictDoc>,
@@ -119,9 +119,17 @@ fn show(app: &App, waiting: &Waiting) -> Value {
         "caller": call.caller,
         "created_at": call.created_at,
         "expires_at": app.desk.waits_until(call),
-        "status": if waiting.verdict.is_some() { "decided" } else { "waiting" },
+        "status": status(waiting),
         "verdict": waiting.verdict,
     })
+}
+
+fn status(waiting: &Waiting) -> &'static str {
+    match &waiting.verdict {
+        Some(_) => "decided",
+        None if waiting.withdrawn => "cancelled",
+        None => "waiting",
+    }
 }
 
 async fn list(
@@ -130,7 +138,11 @@ async fn list(
     Query(query): Query<PageQuery>,
 ) -> Result<Response, Problem> {
     let limit = page::limit(query.limit)?;
-    let (waiting, next) = app.desk.list(&who.tenant, query.cursor.as_deref(), limit).await?;
+    let after = query.cursor.as_deref();
+    if after.is_some_and(|cursor| cursor.parse::<CallId>().is_err()) {
+        return Err(page::wrong_cursor());
+    }
+    let (waiting, next) = app.desk.list(&who.tenant, after, limit).await?;
     let approvals: Vec<Value> = waiting.iter().map(|waiting| show(&app, waiting)).collect();
     Ok(view::ok(&json!({"approvals": approvals, "next": next})))
 }
@@ -150,9 +162,10 @@ struct VerdictBody {
     /// Why; the model reads it where the call is refused.
     #[serde(default)]
     comment: Option<String>,
-    /// Who decides; the name of the key where nobody is named.
-    #[serde(default)]
-    by: Option<String>,
+    /// In whose name, or what else should be remembered. Nobody checks it: who
+    /// decided is whose key it was.
+    #[serde(default, alias = "by")]
+    note: Option<String>,
     /// The fingerprint of what the person saw: where it is not that of the call,
     /// nothing is decided.
     #[serde(default)]
@@ -172,42 +185,53 @@ async fn decide(
     if body.fingerprint.is_some_and(|seen| seen != found.call.fingerprint) {
         return Err(Problem::conflict("this is not the call that was shown"));
     }
-    let verdict = verdict(&who, body.approved, body.by, body.comment);
-    let decided = app.desk.decide(&who.tenant, id, verdict).await?;
+    let verdict = Verdict {
+        approved: body.approved,
+        by: Some(who.name),
+        key_id: Some(who.key_id),
+        note: body.note,
+        comment: body.comment,
+    };
+    let decided = app.desk.decide(&app.engine, &who.tenant, id, verdict).await?;
     let decided = decided.ok_or_else(|| Problem::conflict("somebody has decided already"))?;
-    let (desk, engine) = (Arc::clone(&app.desk), app.engine.clone());
-    // It goes on if whoever decided hangs up.
-    let work = app.tasks.spawn(async move { desk.finish(&engine, decided).await });
-    match work.await {
-        Ok(Some(result)) => Ok(view::answer(&result, app.lang)),
-        _ => Err(Problem::not_found("approval")),
-    }
-}
-
-fn verdict(who: &Identity, approved: bool, by: Option<String>, comment: Option<String>) -> Verdict {
-    let by = by.unwrap_or_else(|| who.name.clone());
-    let verdict = if approved { Verdict::approve(by) } else { Verdict::refuse(by) };
-    match comment {
-        Some(comment) => verdict.comment(comment),
-        None => verdict,
-    }
+    Ok(view::answer(&app.finish(decided).await?, app.lang))
 }
 
 impl App {
+    /// Ends a call as was decided. It goes on if whoever decided hangs up.
+    async fn finish(&self, settled: Settled) -> Result<CallResult, Problem> {
+        let (desk, engine) = (Arc::clone(&self.desk), self.engine.clone());
+        let work = self.tasks.spawn(async move { desk.finish(&engine, settled).await });
+        work.await.map_err(|_| Problem::not_found("approval"))
+    }
+
     /// Ends a call that waits for a person, because nobody wants it any more.
-    pub(crate) async fn withdraw(
+    /// Returns whether it still waited.
+    pub(crate) async fn withdraw(&self, tenant: &TenantId, id: CallId) -> Result<bool, Problem> {
+        match self.desk.withdraw(&self.engine, tenant, id).await? {
+            Some(settled) => self.finish(settled).await.map(|_| true),
+            None => Ok(false),
+        }
+    }
+
+    /// The same for all calls of a tenant that are chosen; returns how many.
+    pub(crate) async fn withdraw_where(
         &self,
-        who: &Identity,
         tenant: &TenantId,
-        id: CallId,
-    ) -> Result<bool, Problem> {
-        let comment = "the call was cancelled".to_owned();
-        let verdict = verdict(who, false, None, Some(comment));
-        let Some(decided) = self.desk.decide(tenant, id, verdict).await? else {
-            return Ok(false);
-        };
-        self.desk.finish(&self.engine, decided).await;
-        Ok(true)
+        chosen: impl Fn(&SuspendedCall) -> bool,
+    ) -> Result<usize, Problem> {
+        let (mut withdrawn, mut after) = (0, None);
+        loop {
+            let (page, next) = self.desk.list(tenant, after.as_deref(), page::MAX).await?;
+            let fit = |waiting: &&Waiting| waiting.is_open() && chosen(&waiting.call);
+            for waiting in page.iter().filter(fit) {
+                withdrawn += usize::from(self.withdraw(tenant, waiting.call.id).await?);
+            }
+            after = next;
+            if after.is_none() {
+                return Ok(withdrawn);
+            }
+        }
     }
 }
 

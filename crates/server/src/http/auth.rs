@@ -11,8 +11,10 @@ use axum::middleware::Next;
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use windlass::Secret;
 
 use super::app::App;
+use super::lapse::{self, Shown};
 use super::observe::{self, Asker};
 use super::problem::Problem;
 use crate::identity::{Action, Identity};
@@ -30,14 +32,19 @@ pub(crate) async fn check(
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    let identity = bearer_of_key(&gate.app, key_of(&request).as_deref()).await?;
+    let key = key_of(&request).map(Cow::into_owned);
+    let identity = bearer_of_key(&gate.app, key.as_deref()).await?;
     // Only the protocol shows a part of the tools.
     if identity.tools.is_some() {
         let why = "this key is for some of the tools, over /mcp";
         return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", why)
             .hint("use a key without a view of tools"));
     }
-    admit(&gate, identity, request, next).await
+    let response = admit(&gate, identity, request, next).await?;
+    Ok(match key.filter(|_| lapse::is_stream(&response)) {
+        Some(key) => lapse::until_lapsed(response, &gate.app, Shown::Key(Secret::new(key))),
+        None => response,
+    })
 }
 
 /// The same for a route that also takes tokens of an authorization server.
@@ -46,17 +53,20 @@ pub(crate) async fn check_bearer(
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    // A token has three parts; a key has one.
-    let token = key_of(&request).filter(|text| text.matches('.').count() == 2);
-    let token = token.map(Cow::into_owned);
+    let shown = key_of(&request).map(Cow::into_owned);
+    let token = shown.as_deref().filter(|text| lapse::is_token(text));
     let identity = match (&gate.app.bearers, token) {
         (Some(bearers), Some(token)) => bearers
-            .verify(&token)
+            .verify(token)
             .await?
             .ok_or_else(|| unauthorized("this token is not for this server, or has expired"))?,
-        _ => bearer_of_key(&gate.app, key_of(&request).as_deref()).await?,
+        _ => bearer_of_key(&gate.app, shown.as_deref()).await?,
     };
-    admit(&gate, identity, request, next).await
+    let response = admit(&gate, identity, request, next).await?;
+    Ok(match shown.filter(|_| lapse::is_stream(&response)) {
+        Some(shown) => lapse::until_lapsed(response, &gate.app, Shown::Bearer(Secret::new(shown))),
+        None => response,
+    })
 }
 
 /// Whoever holds a key.

@@ -12,6 +12,7 @@ use windlass::{Batch, BatchId, TraceContext};
 
 use super::app::App;
 use super::calls::wants_events;
+use super::cancel::Cancelled;
 use super::context::CallBody;
 use super::extract::{Body, Name, Who};
 use super::operation::Operation;
@@ -47,8 +48,12 @@ pub(crate) fn rows() -> Vec<Operation> {
             .events::<BatchEvent>("The results, in the order of the calls"),
         Operation::post("/v1/batches/{batch_id}/cancel", "cancel_batch", cancel)
             .may(Action::CallTools, "Cancel all calls of a batch that have not ended")
-            .details("Those that run on other servers are cancelled, too, but not counted.")
-            .answer::<CancelledBatch>(200, "How many were cancelled here"),
+            .details(
+                "Also those that wait for a person. A caller cancels those that its own key \
+                 began, operators and admins those of all. Those that run on other servers are \
+                 cancelled, too, but not counted.",
+            )
+            .answer::<Cancelled>(200, "How many were cancelled here"),
     ]
 }
 
@@ -91,13 +96,6 @@ pub(crate) struct ResultsDoc {
     results: Vec<ResultDoc>,
 }
 
-/// What was cancelled.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct CancelledBatch {
-    /// How many calls.
-    cancelled: usize,
-}
-
 impl BatchBody {
     fn read(self, who: &Identity, trace: Option<&TraceContext>) -> Result<Batch, Problem> {
         if self.calls.len() > MAX_CALLS {
@@ -110,6 +108,7 @@ impl BatchBody {
             call.caller_id = call.caller_id.or_else(|| self.caller_id.clone());
             call.user_id = call.user_id.or_else(|| self.user_id.clone());
             let request = call.request(who.tenant.clone(), &format!("/calls/{at}"))?;
+            let request = request.begun_by(who.key_id.as_str());
             requests.push(match trace {
                 Some(trace) => request.trace(trace.clone()),
                 None => request,
@@ -141,6 +140,6 @@ async fn cancel(
     name: Name,
 ) -> Result<Response, Problem> {
     let id: BatchId = name.id("batch")?;
-    let cancelled = app.cancel_batch(&who.tenant, id).await?;
-    Ok(view::ok(&CancelledBatch { cancelled }))
+    let cancelled = app.cancel_batch(&who, id).await?;
+    Ok(view::ok(&Cancelled { cancelled }))
 }

@@ -1,20 +1,20 @@
-//! Calls: run one, now or in the background; look at it; cancel it.
+//! Calls: run one, now or in the background, and look at it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
-use windlass::{BatchId, CallId, CallRequest, Kind, PageRequest, RecordFilter, TenantId};
-use windlass_store::{Change, Expect, Put};
+use windlass::{CallId, Grace, PageRequest, RecordFilter, TenantId};
 
 use super::app::App;
+use super::background::{self, Accepted};
 use super::context::{CallBody, Span};
 use super::extract::{Body, Name, Query, Who};
 use super::operation::{EVENTS, Operation};
@@ -25,23 +25,9 @@ use super::stream;
 use super::view::{self, ResultDoc};
 use crate::identity::Action;
 
-/// Calls that run in the background, so that every server knows of them.
-pub(crate) const PENDING: &str = "pending_calls";
-/// Calls, batches and conversations that are to be cancelled, wherever they run.
-const CANCELS: &str = "cancels";
-const BATCH: &str = "batch/";
-const CONVERSATION: &str = "conversation/";
-/// How long another server may take to cancel a call.
-const ELSEWHERE: Duration = Duration::from_secs(1);
-/// How long a cancel waits to be heard.
-const CANCEL_LIFE: Duration = Duration::from_secs(60);
-/// How long a call may be known after the longest time that it may take.
-const PENDING_GRACE: Duration = Duration::from_secs(300);
 /// The longest time that somebody waits for a call that runs elsewhere.
 const MAX_WAIT: Duration = Duration::from_secs(60);
-/// How long a call may take whose tool may ask a person, if nobody says otherwise.
-const ASKING: Duration = Duration::from_secs(300);
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 pub(crate) fn rows() -> Vec<Operation> {
     vec![
@@ -74,23 +60,7 @@ pub(crate) fn rows() -> Vec<Operation> {
             .may(Action::ReadCalls, "Get the record of a call, or that it still runs")
             .query::<GetQuery>()
             .answer::<CallState>(200, "The record; what is known of a call that has not ended"),
-        Operation::post("/v1/calls/{call_id}/cancel", "cancel_call", cancel)
-            .may(Action::CallTools, "Cancel a call that has not ended")
-            .details("What it did until then stays done. A call that has ended keeps its result.")
-            .answer::<Cancelled>(200, "Whether there was something to cancel"),
-        Operation::post("/v1/conversations/{conversation_id}/cancel", "cancel_conversation", stop)
-            .may(Action::CallTools, "Cancel all calls of a conversation that have not ended")
-            .answer::<Cancelled>(200, "How many were cancelled here"),
     ]
-}
-
-/// A call that runs in the background.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Accepted {
-    /// The call's id.
-    pub(crate) call_id: String,
-    /// `running`.
-    pub(crate) status: &'static str,
 }
 
 /// A call that runs in the background, or the result that says whom it waits for.
@@ -102,13 +72,6 @@ pub(crate) enum Started {
     Accepted(Accepted),
     /// It waits for a person.
     Waits(Box<ResultDoc>),
-}
-
-/// What was cancelled.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Cancelled {
-    /// How many calls.
-    cancelled: usize,
 }
 
 async fn run(
@@ -128,19 +91,21 @@ async fn run(
         })?;
         body.idempotency_key.get_or_insert_with(|| key.to_owned());
     }
-    let may_ask = prefers_async(&headers) && app.may_ask(&who.tenant, &body);
-    let mut request = body.request(who.tenant.clone(), "")?;
-    if may_ask {
-        request = request.timeout(ASKING.max(app.engine.settings().default_timeout));
-    }
+    let is_async = prefers_async(&headers) && !wants_events(&headers);
+    let later = is_async.then(|| {
+        let grace = (!app.is_timed(&who.tenant, &body)).then(Grace::default);
+        (background::kept(&body), grace)
+    });
+    let begun_by = who.key_id.as_str();
+    let mut request = body.request(who.tenant.clone(), "")?.begun_by(begun_by);
     if let Some(trace) = app.trace(&headers) {
         request = request.trace(trace);
     }
     if wants_events(&headers) {
         return Ok(stream::call(&app, request));
     }
-    if prefers_async(&headers) {
-        return begin(&app, who.tenant, request).await;
+    if let Some((kept, grace)) = later {
+        return background::begin(&app, who, request, kept, grace).await;
     }
     let result = app.engine.call(request).await;
     Ok(view::answer(&result, app.lang))
@@ -158,40 +123,6 @@ fn prefers_async(headers: &HeaderMap) -> bool {
         .iter()
         .filter_map(|value| value.to_str().ok())
         .any(|value| value.split(',').any(|wish| wish.trim().eq_ignore_ascii_case("respond-async")))
-}
-
-/// Runs a call in the background. That it runs is known to all servers before
-/// its id is given out.
-async fn begin(
-    app: &Arc<App>,
-    tenant: TenantId,
-    request: CallRequest,
-) -> Result<Response, Problem> {
-    let id = CallId::at(Timestamp::now());
-    let mut put = Put::new(PENDING, tenant.clone(), id.to_string(), json!({}));
-    put.expires_at = Timestamp::now().checked_add(windlass::duration::MAX + PENDING_GRACE).ok();
-    app.documents.put(put, Expect::Anything).await?;
-    let own = Arc::clone(app);
-    let askable = app.questions.expect(tenant.clone(), id);
-    app.tasks.spawn(async move {
-        let _askable = askable;
-        own.engine.call(request.id(id)).await;
-        // The record says from now on what became of it.
-        let flushed = own.engine.records().flush().await;
-        let name = id.to_string();
-        let gone = own.documents.delete(PENDING, &tenant, &name, Expect::Anything).await;
-        if let Err(error) = flushed.and(gone.map(drop)) {
-            tracing::warn!(%error, call = %id, "a background call may be shown as running");
-        }
-    });
-    let accepted = Accepted { call_id: id.to_string(), status: "running" };
-    let mut response = view::with_status(StatusCode::ACCEPTED, &accepted);
-    let headers = response.headers_mut();
-    if let Ok(place) = HeaderValue::from_str(&format!("/v1/calls/{id}")) {
-        headers.insert(header::LOCATION, place);
-    }
-    headers.insert("preference-applied", HeaderValue::from_static("respond-async"));
-    Ok(response)
 }
 
 /// Which records.
@@ -293,13 +224,23 @@ async fn get(
         if let Some(record) = app.engine.records().get(&who.tenant, id).await? {
             return Ok(view::ok(&record));
         }
-        if let Some(waiting) = app.desk.get(&who.tenant, id).await? {
-            let why = waiting.call.reason;
-            let open = json!({"record_id": id, "status": "waiting", "reason": why});
-            return Ok(view::ok(&open));
-        }
-        let runs = app.engine.is_under_way(&who.tenant, id)
-            || app.documents.get(PENDING, &who.tenant, &name.0).await?.is_some();
+        let runs = match app.desk.get(&who.tenant, id).await? {
+            Some(waiting) if waiting.is_open() => {
+                let why = waiting.call.reason;
+                let open = json!({"record_id": id, "status": "waiting", "reason": why});
+                return Ok(view::ok(&open));
+            }
+            None if app.questions.suspends(&who.tenant, id) => {
+                let why = "its tool has asked something, and waits for the answers";
+                let open = json!({"record_id": id, "status": "suspended", "reason": why});
+                return Ok(view::ok(&open));
+            }
+            Some(_) => true,
+            None => {
+                app.engine.is_under_way(&who.tenant, id)
+                    || background::find(&app, &who.tenant, &name.0).await?.is_some()
+            }
+        };
         if !runs {
             // It may have ended between the two questions.
             let record = app.engine.records().get(&who.tenant, id).await?;
@@ -313,93 +254,11 @@ async fn get(
     }
 }
 
-async fn cancel(
-    State(app): State<Arc<App>>,
-    Who(who): Who,
-    name: Name,
-) -> Result<Response, Problem> {
-    let id: CallId = name.id("call")?;
-    if app.engine.cancel_call(&who.tenant, id) {
-        return Ok(view::ok(&Cancelled { cancelled: 1 }));
-    }
-    if app.engine.records().get(&who.tenant, id).await?.is_some() {
-        return Ok(view::ok(&Cancelled { cancelled: 0 }));
-    }
-    if app.documents.get(PENDING, &who.tenant, &name.0).await?.is_some() {
-        app.tell_others(&who.tenant, id.to_string()).await?;
-        return Ok(view::ok(&Cancelled { cancelled: 1 }));
-    }
-    if app.withdraw(&who, &who.tenant, id).await? {
-        return Ok(view::ok(&Cancelled { cancelled: 1 }));
-    }
-    // Another server may run it; its record shows that it did.
-    if app.documents.is_shared() {
-        app.tell_others(&who.tenant, id.to_string()).await?;
-        let until = Instant::now() + ELSEWHERE;
-        while Instant::now() < until {
-            sleep(LOOK_AGAIN).await;
-            if app.engine.records().get(&who.tenant, id).await?.is_some() {
-                return Ok(view::ok(&Cancelled { cancelled: 1 }));
-            }
-        }
-    }
-    Err(Problem::not_found("call"))
-}
-
-async fn stop(
-    State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(conversation): Name,
-) -> Result<Response, Problem> {
-    let cancelled = app.engine.cancel_conversation(&who.tenant, &conversation);
-    app.tell_others(&who.tenant, format!("{CONVERSATION}{conversation}")).await?;
-    Ok(view::ok(&Cancelled { cancelled }))
-}
-
-/// Cancels what another server was asked to cancel.
-pub(crate) fn changed(app: &App, change: &Change) {
-    if change.space != CANCELS {
-        return;
-    }
-    let Change { tenant, id, .. } = change;
-    if let Some(conversation) = id.strip_prefix(CONVERSATION) {
-        app.engine.cancel_conversation(tenant, conversation);
-    } else if let Some(batch) = id.strip_prefix(BATCH).and_then(|id| id.parse().ok()) {
-        app.engine.cancel_batch(tenant, batch);
-    } else if let Ok(call) = id.parse() {
-        app.engine.cancel_call(tenant, call);
-    }
-}
-
 impl App {
-    /// Cancels a batch, wherever its calls run.
-    pub(crate) async fn cancel_batch(
-        &self,
-        tenant: &TenantId,
-        id: BatchId,
-    ) -> Result<usize, Problem> {
-        let cancelled = self.engine.cancel_batch(tenant, id);
-        self.tell_others(tenant, format!("{BATCH}{id}")).await?;
-        Ok(cancelled)
-    }
-
-    /// Whether a call is one of a tool that may ask a person, and nobody said how
-    /// long it may take.
-    fn may_ask(&self, tenant: &TenantId, body: &CallBody) -> bool {
+    /// Whether somebody said how long a call may take.
+    fn is_timed(&self, tenant: &TenantId, body: &CallBody) -> bool {
         let tool = self.engine.registry().get_for(tenant, &body.tool);
-        body.timeout.is_none()
-            && tool
-                .is_some_and(|tool| tool.spec().kind == Kind::Mcp && tool.spec().timeout.is_none())
-    }
-
-    /// Asks the other servers to cancel something.
-    async fn tell_others(&self, tenant: &TenantId, what: String) -> Result<(), Problem> {
-        if self.documents.is_shared() {
-            let mut put = Put::new(CANCELS, tenant.clone(), what, json!({}));
-            put.expires_at = Timestamp::now().checked_add(CANCEL_LIFE).ok();
-            self.documents.put(put, Expect::Anything).await?;
-        }
-        Ok(())
+        body.timeout.is_some() || tool.is_some_and(|tool| tool.spec().timeout.is_some())
     }
 
     /// A server that is about to end takes no new calls.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Number, Value};
 use windlass::{CallRequest, Caller, CallerType, Context, RetryPolicy, TenantId};
 
@@ -12,7 +12,7 @@ use super::problem::Problem;
 use super::shape;
 
 /// One call.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CallBody {
     /// The tool's name, or its wire name.
@@ -30,6 +30,7 @@ pub(crate) struct CallBody {
     pub(crate) timeout: Option<Span>,
     /// From -10 to 10; higher comes first where the strategy is `priority`.
     #[serde(default, deserialize_with = "integer")]
+    #[schemars(range(min = -10, max = 10))]
     pub(crate) priority: Option<i32>,
     /// A call with the same key and arguments does not run again.
     #[serde(default)]
@@ -86,7 +87,7 @@ fn no_arguments() -> Value {
 }
 
 /// What calls.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CallerKind {
     /// An agent in a conversation.
@@ -98,7 +99,7 @@ pub(crate) enum CallerKind {
 }
 
 /// A time span: seconds, or a text with a unit; at most a year.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Span {
     /// Seconds.
@@ -173,6 +174,10 @@ impl CallBody {
             request = request.timeout(timeout.read(&format!("{at}/timeout"))?);
         }
         if let Some(priority) = self.priority {
+            if !(-10..=10).contains(&priority) {
+                let place = format!("{at}/priority");
+                return Err(Problem::bad("a number is wrong").at(place, "-10 to 10"));
+            }
             request = request.priority(priority);
         }
         if let Some(credential) = self.credential {

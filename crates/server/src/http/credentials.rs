@@ -11,17 +11,21 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use windlass::definition::ProviderSpec;
-use windlass::{CallRequest, Caller, CallerType, Context, ErrorKind, Secret, TenantId, Tool};
+use windlass::{
+    CallRequest, Caller, CallerType, Context, ErrorKind, Secret, TenantId, Tool, Violation,
+};
+use windlass_executors::rest::needs_credential;
 
 use super::app::App;
-use super::extract::{Body, Name, Query, Who};
+use super::extract::{Name, Query, SecretBody, Who};
 use super::operation::Operation;
 use super::page::PageQuery;
 use super::problem::Problem;
 use super::shape;
 use super::view;
+use crate::approvals::Unattended;
 use crate::identity::Action;
-use crate::vault::{Credential, CredentialRequest, Filter, Given, Validation};
+use crate::vault::{Credential, CredentialChange, CredentialRequest, Filter, Given, Validation};
 
 pub(crate) fn rows() -> Vec<Operation> {
     vec![
@@ -54,20 +58,26 @@ pub(crate) fn rows() -> Vec<Operation> {
         )
         .may(Action::WriteCredentials, "Find out whether the provider takes a credential")
         .details(TRIED)
-        .answer::<ValidationDoc>(200, "It does, as far as could be found out"),
+        .answer::<ValidationDoc>(200, "It does, as far as could be found out")
+        .problem(424, UNTESTED),
         Operation::post("/v1/providers/{name}/credentials/validate", "validate_values", try_values)
             .may(Action::WriteCredentials, "Try values without storing them")
             .details(TRIED)
             .body::<ValuesBody>()
             .example(|| json!({"values": {"api_key": "sk-12345678"}}))
-            .answer::<ValidationDoc>(200, "They are taken, as far as could be found out"),
+            .answer::<ValidationDoc>(200, "They are taken, as far as could be found out")
+            .problem(424, UNTESTED),
     ]
 }
 
 const TRIED: &str = "By the provider's own check (`credentials_check`); else by its first tool that \
-                     only looks and needs no arguments; else by the form of the values alone. \
-                     `method` says which. What is refused is a 400 with the code \
-                     `credential_invalid`, and the same facts in `result`.";
+                     only looks, needs a credential and no arguments; else by the form of the \
+                     values alone. \
+                     `method` says which. What the provider refuses is a 400 with the code \
+                     `credential_invalid`, and the same facts in `result`. Where it could not be \
+                     asked, nothing is known: the code is `credential_untested`, with the status \
+                     503 if it may be asked later and 424 if not.";
+const UNTESTED: &str = "Whether it does could not be found out: the provider was not asked";
 
 /// Which credentials.
 #[derive(Deserialize, JsonSchema)]
@@ -196,7 +206,7 @@ async fn store(
     State(app): State<Arc<App>>,
     Who(who): Who,
     Name(provider): Name,
-    Body(body): Body<StoreBody>,
+    SecretBody(body): SecretBody<StoreBody>,
 ) -> Result<Response, Problem> {
     let provider = app.provider(&who.tenant, &provider)?;
     let request =
@@ -210,8 +220,21 @@ fn named(error: windlass::Error) -> Problem {
     match error.kind() {
         ErrorKind::AlreadyRegistered => Problem::conflict(error.message()),
         ErrorKind::CredentialInvalid => Problem::bad(error.message().to_owned()),
+        ErrorKind::InvalidArguments => unfit(&error),
         _ => error.into(),
     }
+}
+
+/// Values that are not what the provider asks for, each with its place.
+fn unfit(error: &windlass::Error) -> Problem {
+    if error.violations().is_empty() {
+        return Problem::bad(error.message());
+    }
+    let problem = Problem::bad("the values are not what the provider asks for")
+        .hint("its `credentials_schema` has all fields: GET /v1/providers/{name}");
+    error.violations().iter().fold(problem, |problem, Violation { path, expected, got }| {
+        problem.at(format!("/values{path}"), format!("expected {expected}, got {got}"))
+    })
 }
 
 /// A credential that does not exist, or is another tenant's.
@@ -253,22 +276,14 @@ async fn rotate(
     State(app): State<Arc<App>>,
     Who(who): Who,
     Name(id): Name,
-    Body(body): Body<RotateBody>,
+    SecretBody(body): SecretBody<RotateBody>,
 ) -> Result<Response, Problem> {
-    let mut credential = find(&app, &who.tenant, &id).await?;
+    let credential = find(&app, &who.tenant, &id).await?;
     let provider = app.provider(&who.tenant, &credential.provider)?;
-    if let Some(values) = body.values {
-        let values = given(values)?;
-        let rotated = app.credentials.rotate(&who.tenant, &provider, &id, values).await;
-        credential = rotated.map_err(named)?;
-    }
-    if let Some(name) = body.name {
-        credential = app.credentials.rename(&who.tenant, &id, &name).await.map_err(named)?;
-    }
-    if body.default {
-        credential = app.credentials.make_default(&who.tenant, &id).await?;
-    }
-    Ok(view::ok(&credential))
+    let values = body.values.map(given).transpose()?;
+    let change = CredentialChange { values, name: body.name, is_default: body.default };
+    let changed = app.credentials.update(&who.tenant, &provider, &id, change).await;
+    Ok(view::ok(&changed.map_err(named)?))
 }
 
 async fn delete(
@@ -336,7 +351,7 @@ async fn try_kept(
     let context = Context::new(caller);
     let complete =
         |request: CallRequest| request.context(context.clone()).credential(credential.name.clone());
-    let outcome = tried.run(complete).await;
+    let outcome = tried.run(complete).await?;
     let at = Timestamp::now();
     let by = outcome.tool.clone().unwrap_or_else(|| "format".to_owned());
     let validation = match &outcome.reason {
@@ -359,20 +374,22 @@ async fn try_values(
     State(app): State<Arc<App>>,
     Who(who): Who,
     Name(provider): Name,
-    Body(body): Body<ValuesBody>,
+    SecretBody(body): SecretBody<ValuesBody>,
 ) -> Result<Response, Problem> {
     let provider = app.provider(&who.tenant, &provider)?;
     let tried = Trial { app: &app, tenant: &who.tenant, provider: &provider };
     let values = match app.credentials.try_values(&provider, &given(body.values)?) {
         Ok(values) => values,
         Err(error) => {
-            return ValidationDoc::refused(Method::Format, error.message().to_owned()).answer();
+            let refused = ValidationDoc::refused(Method::Format, error.message().to_owned());
+            let faults = unfit(&error);
+            return refused.answer().map_err(|problem| problem.with_faults(faults));
         }
     };
     let context = values
         .into_iter()
         .fold(Context::new(tried.caller()), |context, (name, value)| context.secret(&name, value));
-    tried.run(|request| request.context(context.clone())).await.answer()
+    tried.run(|request| request.context(context.clone())).await?.answer()
 }
 
 /// Finds out whether a provider takes a credential.
@@ -393,7 +410,7 @@ impl Trial<'_> {
     }
 
     /// The call that shows it: the provider's own check, or its first tool that
-    /// only looks and needs no arguments.
+    /// only looks, needs no arguments and does not let everybody in.
     fn call(&self) -> Option<(Method, CallRequest)> {
         if let Some(check) = &self.provider.check {
             let arguments = Value::Object(check.arguments.clone());
@@ -405,18 +422,42 @@ impl Trial<'_> {
             spec.provider.as_deref() == Some(&self.provider.name)
                 && spec.behaviour.read_only
                 && required.is_none_or(Vec::is_empty)
+                && needs_credential(spec)
         };
         let tool = self.app.tools_of(self.tenant).into_iter().find(fits)?;
         Some((Method::Tool, CallRequest::new(tool.name().as_str(), json!({}))))
     }
 
-    async fn run(&self, complete: impl Fn(CallRequest) -> CallRequest) -> ValidationDoc {
+    /// What the provider says. Only a refusal of its own is about the
+    /// credential: whatever else goes wrong tells nothing.
+    async fn run(
+        &self,
+        complete: impl Fn(CallRequest) -> CallRequest,
+    ) -> Result<ValidationDoc, Problem> {
         let Some((method, request)) = self.call() else {
-            return ValidationDoc { valid: true, method: Method::Format, tool: None, reason: None };
+            let method = Method::Format;
+            return Ok(ValidationDoc { valid: true, method, tool: None, reason: None });
         };
-        let result = self.app.engine.call(complete(request)).await;
-        let reason = result.error().map(|error| error.message().to_owned());
+        let result = self.app.engine.call(complete(request).object(Unattended)).await;
         let tool = Some(result.tool_name.to_string());
-        ValidationDoc { valid: reason.is_none(), method, tool, reason }
+        let reason = match result.error() {
+            None => None,
+            Some(error) if is_refusal(error.kind()) => Some(error.message().to_owned()),
+            Some(error) => return Err(untested(&result.tool_name, error)),
+        };
+        Ok(ValidationDoc { valid: reason.is_none(), method, tool, reason })
     }
+}
+
+fn is_refusal(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::CredentialInvalid | ErrorKind::AuthorizationRequired)
+}
+
+fn untested(tool: &str, error: &windlass::Error) -> Problem {
+    let (status, hint) = match error.kind().info().retryable {
+        true => (StatusCode::SERVICE_UNAVAILABLE, "try again later"),
+        false => (StatusCode::FAILED_DEPENDENCY, "look at the tool that tries it, and its rules"),
+    };
+    let why = format!("the credential could not be tried with `{tool}`: {}", error.message());
+    Problem::new(status, "credential_untested", why).hint(hint).retry_after(error.retry_after())
 }

@@ -15,7 +15,7 @@ use windlass::Error;
 
 use super::app::App;
 use super::extract::{Query, Who};
-use super::hub::{Told, Topic};
+use super::hub::{Joined, Told, Topic};
 use super::operation::Operation;
 use super::problem::Problem;
 use super::shape::FollowedEvent;
@@ -32,10 +32,11 @@ pub(crate) fn rows() -> Vec<Operation> {
             .may(Action::ReadCalls, "Follow what happens")
             .details(
                 "A stream of server-sent events, each with an id. A reader that comes back with \
-                 `Last-Event-ID` gets what it missed, without gap or duplicate; where that is no \
-                 longer kept, a `gap` event says so. The last event of a server that ends is \
-                 `end`. Events are kept from the time somebody listens to the tenant until ten \
-                 minutes after the last reader was seen.",
+                 `Last-Event-ID` gets what it missed, without gap or duplicate; where some of that \
+                 is not kept, a `gap` event says so in its place. The last event is `end`, where \
+                 the server ends or the key stops working. Events are kept from the time somebody \
+                 listens to the tenant until ten minutes after the last reader was seen, or as \
+                 long as `server.events_linger` says.",
             )
             .header("Last-Event-ID", "^[0-9]{1,18}$", "the id of the last event that was read")
             .query::<FollowQuery>()
@@ -69,9 +70,12 @@ async fn follow(
     });
     let last = header.transpose()?.or(query.last_event_id);
     let told = app.hub.position();
-    let live = app.hub.join(&topic).await?;
+    let Joined { live, since } = app.hub.join(&topic).await?;
     let (sender, receiver) = mpsc::channel(WAITING);
-    let reader = Reader { app: Arc::clone(&app), topic, last: last.unwrap_or(told), sender };
+    // Where it left off, nothing was kept for a while.
+    let pause = last.filter(|last| *last <= since && since > 0).map(|_| since);
+    let last = last.unwrap_or(told);
+    let reader = Reader { app: Arc::clone(&app), topic, last, pause, sender };
     tokio::spawn(reader.run(live));
     Ok(stream::answer(receiver))
 }
@@ -82,6 +86,9 @@ struct Reader {
     topic: Topic,
     /// The position of the last event that was sent.
     last: u64,
+    /// The position before which events were not kept for a while, until the
+    /// reader is told.
+    pause: Option<u64>,
     sender: mpsc::Sender<Sent>,
 }
 
@@ -126,10 +133,10 @@ impl Reader {
     /// Sends what is kept after the last event that was sent.
     async fn catch_up(&mut self) -> Result<(), Gone> {
         let (oldest, newest) = self.app.documents.event_range().await.map_err(Gone::Failed)?;
-        if self.last > newest || oldest > self.last.saturating_add(1) && self.last > 0 {
-            let gap = json!({"after": self.last, "kept_from": oldest, "newest": newest});
-            self.send(stream::event("gap", &gap)).await?;
+        if self.last > newest || oldest > self.last.saturating_add(1) {
+            self.tell_gap(oldest, newest).await?;
             self.last = self.last.min(newest);
+            self.pause = self.pause.filter(|since| oldest <= *since);
         }
         loop {
             let filter = self.topic.filter();
@@ -137,12 +144,27 @@ impl Reader {
             let page = page.map_err(Gone::Failed)?;
             let full = page.len() == PAGE;
             for event in &page {
+                self.tell_pause(event.position, newest).await?;
                 self.tell(Told::new(event)).await?;
             }
             if !full {
-                return Ok(());
+                return self.tell_pause(u64::MAX, newest).await;
             }
         }
+    }
+
+    /// Tells that events were not kept for a while, before the first event that
+    /// came after it.
+    async fn tell_pause(&mut self, next: u64, newest: u64) -> Result<(), Gone> {
+        match self.pause.take_if(|since| next > *since) {
+            Some(since) => self.tell_gap(since + 1, newest).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn tell_gap(&self, kept_from: u64, newest: u64) -> Result<(), Gone> {
+        let gap = json!({"after": self.last, "kept_from": kept_from, "newest": newest});
+        self.send(stream::event("gap", &gap)).await
     }
 
     async fn tell(&mut self, told: Told) -> Result<(), Gone> {

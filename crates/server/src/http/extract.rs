@@ -4,17 +4,17 @@
 use std::any::TypeId;
 use std::sync::Arc;
 
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
+use axum::body::{self, Bytes, HttpBody as _};
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
+use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use serde_path_to_error::{Path, Segment};
 
 use super::app::App;
-use super::problem::Problem;
+use super::problem::{Fault, Problem};
 use crate::arguments::Unique;
 use crate::identity::Identity;
 
@@ -41,30 +41,106 @@ impl<T: DeserializeOwned + 'static> FromRequest<Arc<App>> for Body<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
-        let media = request.headers().get(header::CONTENT_TYPE);
-        let media = media.and_then(|media| media.to_str().ok());
-        if media.is_some_and(|media| !is_json(media)) {
-            return Err(Problem::new(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "unsupported_media_type",
-                "the body must be JSON",
-            )
-            .hint("send Content-Type: application/json"));
-        }
-        parse(&whole(request, app).await?).map(Self)
+        parse(&json(request, app).await?).map(Self)
     }
 }
 
+/// A JSON body that holds secrets: what is wrong with it is told without
+/// repeating what was sent.
+pub(crate) struct SecretBody<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + 'static> FromRequest<Arc<App>> for SecretBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
+        let parsed = parse(&json(request, app).await?);
+        parsed.map(Self).map_err(|problem| problem.each_fault(unrepeated))
+    }
+}
+
+/// Leaves what was found out of a fault, and what was expected in. What was
+/// found always comes first.
+fn unrepeated(fault: &mut Fault) {
+    let Some((found, expected)) = fault.message.rsplit_once(", expected ") else { return };
+    if found.starts_with("unknown field") {
+        fault.path.clear();
+    }
+    fault.message = format!("expected {expected}");
+}
+
+/// The bytes of a body that says that it is JSON.
+async fn json(request: Request, app: &Arc<App>) -> Result<Bytes, Problem> {
+    let media = request.headers().get(header::CONTENT_TYPE);
+    let media = media.and_then(|media| media.to_str().ok());
+    if media.is_some_and(|media| !is_json(media)) {
+        return Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+            "the body must be JSON",
+        )
+        .hint("send Content-Type: application/json"));
+    }
+    whole(request, app).await
+}
+
+/// How large the body of a request may be, where that is not what is set for
+/// all.
+#[derive(Clone, Copy)]
+pub(crate) struct Largest(pub(crate) usize);
+
+/// How much of a body that is too large is read and dropped. A client that is
+/// still sending would meet a closed connection, and not the answer.
+const DROPPED: u64 = 64 * 1024 * 1024;
+
 /// The whole body. A client that never ends it does not hold on to us for ever.
 pub(crate) async fn whole(request: Request, app: &Arc<App>) -> Result<Bytes, Problem> {
-    match tokio::time::timeout(app.settings.body_timeout, Bytes::from_request(request, app)).await {
-        Ok(read) => read.map_err(|rejection| unreadable(&rejection)),
+    let own = request.extensions().get::<Largest>();
+    let most = own.map_or(app.settings.max_body_bytes, |Largest(most)| *most);
+    // Whoever asks first has not begun to send.
+    let asks = request.headers().contains_key(header::EXPECT);
+    let body = request.into_body();
+    let announced = body.size_hint().lower();
+    if announced > most as u64 && (asks || announced > most as u64 + DROPPED) {
+        return Err(too_large());
+    }
+    match tokio::time::timeout(app.settings.body_timeout, read(body, most)).await {
+        Ok(read) => read,
         Err(_) => {
             let why = "the body did not come in time";
             Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", why)
                 .hint("send the body at once"))
         }
     }
+}
+
+async fn read(body: body::Body, most: usize) -> Result<Bytes, Problem> {
+    let mut stream = body.into_data_stream();
+    let (mut parts, mut size) = (Vec::new(), 0);
+    while let Some(part) = stream.next().await {
+        let part =
+            part.map_err(|error| Problem::bad(format!("the body cannot be read: {error}")))?;
+        size += part.len() as u64;
+        if size > most as u64 + DROPPED {
+            break;
+        }
+        if size <= most as u64 {
+            parts.push(part);
+        } else {
+            parts.clear();
+        }
+    }
+    match parts.as_slice() {
+        _ if size > most as u64 => Err(too_large()),
+        // Most bodies come at once.
+        [one] => Ok(one.clone()),
+        parts => Ok(parts.concat().into()),
+    }
+}
+
+fn too_large() -> Problem {
+    let why = "the body is larger than this server takes";
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", why)
+        .hint("the operator sets `server.max_body_bytes`")
 }
 
 /// Whether a body may be JSON. `curl -d` says that it sends a form, whatever it
@@ -75,18 +151,6 @@ fn is_json(media: &str) -> bool {
         .iter()
         .any(|known| essence.eq_ignore_ascii_case(known))
         || essence.get(essence.len().saturating_sub(5)..).is_some_and(|end| end == "+json")
-}
-
-fn unreadable(rejection: &BytesRejection) -> Problem {
-    match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => Problem::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "too_large",
-            "the body is larger than this server takes",
-        )
-        .hint("the operator sets `server.max_body_bytes`"),
-        _ => Problem::bad(format!("the body cannot be read: {rejection}")),
-    }
 }
 
 /// The body as a type. Only where it does not fit, it is looked at again to

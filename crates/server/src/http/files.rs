@@ -17,12 +17,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::Sha256;
 use windlass::{CallId, Error, ErrorKind, TenantId};
-use windlass_store::{Documents, Expect, Put};
+use windlass_store::{Document, Documents, Expect, Put};
 
 use super::app::App;
 use super::context::Span;
 use super::extract::{Body, Name, Query, Who, whole};
 use super::operation::Operation;
+use super::page::{self, PageQuery};
 use super::problem::Problem;
 use super::shape;
 use super::view;
@@ -66,6 +67,13 @@ pub(crate) fn rows() -> Vec<Operation> {
             .header("X-File-Name", "", "what the file is called")
             .bytes()
             .answer::<FileDoc>(201, "The file"),
+        Operation::get("/v1/files", "list_files", list)
+            .may(Action::ReadCalls, "List the files that were uploaded, oldest first")
+            .query::<PageQuery>()
+            .answer::<FilesDoc>(200, "The files"),
+        Operation::delete("/v1/files/{file_id}", "delete_file", delete)
+            .may(Action::CallTools, "Delete a file that was uploaded; links to it stop working")
+            .answer_as(204, "It is gone", "", None),
         Operation::get("/v1/files/{file_id}", "get_file", get)
             .may(Action::ReadCalls, "Get a file, or the whole of a result that was cut short")
             .details("The id of a result's file is the `handle` that the result gives.")
@@ -102,6 +110,58 @@ struct FileDoc {
     name: Option<String>,
     #[schemars(schema_with = "shape::time")]
     created_at: String,
+}
+
+/// A page of files.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FilePage")]
+struct FilesDoc {
+    files: Vec<FileDoc>,
+    /// Where the next page begins; none on the last.
+    next: Option<String>,
+}
+
+async fn list(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Query(query): Query<PageQuery>,
+) -> Result<Response, Problem> {
+    let (limit, after) = (page::limit(query.limit)?, query.cursor.as_deref());
+    if after.is_some_and(|cursor| cursor.parse::<CallId>().is_err()) {
+        return Err(page::wrong_cursor());
+    }
+    let mut found = app.documents.list(SPACE, &who.tenant, after, limit + 1).await?;
+    let more = found.len() > limit;
+    found.truncate(limit);
+    let next = found.last().filter(|_| more).map(|last| last.id.clone());
+    let mut files = Vec::with_capacity(found.len());
+    for Document { id, body: mut file, .. } in found {
+        // What is known of a file outlives it where room was needed.
+        let Ok(own) = id.parse::<CallId>() else { continue };
+        if app.engine.records().read_output(&who.tenant, own, 0, 0).await?.is_some() {
+            file["id"] = json!(id);
+            files.push(file);
+        }
+    }
+    Ok(view::ok(&json!({"files": files, "next": next})))
+}
+
+async fn delete(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    name: Name,
+) -> Result<Response, Problem> {
+    let (id, records) = (name.id::<CallId>("file")?, app.engine.records());
+    if app.documents.get(SPACE, &who.tenant, &name.0).await?.is_none() {
+        let kept = records.read_output(&who.tenant, id, 0, 0).await?;
+        kept.ok_or_else(|| Problem::not_found("file"))?;
+        return Err(Problem::conflict("this is the result of a call, which goes with its record")
+            .hint("only files that were uploaded can be deleted"));
+    }
+    // First the file: what is known of it is found again if that fails.
+    records.forget_output(&who.tenant, id).await?;
+    app.documents.delete(SPACE, &who.tenant, &name.0, Expect::Anything).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 async fn upload(

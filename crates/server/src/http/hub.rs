@@ -20,17 +20,19 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, broadcast, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use windlass::{BatchId, CallId, Engine, Error, Event, EventBody, Subscription, TenantId};
-use windlass_store::{Change, Documents, EventFilter, Expect, KeptEvent, NewEvent, Put};
+use windlass::{
+    BatchId, CallId, Engine, Error, ErrorKind, Event, EventBody, Subscription, TenantId,
+};
+use windlass_store::{Change, Document, Documents, EventFilter, Expect, KeptEvent, NewEvent, Put};
 
 use super::stream;
 
 /// Where it is written that somebody listens to a tenant's events.
 const LISTENERS: &str = "listeners";
-/// How long events are kept for a tenant after its last reader was seen.
-const LINGER: Duration = Duration::from_secs(600);
-/// How often a reader is seen.
-const SEEN: Duration = Duration::from_secs(120);
+/// The name of a tenant's one document there.
+const EVENTS: &str = "events";
+/// How often that is tried where several servers write it at once.
+const ATTEMPTS: usize = 16;
 /// What a slow reader may be behind before it has to read from the store.
 const BEHIND: usize = 64;
 /// Events in one write or one read.
@@ -89,12 +91,31 @@ impl Told {
     }
 }
 
+/// Somebody listens to a tenant, or did a short while ago.
+#[derive(Clone, Copy)]
+struct Interest {
+    /// Until when events are kept if nobody is seen any more.
+    until: Timestamp,
+    /// The newest position when keeping began. What happened before, and after
+    /// the last reader of that time, is not kept.
+    since: u64,
+}
+
+/// Somebody who has begun to listen.
+pub(crate) struct Joined {
+    pub(crate) live: broadcast::Receiver<Arc<Told>>,
+    /// The position after which all events of the tenant are kept.
+    pub(crate) since: u64,
+}
+
 /// Where events go.
 pub(crate) struct Hub {
     documents: Arc<dyn Documents>,
+    /// How long events are kept for a tenant after its last reader was seen.
+    linger: Duration,
     topics: Mutex<HashMap<Topic, broadcast::Sender<Arc<Told>>>>,
-    /// Until when the events of a tenant are kept.
-    interests: Mutex<HashMap<TenantId, Timestamp>>,
+    /// The tenants whose events are kept.
+    interests: Mutex<HashMap<TenantId, Interest>>,
     interested: Notify,
     /// The position up to which readers have been told.
     told: watch::Sender<u64>,
@@ -103,9 +124,11 @@ pub(crate) struct Hub {
 }
 
 impl Hub {
-    pub(crate) fn new(documents: Arc<dyn Documents>) -> Arc<Self> {
+    /// A hub that keeps events for so long after the last reader was seen.
+    pub(crate) fn new(documents: Arc<dyn Documents>, linger: Duration) -> Arc<Self> {
         Arc::new(Self {
             documents,
+            linger,
             topics: Mutex::default(),
             interests: Mutex::default(),
             interested: Notify::new(),
@@ -149,11 +172,8 @@ impl Hub {
     }
 
     /// Listens to a topic. From now on its tenant's events are kept.
-    pub(crate) async fn join(
-        &self,
-        topic: &Topic,
-    ) -> Result<broadcast::Receiver<Arc<Told>>, Error> {
-        let receiver = {
+    pub(crate) async fn join(&self, topic: &Topic) -> Result<Joined, Error> {
+        let live = {
             let mut topics = self.topics.lock();
             if topics.len() >= 1024 {
                 topics.retain(|_, channel| channel.receiver_count() > 0);
@@ -162,35 +182,54 @@ impl Hub {
                 topics.entry(topic.clone()).or_insert_with(|| broadcast::Sender::new(BEHIND));
             channel.subscribe()
         };
-        self.see(&topic.tenant).await?;
+        let since = self.see(&topic.tenant).await?;
         // Whoever hears that it listens may call at once, and wants to see that.
         let mut records = self.records.subscribe();
         let begun = tokio::time::timeout(AT_ONCE, records.wait_for(|records| *records)).await;
         if begun.is_err() {
             tracing::warn!("events are not kept yet, although somebody listens");
         }
-        Ok(receiver)
+        Ok(Joined { live, since })
+    }
+
+    /// How often a reader is seen.
+    fn seen_every(&self) -> Duration {
+        (self.linger / 5).max(Duration::from_millis(20))
     }
 
     /// Writes down that somebody listens to a tenant, if that is not known.
-    async fn see(&self, tenant: &TenantId) -> Result<(), Error> {
-        let soon = Timestamp::now().checked_add(LINGER - SEEN).unwrap_or(Timestamp::MAX);
-        if self.interests.lock().get(tenant).is_some_and(|until| *until > soon) {
-            return Ok(());
+    /// Returns the position after which its events are kept.
+    ///
+    /// The document outlives the server that wrote it. Once it has expired,
+    /// keeping begins anew, from a later position, and all servers see that.
+    async fn see(&self, tenant: &TenantId) -> Result<u64, Error> {
+        let soon = from_now(self.linger.saturating_sub(self.seen_every()));
+        let known = self.interests.lock().get(tenant).copied();
+        if let Some(known) = known.filter(|known| known.until > soon) {
+            return Ok(known.since);
         }
-        let until = Timestamp::now().checked_add(LINGER).unwrap_or(Timestamp::MAX);
-        let mut put = Put::new(LISTENERS, tenant.clone(), "events", json!({}));
-        put.expires_at = Some(until);
-        self.documents.put(put, Expect::Anything).await?;
-        self.interests.lock().insert(tenant.clone(), until);
-        self.interested.notify_one();
-        Ok(())
+        for _ in 0..ATTEMPTS {
+            let (since, expect) = match self.documents.get(LISTENERS, tenant, EVENTS).await? {
+                Some(kept) => (since(&kept), Expect::Version(kept.version)),
+                None => (self.documents.event_range().await?.1, Expect::Absent),
+            };
+            let until = from_now(self.linger);
+            let mut put = Put::new(LISTENERS, tenant.clone(), EVENTS, json!({"since": since}));
+            put.expires_at = Some(until);
+            if self.documents.put(put, expect).await?.is_some() {
+                self.interests.lock().insert(tenant.clone(), Interest { until, since });
+                self.interested.notify_one();
+                return Ok(since);
+            }
+        }
+        let why = "who listens to events is being written by others; try again";
+        Err(Error::new(ErrorKind::StorageUnavailable, why))
     }
 
     /// Tenants with readers are seen again and again.
     async fn stay_seen(&self) {
         loop {
-            tokio::time::sleep(SEEN / 2).await;
+            tokio::time::sleep(self.seen_every() / 2).await;
             let mut tenants: Vec<TenantId> = {
                 let mut topics = self.topics.lock();
                 topics.retain(|_, channel| channel.receiver_count() > 0);
@@ -220,18 +259,21 @@ impl Hub {
         let mut interests = self.interests.lock();
         for listener in found {
             let until = listener.expires_at.unwrap_or(Timestamp::MAX);
-            interests.insert(listener.tenant, until);
+            let since = since(&listener);
+            interests.insert(listener.tenant, Interest { until, since });
         }
         drop(interests);
         self.interested.notify_one();
         Ok(())
     }
 
-    /// Tenants whose events are kept.
+    /// Tenants whose events are kept, for a little longer than is written down:
+    /// clocks differ, and what a reader is told to be there has to be there.
     fn tenants(&self) -> Vec<TenantId> {
         let now = Timestamp::now();
+        let past = now.checked_sub(self.seen_every()).unwrap_or(Timestamp::MIN);
         let mut interests = self.interests.lock();
-        interests.retain(|_, until| *until > now);
+        interests.retain(|_, interest| interest.until > past);
         interests.keys().cloned().collect()
     }
 
@@ -246,10 +288,16 @@ impl Hub {
                 }
             }
             let mut recorder = Recorder { hub: self, batches: HashMap::new() };
-            let events = engine.events();
-            self.records.send_replace(true);
-            recorder.run(events, stop).await;
-            self.records.send_replace(false);
+            let mut events = engine.events();
+            loop {
+                self.records.send_replace(true);
+                recorder.run(&mut events, stop).await;
+                self.records.send_replace(false);
+                // Whoever came meanwhile may believe that events were kept.
+                if stop.is_cancelled() || self.tenants().is_empty() {
+                    break;
+                }
+            }
         }
     }
 
@@ -300,6 +348,15 @@ impl Hub {
     }
 }
 
+fn from_now(span: Duration) -> Timestamp {
+    Timestamp::now().checked_add(span).unwrap_or(Timestamp::MAX)
+}
+
+/// The position after which events are kept, as it is written down.
+fn since(listener: &Document) -> u64 {
+    listener.body["since"].as_u64().unwrap_or_default()
+}
+
 /// Writes the engine's events down.
 struct Recorder<'a> {
     hub: &'a Hub,
@@ -309,7 +366,7 @@ struct Recorder<'a> {
 
 impl Recorder<'_> {
     /// Until nobody listens, or until the server ends and nothing is left.
-    async fn run(&mut self, mut events: Subscription, stop: &CancellationToken) {
+    async fn run(&mut self, events: &mut Subscription, stop: &CancellationToken) {
         let mut tenants = self.hub.tenants();
         while !tenants.is_empty() {
             let ends = stop.is_cancelled();

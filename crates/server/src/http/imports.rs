@@ -1,22 +1,24 @@
 //! API documents become providers: sent, uploaded, or fetched through the guard.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
+use axum::extract::{FromRequest, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use windlass::TenantId;
+use windlass::definition::LoadError;
 use windlass_executors::mcp::Server;
-use windlass_executors::rest::{Import, ImportOptions, Limits};
+use windlass_executors::rest::{Import, ImportOptions, Limits, Names};
 use windlass_store::Expect;
 
 use super::app::App;
-use super::extract::{self, Body, Name, Who};
+use super::definitions::refused;
+use super::extract::{self, Body, Largest, Name, Who};
 use super::operation::Operation;
-use super::own_tools::refused;
 use super::problem::Problem;
 use super::{providers, view};
 use crate::identity::Action;
@@ -28,8 +30,9 @@ pub(crate) fn rows() -> Vec<Operation> {
             .may(Action::WriteTools, "Import a provider again, and see what changes")
             .details(
                 "Without `document` and `url`, from where it came. What was added and removed is \
-                 done; a tool that changed asks a person before each call, until it is accepted. \
-                 With `dry_run`, nothing is done.",
+                 done; a tool that changed asks a person before each call, until it is accepted. So \
+                 does a new one that would send the credential to a service that did not get it \
+                 before. With `dry_run`, nothing is done.",
             )
             .body::<UpdateBody>()
             .example(|| json!({"document": "openapi: 3.0.3\ninfo: {title: Pets}\npaths: {}", "dry_run": true}))
@@ -57,7 +60,7 @@ pub(crate) struct ProviderBody {
     url: Option<String>,
     /// What to make of it: `base_url`, `include`, `exclude`, `rename`, `prefix`,
     /// `read_only`, `idempotent`, `destructive`, `ask`, `max_description`,
-    /// `max_schema_bytes`.
+    /// `max_schema_bytes`, `max_tools`.
     #[serde(default)]
     options: Map<String, Value>,
     /// Only show what would come of the document.
@@ -132,7 +135,7 @@ impl FromRequest<Arc<App>> for Sent {
 
     async fn from_request(mut request: Request, app: &Arc<App>) -> Result<Self, Problem> {
         let most = app.settings.max_body_bytes.max(Limits::default().file_bytes);
-        DefaultBodyLimit::max(most).apply(&mut request);
+        request.extensions_mut().insert(Largest(most));
         let media = request.headers().get(header::CONTENT_TYPE);
         let media = media.and_then(|media| media.to_str().ok()).unwrap_or_default();
         let upload = ["yaml", "octet-stream", "text/plain", "vnd.oai.openapi"];
@@ -207,6 +210,8 @@ struct UpdatedDoc {
     flagged: Vec<String>,
     /// Operations that cannot be tools, each with the reason.
     unsupported: Vec<Map<String, Value>>,
+    /// What is odd about the document as a whole.
+    warnings: Vec<String>,
 }
 
 /// Which changes are fine.
@@ -233,30 +238,46 @@ pub(crate) async fn create(
     wanted: Wanted,
 ) -> Result<Response, Problem> {
     let Wanted { name, from, options, dry_run } = wanted;
+    let names = Names { taken: taken(app, tenant, &name), ..Names::default() };
     let source = source(app, from).await?;
-    let (source, import) = read(source, &name, &options).await?;
+    let (source, import) = read(source, &name, &options, names, Source::import).await?;
     if dry_run {
         return Ok(view::ok(&imports::report(&import)));
     }
+    let (unsupported, mut warnings) = (import.unsupported.clone(), imports::warnings(&import));
     let kept = Kept::new(import, &source, options);
     let put = kept.to_put(tenant, &name)?;
     if app.documents.put(put, Expect::Absent).await?.is_none() {
         return Err(Problem::conflict(format!("the provider `{name}` is there already"))
             .hint("import it again with PUT /v1/providers/{name}/document"));
     }
-    if let Err(problem) = load(app, tenant, &name, kept) {
+    let wanted = kept.tools.len();
+    let errors = load(app, tenant, &name, kept);
+    if wanted > 0 && errors.len() >= wanted {
         app.documents.delete(SPACE, tenant, &name, Expect::Anything).await?;
         app.engine.unload_for(tenant, &providers::source(&name));
-        return Err(problem);
+        return Err(refused(&errors));
     }
+    warnings.extend(errors.into_iter().map(|error| error.message));
     let provider = app.provider(tenant, &name)?;
-    Ok(view::with_status(StatusCode::CREATED, &providers::show(app, tenant, &provider)))
+    let mut shown = providers::show(app, tenant, &provider);
+    (shown["unsupported"], shown["warnings"]) = (json!(unsupported), json!(warnings));
+    Ok(view::with_status(StatusCode::CREATED, &shown))
 }
 
-/// Makes the tools of an import those of a tenant.
-pub(crate) fn load(app: &App, tenant: &TenantId, name: &str, kept: Kept) -> Result<(), Problem> {
-    let report = app.engine.load_parsed(Some(tenant), &providers::source(name), kept.parsed());
-    if report.errors.is_empty() { Ok(()) } else { Err(refused(&report.errors)) }
+/// Makes the tools of an import those of a tenant. What cannot be loaded comes
+/// back, and loses nothing else.
+pub(crate) fn load(app: &App, tenant: &TenantId, name: &str, kept: Kept) -> Vec<LoadError> {
+    app.engine.load_parsed(Some(tenant), &providers::source(name), kept.parsed()).errors
+}
+
+/// The names that a provider's tools cannot have: everybody's, which they would
+/// hide, and those that the tenant has from elsewhere.
+fn taken(app: &App, tenant: &TenantId, provider: &str) -> HashSet<String> {
+    let (registry, own) = (app.engine.registry(), providers::source(provider));
+    let mut others = registry.owned_by(tenant);
+    others.retain(|tool| **tool.source() != *own);
+    imports::names_of(registry.list().iter().chain(&others))
 }
 
 async fn update(
@@ -276,20 +297,24 @@ async fn update(
         }
     };
     let options = body.options.map_or_else(|| Ok(old.options.clone()), options)?;
-    let (source, import) = read(source(&app, from).await?, &name, &options).await?;
-    let unsupported = import.unsupported.clone();
-    let (mut new, diff) = old.updated(Kept::new(import, &source, options));
+    let names = Names { taken: taken(&app, &who.tenant, &name), kept: old.names() };
+    let source = source(&app, from).await?;
+    let (source, import) = read(source, &name, &options, names, Source::import_again).await?;
+    let (unsupported, mut warnings) = (import.unsupported.clone(), imports::warnings(&import));
+    let strays = import.strays.clone();
+    let (mut new, diff) = old.updated(Kept::new(import, &source, options), &strays);
     if body.accept {
         new.accept(&[]);
     }
     let flagged = new.flagged();
     if !body.dry_run {
-        replace(&app, &who.tenant, &name, version, new).await?;
+        let errors = replace(&app, &who.tenant, &name, version, new).await?;
+        warnings.extend(errors.into_iter().map(|error| error.message));
     }
     let Diff { added, removed, changed, unchanged } = diff;
     Ok(view::ok(&json!({
         "added": added, "removed": removed, "changed": changed, "unchanged": unchanged,
-        "flagged": flagged, "unsupported": unsupported,
+        "flagged": flagged, "unsupported": unsupported, "warnings": warnings,
     })))
 }
 
@@ -334,13 +359,13 @@ async fn replace(
     name: &str,
     version: u64,
     kept: Kept,
-) -> Result<(), Problem> {
+) -> Result<Vec<LoadError>, Problem> {
     let put = kept.to_put(tenant, name)?;
     if app.documents.put(put, Expect::Version(version)).await?.is_none() {
         return Err(Problem::conflict(format!("the provider `{name}` was changed meanwhile"))
             .hint("look at it, and try again"));
     }
-    load(app, tenant, name, kept)
+    Ok(load(app, tenant, name, kept))
 }
 
 async fn kept(app: &App, tenant: &TenantId, name: &str) -> Result<(u64, Kept), Problem> {
@@ -359,15 +384,20 @@ async fn source(app: &App, from: From) -> Result<Source, Problem> {
     }
 }
 
+/// How a document is read: the first time, or again.
+type Reading = fn(&Source, &str, &ImportOptions, &Names) -> Result<Import, windlass::Error>;
+
 /// Reads a document, away from the threads that answer requests.
 async fn read(
     source: Source,
     name: &str,
     options: &ImportOptions,
+    names: Names,
+    how: Reading,
 ) -> Result<(Source, Import), Problem> {
     let (name, options) = (name.to_owned(), options.clone());
     let read = windlass::native::run_blocking(move || {
-        let import = source.import(&name, &options)?;
+        let import = how(&source, &name, &options, &names)?;
         Ok((source, import))
     });
     Ok(read.await?)

@@ -20,27 +20,61 @@ use super::page::PageQuery;
 use super::problem::Problem;
 use super::shape;
 use super::view;
-use crate::identity::{Action, Identity, KeyRequest, NewKey, Role, ToolView};
+use crate::identity::{
+    Action, Identity, KeyRequest, NewKey, Role, TENANT_NAME, TENANT_PATTERN, ToolView,
+    is_tenant_name,
+};
 
 pub(crate) fn rows() -> Vec<Operation> {
     vec![
         Operation::get("/v1/keys", "list_keys", list)
             .may(Action::ManageKeys, "List the API keys of the tenant")
-            .query::<PageQuery>()
+            .details(OF_OTHERS)
+            .query::<KeysQuery>()
             .answer::<KeysDoc>(200, "The keys, without their secrets"),
         Operation::post("/v1/keys", "create_key", create)
             .may(Action::ManageKeys, "Make an API key; it is shown only now")
-            .details("An admin of the tenant `default` may make keys of other tenants.")
+            .details(OF_OTHERS)
             .body::<KeyBody>()
             .example(|| json!({"name": "my agent", "role": "caller", "expires_in": "720h"}))
             .answer::<NewKeyDoc>(201, "The key"),
         Operation::delete("/v1/keys/{key_id}", "revoke_key", revoke)
             .may(Action::ManageKeys, "Revoke an API key; it stops working on all servers")
+            .details(OF_OTHERS)
+            .query::<TenantQuery>()
             .answer::<KeyDoc>(200, "The key"),
         Operation::post("/v1/keys/{key_id}/rotate", "rotate_key", rotate)
             .may(Action::ManageKeys, "Give a key a new secret; the old one stops working")
+            .details(OF_OTHERS)
+            .query::<TenantQuery>()
             .answer::<NewKeyDoc>(200, "The key"),
     ]
+}
+
+const OF_OTHERS: &str = "An admin of the tenant `default` keeps the keys of all tenants: \
+                         `tenant_id` says whose.";
+
+/// Whose keys.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct TenantQuery {
+    /// Whose they are, if not the asker's own tenant's.
+    #[schemars(schema_with = "tenant")]
+    tenant_id: Option<String>,
+}
+
+/// Which keys.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct KeysQuery {
+    /// Whose they are, if not the asker's own tenant's.
+    #[schemars(schema_with = "tenant")]
+    tenant_id: Option<String>,
+    /// How many at the most; 100 if nobody says.
+    #[schemars(range(min = 1, max = 1000))]
+    limit: Option<usize>,
+    /// The `next` of the page before.
+    cursor: Option<String>,
 }
 
 /// A page of API keys.
@@ -101,9 +135,11 @@ fn shown(new: &NewKey) -> Value {
 async fn list(
     State(app): State<Arc<App>>,
     Who(who): Who,
-    Query(page): Query<PageQuery>,
+    Query(query): Query<KeysQuery>,
 ) -> Result<Response, Problem> {
-    let keys = app.keys.list(&who.tenant).await?;
+    let tenant = owner(&who, query.tenant_id, "tenant_id")?;
+    let keys = app.keys.list(&tenant).await?;
+    let page = PageQuery { limit: query.limit, cursor: query.cursor };
     let page = page.cut(keys, |key| key.id.clone())?;
     Ok(view::ok(&json!({"keys": page.items, "next": page.next})))
 }
@@ -145,7 +181,7 @@ fn life(_: &mut SchemaGenerator) -> Schema {
 
 fn tenant(_: &mut SchemaGenerator) -> Schema {
     schemars::json_schema!({
-        "type": ["string", "null"], "minLength": 1, "maxLength": 50, "pattern": shape::PLAIN,
+        "type": ["string", "null"], "pattern": TENANT_PATTERN,
     })
 }
 
@@ -175,21 +211,18 @@ impl From<RoleName> for Role {
     }
 }
 
-/// Whose key is to be made. The tenant that the installation begins with is
-/// whoever runs it.
-fn owner(who: &Identity, wanted: Option<String>) -> Result<TenantId, Problem> {
+/// Whose key it is about. The tenant that the installation begins with is
+/// whoever runs it. `place` is where the request names somebody.
+fn owner(who: &Identity, wanted: Option<String>, place: &str) -> Result<TenantId, Problem> {
     match wanted {
         None => Ok(who.tenant.clone()),
         Some(wanted) if wanted == who.tenant.as_str() => Ok(who.tenant.clone()),
-        Some(wanted)
-            if wanted.is_empty() || wanted.len() > 200 || wanted.chars().any(char::is_control) =>
-        {
-            let why = "1 to 200 bytes without control characters";
-            Err(Problem::bad("a tenant is wrong").at("/tenant_id", why))
+        Some(wanted) if !is_tenant_name(&wanted) => {
+            Err(Problem::bad("a tenant is wrong").at(place, TENANT_NAME))
         }
         Some(wanted) if who.tenant == TenantId::default() => Ok(TenantId::new(wanted)),
         Some(_) => {
-            let why = "only the tenant `default` makes keys of other tenants";
+            let why = "only the tenant `default` keeps keys of other tenants";
             Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", why))
         }
     }
@@ -200,7 +233,7 @@ async fn create(
     Who(who): Who,
     Body(body): Body<KeyBody>,
 ) -> Result<Response, Problem> {
-    let tenant = owner(&who, body.tenant_id)?;
+    let tenant = owner(&who, body.tenant_id, "/tenant_id")?;
     let expires_in = body.expires_in.map(|span| span.read("/expires_in")).transpose()?;
     if expires_in.is_some_and(|life| life < Duration::from_secs(1)) {
         return Err(Problem::bad("a time span is wrong").at("/expires_in", "at least 1s"));
@@ -222,6 +255,7 @@ async fn create(
 fn missing(error: windlass::Error) -> Problem {
     match error.kind() {
         ErrorKind::StorageUnavailable | ErrorKind::Internal => error.into(),
+        ErrorKind::Denied => Problem::conflict(error.message()).hint("POST /v1/keys makes one"),
         _ => Problem::not_found("key"),
     }
 }
@@ -230,15 +264,19 @@ async fn revoke(
     State(app): State<Arc<App>>,
     Who(who): Who,
     Name(id): Name,
+    Query(query): Query<TenantQuery>,
 ) -> Result<Response, Problem> {
-    Ok(view::ok(&app.keys.revoke(&who.tenant, &id).await.map_err(missing)?))
+    let tenant = owner(&who, query.tenant_id, "tenant_id")?;
+    Ok(view::ok(&app.keys.revoke(&tenant, &id).await.map_err(missing)?))
 }
 
 async fn rotate(
     State(app): State<Arc<App>>,
     Who(who): Who,
     Name(id): Name,
+    Query(query): Query<TenantQuery>,
 ) -> Result<Response, Problem> {
-    let new = app.keys.rotate(&who.tenant, &id).await.map_err(missing)?;
+    let tenant = owner(&who, query.tenant_id, "tenant_id")?;
+    let new = app.keys.rotate(&tenant, &id).await.map_err(missing)?;
     Ok(view::ok(&shown(&new)))
 }

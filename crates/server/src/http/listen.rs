@@ -79,8 +79,7 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    pub(crate) async fn bind(address: SocketAddr, tls: Option<&Tls>) -> io::Result<Self> {
-        let tls = tls.map(Tls::acceptor).transpose()?;
+    pub(crate) async fn bind(address: SocketAddr, tls: Option<TlsAcceptor>) -> io::Result<Self> {
         Ok(Self { socket: TcpListener::bind(address).await?, tls })
     }
 

@@ -22,7 +22,8 @@ const METADATA: &str = "/.well-known/oauth-protected-resource";
 /// The routes.
 pub(super) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
     let servers = Some(Arc::clone(&app.servers));
-    let shared = Shared::new(app.engine.clone(), servers, app.lang, MAX_TOOLS);
+    let questions = Arc::clone(&app.questions);
+    let shared = Shared::new(app.engine.clone(), servers, questions, app.lang, MAX_TOOLS);
     let endpoint = Endpoint::behind_keys(shared, app.settings.max_body_bytes, &app.draining);
     let gate = Gate { app: Arc::clone(app), action: Action::ReadTools };
     endpoint

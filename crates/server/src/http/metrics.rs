@@ -351,6 +351,14 @@ impl<S: RecordStore> RecordStore for Counted<S> {
         self.store.keep_output(tenant, id, output)
     }
 
+    fn forget_output<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: CallId,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        self.store.forget_output(tenant, id)
+    }
+
     fn read_output<'a>(
         &'a self,
         tenant: &'a TenantId,

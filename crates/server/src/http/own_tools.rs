@@ -8,23 +8,23 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::json;
-use windlass::TenantId;
-use windlass::definition::{self, LoadError};
+use windlass::{TenantId, Tool};
 use windlass_store::{Document, Expect, Put};
 
 use super::app::App;
+use super::definitions::{self, DefinitionBody, example};
 use super::extract::{Body, Name, Who};
 use super::operation::Operation;
 use super::problem::Problem;
 use super::shape::ToolDoc;
-use super::tools::{DefinitionBody, example, show};
+use super::tools::show;
 use super::view;
 use crate::identity::Action;
 
 /// Where definitions are kept.
 pub(super) const SPACE: &str = "tools";
 /// What their sources begin with.
-const SOURCE: &str = "api/";
+const SOURCE: &str = "api/tools/";
 /// The largest definition.
 const MAX_BYTES: usize = 1024 * 1024;
 
@@ -53,27 +53,23 @@ struct Sent {
     text: String,
 }
 
-async fn read(body: &DefinitionBody) -> Result<Sent, Problem> {
+async fn read(app: &Arc<App>, tenant: &TenantId, body: &DefinitionBody) -> Result<Sent, Problem> {
     let text = body.text();
     if text.len() > MAX_BYTES {
         return Err(Problem::bad("the definition is too large").at("/definition", "at most 1 MiB"));
     }
-    let parsed = windlass::native::run_blocking({
-        let text = text.clone();
-        move || Ok(definition::parse("definition", &text))
-    });
-    let found = parsed.await?.map_err(|errors| refused(&errors))?;
-    match found.as_slice() {
+    let parsed = definitions::check(app, tenant, text.clone()).await?.usable()?;
+    if !(parsed.providers.is_empty() && parsed.imports.is_empty() && parsed.library.is_empty()) {
+        let why = "there is more than a tool in it";
+        return Err(Problem::bad("one tool at a time")
+            .at("/definition", why)
+            .hint("POST /v1/providers takes providers with their tools"));
+    }
+    match parsed.tools.as_slice() {
         [one] => Ok(Sent { name: one.spec.name.to_string(), text }),
         found => Err(Problem::bad("one tool at a time")
             .at("/definition", format!("there are {} tools in it", found.len()))),
     }
-}
-
-pub(crate) fn refused(errors: &[LoadError]) -> Problem {
-    errors.iter().fold(Problem::bad("the definition cannot be used"), |problem, error| {
-        problem.at("/definition", format!("{}:{}: {}", error.line, error.column, error.message))
-    })
 }
 
 async fn register(
@@ -81,7 +77,7 @@ async fn register(
     Who(who): Who,
     Body(body): Body<DefinitionBody>,
 ) -> Result<Response, Problem> {
-    let sent = read(&body).await?;
+    let sent = read(&app, &who.tenant, &body).await?;
     let kept = keep(&app, &who.tenant, &sent, Expect::Absent).await?;
     if !kept {
         let why = format!("the tool `{}` is there already", sent.name);
@@ -102,7 +98,7 @@ async fn replace(
     Name(name): Name,
     Body(body): Body<DefinitionBody>,
 ) -> Result<Response, Problem> {
-    let sent = read(&body).await?;
+    let sent = read(&app, &who.tenant, &body).await?;
     if sent.name != name {
         let why = format!("the definition is of `{}`, the path of `{name}`", sent.name);
         return Err(Problem::bad("two names").at("/definition/name", why));
@@ -117,8 +113,7 @@ async fn delete(
     Name(name): Name,
 ) -> Result<Response, Problem> {
     if app.documents.delete(SPACE, &who.tenant, &name, Expect::Anything).await? {
-        // Whoever heard of the change first has done it.
-        let _ = app.engine.registry().unregister_for(&who.tenant, &name);
+        app.engine.unload_for(&who.tenant, &source(&name));
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     match app.tool_of(&who.tenant, &name) {
@@ -134,6 +129,9 @@ async fn keep(app: &App, tenant: &TenantId, sent: &Sent, expect: Expect) -> Resu
     let before = app.documents.get(SPACE, tenant, &sent.name).await?;
     if before.is_some() && expect == Expect::Absent {
         return Ok(false);
+    }
+    if let Some(other) = holder(app, tenant, &sent.name) {
+        return Err(taken(&other));
     }
     if let Err(problem) = load(app, tenant, &sent.name, &sent.text) {
         restore(app, tenant, &sent.name, before.as_ref());
@@ -155,21 +153,46 @@ async fn keep(app: &App, tenant: &TenantId, sent: &Sent, expect: Expect) -> Resu
     }
 }
 
+/// The tenant's tool of this name that came in another way, such as with a
+/// provider.
+fn holder(app: &App, tenant: &TenantId, name: &str) -> Option<Arc<Tool>> {
+    let own = app.tool_of(tenant, name).filter(|tool| tool.owner() == Some(tenant));
+    own.filter(|tool| tool.name().as_str() == name && **tool.source() != *source(name))
+}
+
+fn taken(tool: &Tool) -> Problem {
+    let (name, provider) = (tool.name(), tool.spec().provider.as_deref());
+    match provider {
+        Some(provider) => Problem::conflict(format!(
+            "`{name}` belongs to the provider `{provider}`"
+        ))
+        .hint(format!(
+            "choose another name, or delete the provider with DELETE /v1/providers/{provider}"
+        )),
+        None => Problem::conflict(format!("`{name}` comes from {}", tool.source()))
+            .hint("choose another name"),
+    }
+}
+
+fn source(name: &str) -> String {
+    format!("{SOURCE}{name}")
+}
+
 fn load(app: &App, tenant: &TenantId, name: &str, text: &str) -> Result<(), Problem> {
-    let report = app.engine.load_text_for(tenant, &format!("{SOURCE}{name}"), text);
-    if report.errors.is_empty() { Ok(()) } else { Err(refused(&report.errors)) }
+    definitions::load(app, tenant, &source(name), text)
 }
 
 /// Makes a tool what is kept of it.
 pub(super) fn restore(app: &App, tenant: &TenantId, name: &str, kept: Option<&Document>) {
     match kept.and_then(|kept| kept.body["definition"].as_str()) {
         Some(text) => {
-            if load(app, tenant, name, text).is_err() {
-                tracing::error!(%tenant, tool = name, "a kept definition cannot be loaded");
+            if let Err(problem) = load(app, tenant, name, text) {
+                let why = problem.detail();
+                tracing::error!(%tenant, tool = name, why, "a kept definition cannot be loaded");
             }
         }
-        // It may not be there, which is what is wanted.
-        None => drop(app.engine.registry().unregister_for(tenant, name)),
+        // Only what was registered here: another source may have the name.
+        None => app.engine.unload_for(tenant, &source(name)),
     }
 }
 

@@ -1,12 +1,14 @@
 //! Pages of lists.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::problem::Problem;
 
 const LIMIT: usize = 100;
-const MAX: usize = 1_000;
+pub(crate) const MAX: usize = 1_000;
 
 /// Which page.
 #[derive(Clone, Default, Deserialize, JsonSchema)]
@@ -44,14 +46,34 @@ impl PageQuery {
     ) -> Result<Cut<T>, Problem> {
         let limit = limit(self.limit)?;
         items.sort_by_cached_key(&key);
-        if let Some(after) = &self.cursor {
-            items.retain(|item| key(item) > *after);
+        if let Some(cursor) = &self.cursor {
+            let after = read(cursor)?;
+            items.retain(|item| key(item) > after);
         }
         let more = items.len() > limit;
         items.truncate(limit);
-        let next = items.last().filter(|_| more).map(&key);
+        let next = items.last().filter(|_| more).map(|last| cursor(&key(last)));
         Ok(Cut { items, next })
     }
+}
+
+/// What a cursor says before the key of the last item. A name alone could be
+/// anything; this is ours.
+const AFTER: &str = "after ";
+
+fn cursor(key: &str) -> String {
+    URL_SAFE_NO_PAD.encode(format!("{AFTER}{key}"))
+}
+
+/// The key of the last item that was seen.
+fn read(cursor: &str) -> Result<String, Problem> {
+    let text = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|text| String::from_utf8(text).ok());
+    text.and_then(|text| text.strip_prefix(AFTER).map(str::to_owned)).ok_or_else(wrong_cursor)
+}
+
+/// A cursor that none of our pages gave.
+pub(crate) fn wrong_cursor() -> Problem {
+    Problem::bad("a cursor is wrong").at("cursor", "take it from `next`")
 }
 
 #[cfg(test)]
@@ -76,5 +98,9 @@ mod tests {
         sorted.sort();
         assert_eq!(seen, sorted);
         assert!(limit(Some(0)).is_err() && limit(Some(1001)).is_err());
+        for garbage in ["garbage", "item3", "", "%", "YWZ0ZXI"] {
+            let page = PageQuery { limit: None, cursor: Some(garbage.to_owned()) };
+            assert!(page.cut(all(), String::clone).is_err(), "{garbage}");
+        }
     }
 }

@@ -95,6 +95,23 @@ impl Problem {
         self
     }
 
+    /// What went wrong this time.
+    pub(crate) fn detail(&self) -> &str {
+        &self.0.detail
+    }
+
+    /// The same with the places of another.
+    pub(crate) fn with_faults(mut self, mut other: Self) -> Self {
+        self.0.errors.append(&mut other.0.errors);
+        self
+    }
+
+    /// The same with other words for what is wrong.
+    pub(crate) fn each_fault(mut self, change: impl FnMut(&mut Fault)) -> Self {
+        self.0.errors.iter_mut().for_each(change);
+        self
+    }
+
     pub(crate) fn result(mut self, result: serde_json::Value) -> Self {
         self.0.result = Some(result);
         self

@@ -7,16 +7,16 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
-use windlass::definition::{self, CredentialField, ProviderSpec};
+use serde_json::{Map, Value, json};
+use windlass::definition::{CredentialField, ProviderSpec};
 use windlass::{Lang, TenantId, Text};
 use windlass_store::{Document, Expect, Put};
 
 use super::app::App;
+use super::definitions;
 use super::extract::{Name, Query, Who};
 use super::imports::{self, ImportedDoc, ProviderBody, Said, Sent};
 use super::operation::Operation;
-use super::own_tools::refused;
 use super::page::PageQuery;
 use super::problem::Problem;
 use super::shape::FieldDoc;
@@ -98,6 +98,13 @@ struct ProviderDoc {
     credentials_check: Option<String>,
     /// Its tools.
     tools: Vec<String>,
+    /// Of a document that was just imported: operations that cannot be tools,
+    /// each with the reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unsupported: Option<Vec<Map<String, Value>>>,
+    /// Of a document that was just imported: what is odd about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warnings: Option<Vec<String>>,
 }
 
 pub(super) fn show(app: &App, tenant: &TenantId, provider: &ProviderSpec) -> Value {
@@ -178,11 +185,7 @@ async fn create(
         Said::Definition(text) => text,
         Said::Document(wanted) => return imports::create(&app, &who.tenant, wanted).await,
     };
-    let parsed = windlass::native::run_blocking({
-        let text = text.clone();
-        move || Ok(definition::parse_all("definition", &text, &definition::Limits::default()))
-    });
-    let parsed = parsed.await?.map_err(|errors| refused(&errors))?;
+    let parsed = definitions::check(&app, &who.tenant, text.clone()).await?.usable()?;
     let [provider] = parsed.providers.as_slice() else {
         let why = format!("there are {} providers in it", parsed.providers.len());
         return Err(Problem::bad("one provider at a time").at("/definition", why));
@@ -221,8 +224,7 @@ pub(super) fn source(name: &str) -> String {
 }
 
 fn load(app: &App, tenant: &TenantId, name: &str, text: &str) -> Result<(), Problem> {
-    let report = app.engine.load_text_for(tenant, &source(name), text);
-    if report.errors.is_empty() { Ok(()) } else { Err(refused(&report.errors)) }
+    definitions::load(app, tenant, &source(name), text)
 }
 
 fn unload(app: &App, tenant: &TenantId, name: &str) {
@@ -232,16 +234,22 @@ fn unload(app: &App, tenant: &TenantId, name: &str) {
 /// Makes a provider what is kept of it.
 pub(super) fn restore(app: &App, tenant: &TenantId, name: &str, kept: Option<&Document>) {
     if let Some(imported) = kept.and_then(Kept::read) {
-        let loaded = imported.map(|kept| imports::load(app, tenant, name, kept));
-        if !matches!(loaded, Ok(Ok(()))) {
-            tracing::error!(%tenant, provider = name, "not all of a kept import can be loaded");
+        match imported.map(|kept| imports::load(app, tenant, name, kept)) {
+            Ok(errors) => errors.iter().for_each(|error| {
+                let why = &error.message;
+                tracing::error!(%tenant, provider = name, %why, "a kept tool cannot be loaded");
+            }),
+            Err(why) => {
+                tracing::error!(%tenant, provider = name, %why, "a kept import cannot be loaded");
+            }
         }
         return;
     }
     match kept.and_then(|kept| kept.body["definition"].as_str()) {
         Some(text) => {
-            if load(app, tenant, name, text).is_err() {
-                tracing::error!(%tenant, provider = name, "a kept definition cannot be loaded");
+            if let Err(problem) = load(app, tenant, name, text) {
+                let why = problem.detail();
+                tracing::error!(%tenant, provider = name, why, "a kept definition cannot be loaded");
             }
         }
         None => unload(app, tenant, name),

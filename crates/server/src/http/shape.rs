@@ -56,7 +56,8 @@ pub(crate) fn name(_: &mut SchemaGenerator) -> Schema {
 pub(crate) const PLAIN: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
 
 /// One server-sent event, as a document before OpenAPI 3.2 describes a stream:
-/// the schema stands for each event of it.
+/// the schema stands for each event of it. Any stream ends with `end` where its
+/// key stops working.
 fn sent(data: &[(&str, Schema)]) -> Schema {
     let one = |(name, data): &(&str, Schema)| {
         json!({
@@ -73,6 +74,9 @@ fn sent(data: &[(&str, Schema)]) -> Schema {
             "required": ["event", "data"],
         })
     };
-    let events: Vec<_> = data.iter().map(one).collect();
+    let end = schemars::json_schema!({
+        "type": "object", "required": ["reason"], "properties": {"reason": {"type": "string"}},
+    });
+    let events: Vec<_> = data.iter().chain([&("end", end)]).map(one).collect();
     schemars::json_schema!({"oneOf": events})
 }

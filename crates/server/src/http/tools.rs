@@ -1,4 +1,4 @@
-//! Tools: list, look at, check.
+//! Tools: list, look at.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use axum::extract::State;
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
-use windlass::definition::{self, Format, LoadError};
-use windlass::{Engine, Error, Lang, Session, TenantId, Tool, ToolBuilder};
+use serde_json::{Value, json};
+use windlass::definition::{self, Format};
+use windlass::{Lang, Session, TenantId, Tool};
 
 use super::app::App;
-use super::extract::{Body, Name, Query, Who};
+use super::extract::{Name, Query, Who};
 use super::operation::Operation;
 use super::page::PageQuery;
 use super::problem::Problem;
@@ -34,12 +34,6 @@ pub(crate) fn rows() -> Vec<Operation> {
             .may(Action::ReadTools, "Get a tool with its schema")
             .query::<GetQuery>()
             .answer::<ToolDoc>(200, "The tool"),
-        Operation::post("/v1/definitions/validate", "validate_definition", validate)
-            .may(Action::ReadTools, "Check a definition without keeping it")
-            .details("YAML or JSON, in any of the forms that definition files have.")
-            .body::<DefinitionBody>()
-            .example(example)
-            .answer::<CheckedDoc>(200, "What was found, and what is wrong"),
     ]
 }
 
@@ -219,109 +213,6 @@ pub(crate) fn show(tool: &Tool, lang: Lang) -> Value {
         view.retain(|_, value| !value.is_null());
     }
     view
-}
-
-/// A definition.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct DefinitionBody {
-    pub(crate) definition: Sent,
-}
-
-/// YAML or JSON, in any of the forms that definition files have; or the same as
-/// an object.
-#[derive(Deserialize, JsonSchema)]
-#[serde(untagged)]
-#[schemars(rename = "Definition")]
-pub(crate) enum Sent {
-    /// YAML or JSON.
-    Text(String),
-    /// The same as an object.
-    Object(Map<String, Value>),
-}
-
-/// A tool that can be registered anywhere.
-pub(crate) fn example() -> Value {
-    json!({"definition": {
-        "name": "greet",
-        "description": "Repeats a greeting.",
-        "parameters": [{"name": "message", "type": "string", "required": true}],
-        "entry": {"type": "builtin", "handler": "echo"},
-    }})
-}
-
-impl DefinitionBody {
-    pub(crate) fn text(&self) -> String {
-        match &self.definition {
-            Sent::Text(text) => text.clone(),
-            Sent::Object(object) => json!(object).to_string(),
-        }
-    }
-}
-
-/// What was found in a definition.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "CheckedDefinition")]
-pub(crate) struct CheckedDoc {
-    /// Whether it could be used as it is.
-    valid: bool,
-    /// The tools in it.
-    tools: Vec<String>,
-    /// The providers in it.
-    providers: Vec<String>,
-    /// What is wrong.
-    errors: Vec<Flaw>,
-}
-
-/// Something that is wrong with a definition.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Flaw {
-    line: u32,
-    column: u32,
-    message: String,
-}
-
-async fn validate(
-    State(app): State<Arc<App>>,
-    Body(body): Body<DefinitionBody>,
-) -> Result<Response, Problem> {
-    let text = body.text();
-    Ok(view::ok(&windlass::native::run_blocking(move || checked(&text, &app.engine)).await?))
-}
-
-/// Reads a definition as far as it would be read to be kept: also what runs it
-/// has to be here, and its schemas have to compile.
-fn checked(text: &str, server: &Engine) -> Result<CheckedDoc, Error> {
-    let engine = Engine::builder().build()?;
-    let parsed = definition::parse_all("request", text, &definition::Limits::default());
-    let (parsed, mut errors) = match parsed {
-        Ok(parsed) => (parsed, Vec::new()),
-        Err(errors) => (definition::Parsed::default(), errors.iter().map(Flaw::of).collect()),
-    };
-    for found in &parsed.tools {
-        let built = server.executor_for(&found.spec).and_then(|executor| {
-            let builder = ToolBuilder::new(found.spec.clone(), executor);
-            let builder = (found.presets.iter())
-                .fold(builder, |builder, (name, preset)| builder.preset(name, preset.clone()));
-            engine.registry().register(builder)
-        });
-        if let Err(error) = built {
-            let message = error.message().to_owned();
-            errors.push(Flaw { line: found.line, column: found.column, message });
-        }
-    }
-    Ok(CheckedDoc {
-        valid: errors.is_empty(),
-        tools: parsed.tools.iter().map(|found| found.spec.name.to_string()).collect(),
-        providers: parsed.providers.into_iter().map(|provider| provider.name).collect(),
-        errors,
-    })
-}
-
-impl Flaw {
-    fn of(error: &LoadError) -> Self {
-        Self { line: error.line, column: error.column, message: error.message.clone() }
-    }
 }
 
 impl App {

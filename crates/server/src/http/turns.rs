@@ -128,7 +128,8 @@ impl TurnQuery {
             conversation: self.conversation_id.map(Into::into),
             workflow: None,
             parent: None,
-        }))
+        })
+        .begun_by(who.key_id))
     }
 }
 

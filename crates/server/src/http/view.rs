@@ -48,6 +48,9 @@ impl Serialize for ResultView<'_> {
                 if !error.violations().is_empty() {
                     view.serialize_field("validation_errors", error.violations())?;
                 }
+                if !error.metadata().is_empty() {
+                    view.serialize_field("metadata", error.metadata())?;
+                }
                 if let Some(after) = error.retry_after() {
                     view.serialize_field("retry_after", &after.as_secs_f64())?;
                 }

@@ -8,7 +8,7 @@ use windlass_store::{Document, Documents, Expect, Put};
 
 use super::cache::{Cache, Found};
 use super::key::{self, ApiKey, Hash, NewKey, Stored};
-use super::{Identity, Role, ToolView};
+use super::{Identity, Role, TENANT_NAME, ToolView, is_tenant_name};
 use crate::random;
 use crate::uses::Uses;
 
@@ -81,6 +81,9 @@ impl Keys {
         tenant: &TenantId,
         request: KeyRequest,
     ) -> Result<NewKey, Error> {
+        if !is_tenant_name(tenant.as_str()) {
+            return Err(refused(format!("the name of a tenant has {TENANT_NAME}")));
+        }
         let id = format!("key_{}", *random::text(ID)?);
         let made = self.create_as(tenant, id, request).await?;
         made.ok_or_else(|| Error::new(ErrorKind::Internal, "a new key's name is taken already"))
@@ -152,7 +155,8 @@ impl Keys {
         let (text, prefix) = key::new_text()?;
         let rotate = |stored: &mut Stored| {
             if stored.revoked_at.is_some() {
-                return Err(refused(format!("the key `{id}` was revoked; make a new one")));
+                let why = format!("the key `{id}` was revoked; make a new one");
+                return Err(Error::new(ErrorKind::Denied, why));
             }
             stored.prefix.clone_from(&prefix);
             stored.hash = Hash::digest(text.expose());

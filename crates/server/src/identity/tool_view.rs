@@ -1,4 +1,5 @@
-//! [`ToolView`]: the part of a tenant's tools that the bearer of a key sees.
+//! [`ToolView`]: the part of a tenant's tools that the bearer of a key sees, and of
+//! its prompts and resources.
 
 use std::sync::Arc;
 
@@ -32,9 +33,15 @@ impl ToolView {
         Ok((!patterns.is_empty()).then(|| Self(patterns.into())))
     }
 
-    /// Whether a tool is in it.
+    /// Whether something of this name is in it.
     pub(crate) fn shows(&self, name: &str) -> bool {
         self.0.iter().any(|pattern| fits(pattern, name))
+    }
+
+    /// Whether everything of a provider is in it.
+    pub(crate) fn shows_all_of(&self, provider: &str) -> bool {
+        // No pattern can spell this name; only a star can stand for it.
+        self.shows(&format!("{provider}/\0"))
     }
 }
 
@@ -75,6 +82,12 @@ mod tests {
             assert_eq!(view.shows(name), is_shown, "{pattern} {name}");
         }
         assert_eq!(ToolView::new(Vec::new()).unwrap(), None);
+        for (pattern, is_all) in
+            [("files/*", true), ("f*", true), ("*", true), ("files/read", false), ("*/r*", false)]
+        {
+            let view = ToolView::new(vec![pattern.to_owned()]).unwrap().unwrap();
+            assert_eq!(view.shows_all_of("files"), is_all, "{pattern}");
+        }
         for bad in ["", "a b", "a\n"] {
             assert!(ToolView::new(vec![bad.to_owned()]).is_err(), "{bad:?}");
         }

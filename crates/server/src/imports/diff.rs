@@ -1,11 +1,11 @@
 //! What another import changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeSet, HashMap};
 
 use serde::Serialize;
 use windlass::ToolSpec;
 
-use super::Kept;
+use super::{Kept, KeptTool};
 
 /// What was added, removed and changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -26,19 +26,40 @@ pub(crate) struct Changed {
     pub(crate) parts: Vec<&'static str>,
 }
 
+/// The tools of an earlier import.
+pub(super) struct Known<'k> {
+    by_operation: HashMap<&'k str, &'k KeptTool>,
+    by_name: HashMap<&'k str, &'k KeptTool>,
+}
+
+impl<'k> Known<'k> {
+    pub(super) fn of(kept: &'k Kept) -> Self {
+        let tools = &kept.tools;
+        Self {
+            by_operation: tools.iter().map(|tool| (tool.operation.as_str(), tool)).collect(),
+            by_name: tools.iter().map(|tool| (tool.spec.name.as_str(), tool)).collect(),
+        }
+    }
+
+    /// What a tool comes in place of: the one of its operation, which keeps its
+    /// place when a name changes, else the one of its name, which models call.
+    pub(super) fn before(&self, tool: &KeptTool) -> Option<&'k KeptTool> {
+        let same = self.by_operation.get(tool.operation.as_str());
+        same.or_else(|| self.by_name.get(tool.spec.name.as_str())).copied()
+    }
+}
+
 impl Diff {
-    /// Compares two imports by their operations, which keep their place when a
-    /// name changes.
+    /// Compares two imports.
     pub(super) fn between(old: &Kept, new: &Kept) -> Self {
-        let before: BTreeMap<&str, &ToolSpec> =
-            old.tools.iter().map(|tool| (tool.operation.as_str(), &tool.spec)).collect();
+        let known = Known::of(old);
         let mut diff = Self::default();
         for tool in &new.tools {
-            let Some(known) = before.get(tool.operation.as_str()) else {
+            let Some(before) = known.before(tool) else {
                 diff.added.push(tool.spec.name.to_string());
                 continue;
             };
-            let parts = parts(known, &tool.spec);
+            let parts = parts(&before.spec, &tool.spec);
             if parts.is_empty() {
                 diff.unchanged += 1;
             } else {
@@ -49,8 +70,12 @@ impl Diff {
                 });
             }
         }
-        let still = |operation: &str| new.tools.iter().any(|tool| tool.operation == operation);
-        let removed = old.tools.iter().filter(|tool| !still(&tool.operation));
+        let still: BTreeSet<&str> =
+            new.tools.iter().flat_map(|tool| [&*tool.operation, tool.spec.name.as_str()]).collect();
+        let is_gone = |tool: &&KeptTool| {
+            !still.contains(&*tool.operation) && !still.contains(tool.spec.name.as_str())
+        };
+        let removed = old.tools.iter().filter(is_gone);
         diff.removed = removed.map(|tool| tool.spec.name.to_string()).collect();
         diff
     }
@@ -58,6 +83,11 @@ impl Diff {
     pub(crate) fn is_empty(&self) -> bool {
         self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
     }
+}
+
+/// Whether a tool is another one than before.
+pub(super) fn differ(old: &ToolSpec, new: &ToolSpec) -> bool {
+    !parts(old, new).is_empty()
 }
 
 /// The parts in which two tools differ. A new version of the whole API alone is

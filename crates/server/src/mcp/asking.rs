@@ -14,8 +14,10 @@ use rmcp::model::{ErrorCode, InputRequests, ServerRequest};
 use rmcp::service::{Peer, ServiceError};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
-use windlass::{Error, ErrorKind};
+use windlass::{CallId, Error, ErrorKind, Grace, TenantId};
 use windlass_executors::mcp::{Answers, Asker, ProtocolError, Questions};
+
+use crate::questions::{self, ASKING, Suspended};
 
 /// Questions that a tool may have open at once.
 const OPEN: usize = 8;
@@ -56,16 +58,36 @@ impl Mailbox {
     }
 }
 
+/// What becomes of a request while its questions are open.
+#[derive(Default)]
+pub(super) struct Pause {
+    /// Gives it the time that a person needs, where the tool's own time is not set.
+    pub(super) grace: Option<Grace>,
+    /// The call that is shown as suspended, where it is one.
+    pub(super) call: Option<(Arc<questions::Questions>, TenantId, CallId)>,
+}
+
+impl Pause {
+    fn begin(&self) -> Option<Suspended> {
+        self.grace.iter().for_each(|grace| grace.extend(ASKING));
+        let (questions, tenant, id) = self.call.as_ref()?;
+        Some(questions.suspend(tenant.clone(), *id))
+    }
+}
+
 /// An asker for a client with these capabilities, and its questions.
-pub(super) fn channel(capabilities: Value) -> (Asker, Arc<Mailbox>) {
+pub(super) fn channel(capabilities: Value, pause: Pause) -> (Asker, Arc<Mailbox>) {
     let mailbox = Arc::<Mailbox>::default();
     let (known, sender) = (capabilities.clone(), Arc::downgrade(&mailbox));
     let asker = Asker::new(capabilities, move |questions: Questions| {
         let asked = match missing(&known, &questions) {
             Some(missing) => Err(undeclared(&missing)),
-            None => ask(&sender, questions),
+            None => ask(&sender, questions).map(|answered| (pause.begin(), answered)),
         };
-        Box::pin(async move { asked?.await.map_err(|_| gone())? })
+        Box::pin(async move {
+            let (_suspended, answered) = asked?;
+            answered.await.map_err(|_| gone())?
+        })
     });
     (asker, mailbox)
 }

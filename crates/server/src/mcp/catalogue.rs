@@ -10,12 +10,13 @@ use std::sync::Arc;
 use rmcp::model::Tool as Declared;
 use serde_json::Value;
 use windlass::definition::{self, Format};
-use windlass::{Engine, Exposure, Lang, Session, Tool};
+use windlass::{Engine, Exposure, Kind, Lang, Session, Tool};
 use windlass_executors::mcp::declared;
 
 use super::who::{Client, View};
 
 const MAX_NAME: usize = 64;
+const READ_OUTPUT: &str = "read_output";
 
 /// What a client sees of an engine.
 pub(super) struct Catalogue<'c> {
@@ -39,8 +40,7 @@ impl Catalogue<'_> {
 
     /// Whether a tool is in the view, and in that of the client's key.
     pub(super) fn shows(&self, tool: &Tool) -> bool {
-        let own = self.client.identity.tools.as_ref();
-        self.view.shows(tool) && own.is_none_or(|own| own.shows(tool.name().as_str()))
+        self.view.shows(tool) && self.client.sees(tool.name().as_str())
     }
 
     /// The tool that a client means.
@@ -51,12 +51,26 @@ impl Catalogue<'_> {
         };
         if let View::Provider(provider) = self.view {
             let own = get(&format!("{provider}/{name}")).or_else(|| get(name));
-            return own.filter(|tool| self.name(tool) == name || tool.name().as_str() == name);
+            return own
+                .filter(|tool| self.name(tool) == name || tool.name().as_str() == name)
+                .or_else(|| self.reader_of_outputs(name));
         }
         let split = name.split_once("__");
         get(name)
             .or_else(|| get(&split.map(|(server, tool)| format!("{server}/{tool}"))?))
             .or_else(|| self.tools().into_iter().find(|(own, _)| own == name).map(|(_, tool)| tool))
+            .or_else(|| self.reader_of_outputs(name))
+    }
+
+    /// The tool that reads on in a result that was cut. It is in every view, for
+    /// every result may name it, and it shows no more than the tenant's own.
+    fn reader_of_outputs(&self, name: &str) -> Option<Arc<Tool>> {
+        if name != READ_OUTPUT {
+            return None;
+        }
+        let tool = self.engine.registry().get_for(self.client.tenant(), name)?;
+        // Whatever else has the name is a tool like any other.
+        (tool.spec().kind == Kind::Native).then_some(tool)
     }
 
     /// The name that a tool is shown under.
@@ -106,6 +120,12 @@ impl Catalogue<'_> {
         }
         Some(declared)
     }
+}
+
+/// Whether clients are told what form a tool's results have.
+pub(super) fn declares_output(tool: &Tool) -> bool {
+    let spec = tool.spec();
+    declared(spec).map_or(spec.output.is_some(), |own| own.get("outputSchema").is_some())
 }
 
 /// An icon that a client can fetch by itself.

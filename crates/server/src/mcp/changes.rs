@@ -1,6 +1,6 @@
 //! Tells clients when tools, prompts and resources have changed.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::select_all;
@@ -32,7 +32,7 @@ pub(super) async fn tell_session(
     view: View,
     tenant: TenantId,
     peer: Peer<RoleServer>,
-    session: Arc<Session>,
+    session: Weak<Session>,
 ) {
     let mut watch = Watch::new(&shared, &view, tenant);
     while !peer.is_transport_closed() {
@@ -55,7 +55,7 @@ pub(super) async fn tell_session(
                 }
                 sent
             }
-            Change::Resource(uri) if session.is_subscribed(&uri) => {
+            Change::Resource(uri) if is_subscribed(&session, &uri) => {
                 let told = ResourceUpdatedNotificationParam::new(uri.to_string());
                 peer.notify_resource_updated(told).await
             }
@@ -67,14 +67,12 @@ pub(super) async fn tell_session(
     }
 }
 
+fn is_subscribed(session: &Weak<Session>, uri: &str) -> bool {
+    session.upgrade().is_some_and(|session| session.is_subscribed(uri))
+}
+
 /// Tells a client of the newer era what it asked to hear.
-pub(super) async fn tell_listener(
-    shared: &Arc<Shared>,
-    view: View,
-    tenant: TenantId,
-    sink: &SubscriptionSink,
-) {
-    let mut watch = Watch::new(shared, &view, tenant);
+pub(super) async fn tell_listener(mut watch: Watch, sink: &SubscriptionSink) {
     loop {
         // What was not asked for, the sink leaves out.
         let sent = match watch.next().await {
@@ -111,7 +109,7 @@ enum Change {
 }
 
 /// Looks out for changes that a tenant sees.
-struct Watch {
+pub(super) struct Watch {
     tenant: TenantId,
     events: windlass::Subscription,
     library: tokio::sync::watch::Receiver<u64>,
@@ -119,7 +117,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(shared: &Shared, view: &View, tenant: TenantId) -> Self {
+    pub(super) fn new(shared: &Shared, view: &View, tenant: TenantId) -> Self {
         let servers = match (view, &shared.servers) {
             (View::Provider(name), Some(servers)) => {
                 servers.get_for(&tenant, name).into_iter().collect()

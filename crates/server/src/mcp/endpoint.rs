@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use parking_lot::Mutex;
@@ -20,6 +20,7 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
+use super::plain;
 use super::service::{Service, Shared};
 use super::who::{View, Who};
 use crate::identity::Identity;
@@ -124,14 +125,29 @@ impl Endpoint {
             // As if there were none: whose it is, is nobody's business.
             return (StatusCode::NOT_FOUND, "Session not found").into_response();
         }
+        let request = match self.who {
+            Who::Operator => request,
+            Who::Bearer => {
+                let service = Service::new(&self.shared, Who::Bearer, view.clone());
+                match plain::answer(&service, request).await {
+                    Ok(response) => return response,
+                    Err(request) => request,
+                }
+            }
+        };
         let Some(mut service) = self.service(view) else {
             return StatusCode::SERVICE_UNAVAILABLE.into_response();
         };
-        let response = match service.call(request).await {
+        let ends = request.method() == Method::DELETE;
+        let mut response = match service.call(request).await {
             Ok(response) => response.map(Body::new),
             Err(never) => match never {},
         };
-        if let (None, Some(session)) = (named, session_of(response.headers())) {
+        if ends && response.status() == StatusCode::ACCEPTED {
+            // The session has ended; clients take anything else for a doubt.
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            named.iter().for_each(|session| drop(self.owners.lock().remove(session)));
+        } else if let (None, Some(session)) = (named, session_of(response.headers())) {
             self.begun(session, &key);
         }
         response

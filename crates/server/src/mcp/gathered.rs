@@ -93,6 +93,9 @@ impl Service {
         name: &str,
     ) -> Option<(Arc<Server>, String)> {
         let (server, prompt) = name.split_once(BETWEEN)?;
+        if !client.sees_all_of(server) {
+            return None;
+        }
         let server = self.shared.servers.as_ref()?.get_for(client.tenant(), server)?;
         let server = server.of(&client.caller()).await.ok()?;
         Some((server, prompt.to_owned()))
@@ -118,7 +121,9 @@ impl Service {
         let Some(servers) = &self.shared.servers else { return Vec::new() };
         let caller = client.caller();
         let asked = servers.list_for(client.tenant()).into_iter().filter(|server| {
-            what.is_offered_by(server) && !matches!(server.state(), State::Down(_))
+            client.sees_all_of(server.name())
+                && what.is_offered_by(server)
+                && !matches!(server.state(), State::Down(_))
         });
         let asked = asked.map(|server| {
             let caller = &caller;

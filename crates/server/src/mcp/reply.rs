@@ -49,9 +49,23 @@ fn mixed_up() -> ErrorData {
 
 /// The result of a call as the protocol wants it: an error of the protocol where
 /// the table of errors says so, else a result that says it is an error.
-pub(super) fn of_call(result: &CallResult, lang: Lang) -> Result<CallToolResult, ErrorData> {
+///
+/// Where structured results are `promised`, one that was cut has lost its form.
+/// Clients refuse it then, unless it is said to be an error; as one, they show
+/// how to read on.
+pub(super) fn of_call(
+    result: &CallResult,
+    promised: bool,
+    lang: Lang,
+) -> Result<CallToolResult, ErrorData> {
     match &result.outcome {
-        Ok(output) => Ok(convert::to_result(output)),
+        Ok(output) => {
+            let mut told = convert::to_result(output);
+            if promised && output.truncated.is_some() {
+                told.is_error = Some(true);
+            }
+            Ok(told)
+        }
         Err(error) => match (ProtocolError::of(error), error.kind().info().mcp_code) {
             (Some(refused), _) => Err(passed_on(refused)),
             (None, Some(code)) => Err(ErrorData::new(ErrorCode(code), error.feedback(lang), None)),

@@ -51,11 +51,7 @@ impl Who {
             .and_then(|parts| parts.headers.get("mcp-session-id"))
             .and_then(|id| id.to_str().ok())
             .map(str::to_owned);
-        let name = context.client_info().map(|client| {
-            let mut name = client.name;
-            name.truncate(name.floor_char_boundary(MAX_CLIENT));
-            name
-        });
+        let name = context.client_info().map(|client| kept_name(client.name));
         let is_modern = context.protocol_version().is_some_and(|version| !version.has_initialize());
         Ok(Client { identity, session, name, is_modern })
     }
@@ -72,7 +68,18 @@ fn operator() -> Identity {
     }
 }
 
+/// What records keep of the name that a client gives itself.
+fn kept_name(mut name: String) -> String {
+    name.truncate(name.floor_char_boundary(MAX_CLIENT));
+    name
+}
+
 impl Client {
+    /// A client of the newer era, which has no session.
+    pub(super) fn modern(identity: Identity, name: String) -> Self {
+        Self { identity, session: None, name: Some(kept_name(name)), is_modern: true }
+    }
+
     /// Refuses what the client's role does not allow.
     pub(super) fn must(&self, action: Action) -> Result<(), ErrorData> {
         if self.identity.role.may(action) {
@@ -80,6 +87,18 @@ impl Client {
         }
         let why = format!("the role {} may not do this", self.identity.role);
         Err(ErrorData::invalid_request(why, None))
+    }
+
+    /// Whether the client's key shows something of this name: a tool, a prompt, the
+    /// address of a resource.
+    pub(super) fn sees(&self, name: &str) -> bool {
+        self.identity.tools.as_ref().is_none_or(|own| own.shows(name))
+    }
+
+    /// Whether it shows all that a server has. Only then does it show the server's
+    /// prompts and resources, which have no names that a pattern could mean.
+    pub(super) fn sees_all_of(&self, server: &str) -> bool {
+        self.identity.tools.as_ref().is_none_or(|own| own.shows_all_of(server))
     }
 
     pub(super) fn tenant(&self) -> &TenantId {

@@ -409,6 +409,8 @@ mod tests {
         assert_eq!(raw.server.listen, defaults.server.listen);
         assert_eq!(raw.server.http.drain, defaults.server.http.drain);
         assert_eq!(raw.server.http.approvals_expire, defaults.server.http.approvals_expire);
+        assert_eq!(raw.server.http.tenant_commands, defaults.server.http.tenant_commands);
+        assert_eq!(raw.server.http.events_linger, defaults.server.http.events_linger);
         assert_eq!(raw.server.http.header_timeout, defaults.server.http.header_timeout);
         assert_eq!(raw.server.http.body_timeout, defaults.server.http.body_timeout);
         assert_eq!(raw.server.http.reader_timeout, defaults.server.http.reader_timeout);

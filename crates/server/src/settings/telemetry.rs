@@ -60,6 +60,10 @@ impl Value for Endpoint {
         if authority.as_str().contains('@') {
             return Err(format!("{} holds no password; use telemetry.headers", given.label()));
         }
+        // What stands there is often a key, and it would be shown.
+        if text.contains(['?', '#']) {
+            return Err(format!("{} has no query; use telemetry.headers", given.label()));
+        }
         if whole.path() != "/" {
             return Ok(Self(whole));
         }

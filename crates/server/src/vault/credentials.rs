@@ -34,6 +34,18 @@ pub(crate) struct CredentialRequest {
     pub(crate) values: Vec<(String, Given)>,
 }
 
+/// What is to be changed of a credential, all of it or nothing.
+#[derive(Default)]
+pub(crate) struct CredentialChange {
+    /// Values by field; one that is not given, or whose masked value comes back,
+    /// stays as it is.
+    pub(crate) values: Option<Vec<(String, Given)>>,
+    /// What people call it from now on.
+    pub(crate) name: Option<String>,
+    /// Whether calls get it from now on if they name none.
+    pub(crate) is_default: bool,
+}
+
 /// Which credentials to list.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Filter<'a> {
@@ -129,18 +141,43 @@ impl Credentials {
         id: &str,
         values: Vec<(String, Given)>,
     ) -> Result<Credential, Error> {
+        let wanted = CredentialChange { values: Some(values), ..CredentialChange::default() };
+        self.update(tenant, provider, id, wanted).await
+    }
+
+    /// Changes a credential, in one step: what cannot be done in full is not
+    /// begun.
+    pub(crate) async fn update(
+        &self,
+        tenant: &TenantId,
+        provider: &ProviderSpec,
+        id: &str,
+        wanted: CredentialChange,
+    ) -> Result<Credential, Error> {
+        let name = wanted.name.as_deref().map(checked_name).transpose()?;
         for _ in 0..ATTEMPTS {
             let (version, mut stored) = self.read(tenant, id).await?;
             if stored.provider != provider.name {
                 return Err(missing(id));
             }
-            let old = self.open(tenant, id, &stored).await?;
-            let fields = Fields::check(&provider.credentials, &values, &old)?;
-            let bytes = fields.to_bytes();
-            stored.sealed =
-                self.vault.seal(tenant, &stored.scope(tenant).bound(id), &bytes).await?;
-            stored.updated_at = Timestamp::now();
-            stored.validation = Validation::Unknown;
+            let mut fields = self.open(tenant, id, &stored).await?;
+            let now = Timestamp::now();
+            if let Some(values) = &wanted.values {
+                fields = Fields::check(&provider.credentials, values, &fields)?;
+                let bytes = fields.to_bytes();
+                stored.sealed =
+                    self.vault.seal(tenant, &stored.scope(tenant).bound(id), &bytes).await?;
+                stored.validation = Validation::Unknown;
+                stored.updated_at = now;
+            }
+            if let Some(name) = &name {
+                stored.name.clone_from(name);
+                stored.updated_at = now;
+                self.is_free(tenant, id, &stored).await?;
+            }
+            if wanted.is_default {
+                stored.default_since = Some(now);
+            }
             if self.replace(tenant, id, version, &stored).await? {
                 return Ok(stored.describe(tenant.clone(), id.to_owned(), fields.masked()));
             }
@@ -158,15 +195,21 @@ impl Credentials {
         let name = checked_name(name)?;
         let (_, mut wanted) = self.read(tenant, id).await?;
         wanted.name.clone_from(&name);
-        let holder = self.documents.find(SPACE, &wanted.scope(tenant).alias(&name)).await?;
-        if holder.is_some_and(|holder| holder.id != id) {
-            return Err(taken(&wanted));
-        }
+        self.is_free(tenant, id, &wanted).await?;
         self.change(tenant, id, |stored| {
             stored.name.clone_from(&name);
             stored.updated_at = Timestamp::now();
         })
         .await
+    }
+
+    /// Ends well where no other credential has this one's name.
+    async fn is_free(&self, tenant: &TenantId, id: &str, wanted: &Stored) -> Result<(), Error> {
+        let alias = wanted.scope(tenant).alias(&wanted.name);
+        match self.documents.find(SPACE, &alias).await? {
+            Some(holder) if holder.id != id => Err(taken(wanted)),
+            _ => Ok(()),
+        }
     }
 
     /// Makes a credential the one that calls get if they name none.

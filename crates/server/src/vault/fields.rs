@@ -44,8 +44,16 @@ impl From<Value> for Given {
 }
 
 /// Whether a text is what [`Fields::masked`] shows of a secret, whichever it is.
+/// Forms, and people who copy, add white space.
 pub(crate) fn is_masked(text: &str) -> bool {
-    text.strip_prefix(MASK).is_some_and(|rest| rest.chars().count() <= SHOWN)
+    let mut rest = text.chars().filter(|sign| !sign.is_whitespace());
+    MASK.chars().all(|sign| rest.next() == Some(sign)) && rest.count() <= SHOWN
+}
+
+/// Whether a text begins like one. No secret does: what is more than that was
+/// put together by mistake.
+fn begins_masked(text: &str) -> bool {
+    text.trim_start().starts_with(MASK)
 }
 
 /// The values of a credential.
@@ -159,6 +167,9 @@ fn choose(
             Some(old) => Ok(Some(old.clone())),
             None => Err((wanted(field), "a masked value")),
         },
+        Some(text) if (hidden || hidden_before) && begins_masked(text.expose()) => {
+            Err((wanted(field), "a masked value with more after it"))
+        }
         Some(value) => {
             fits(field, value.expose())?;
             Ok(Some(Field { name: field.name.clone(), value, hidden }))

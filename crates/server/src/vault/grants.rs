@@ -52,6 +52,9 @@ pub(crate) type Refresh<'a> =
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Endpoint {
     pub(crate) token_url: String,
+    /// Where a refresh token is taken, where that is another place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) refresh_url: Option<String>,
     pub(crate) client_id: String,
     pub(crate) client_secret: String,
 }

@@ -102,6 +102,49 @@ fn a_stored_key_wins_over_the_environment() {
 }
 
 #[test]
+fn a_provider_of_the_settings_has_keys_and_prices() {
+    let model = calculating();
+    let project = Project::empty();
+    let settings = format!(
+        "models:\n  providers:\n    own: anthropic {}\n  prices: {{own/m: 0/0}}\n",
+        model.url()
+    );
+    project.write("windlass.yaml", &settings);
+    project.write("tools/helper.yaml", &HELPER.replace("claude-sonnet-4-20250514", "own/m"));
+    let secret = "{\"api_key\": \"sk-own\"}";
+    let stored = project.pipe(secret, &["credentials", "set", "own", "--stdin"]);
+    assert_eq!(stored.code, Some(0), "{stored:?}");
+    let told = project.json(&["agent", "run", "helper", "Hi"]);
+    assert_eq!(told["usage"]["estimated_cost_usd"], 0.0, "{told}");
+    assert_eq!(model.keys(), ["sk-own", "sk-own"]);
+}
+
+#[test]
+fn a_message_may_have_an_equals_sign() {
+    let model = calculating();
+    let project = project(&model);
+    project.json(&["agent", "run", "helper", "solve x+1=2 for x"]);
+    let asked = &model.requests()[0]["messages"][0]["content"][0]["text"];
+    assert_eq!(asked, "solve x+1=2 for x");
+}
+
+#[test]
+fn a_run_that_failed_says_how_it_goes_on() {
+    // Nobody listens there any more.
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let project = Project::empty();
+    let settings = format!("models:\n  providers:\n    anthropic: anthropic http://{gone}\n");
+    project.write("windlass.yaml", &settings).write("tools/helper.yaml", HELPER);
+    let failed = project.run(&["agent", "run", "helper", "Hi"]);
+    let (_, run) = failed.err.split_once("windlass agent resume ").unwrap();
+    let run = run.split_whitespace().next().unwrap().to_owned();
+    let model = calculating();
+    project.write("windlass.yaml", &self::settings(&model));
+    let told = project.json(&["agent", "resume", &run]);
+    assert_eq!(told["output"], "It is \n42, after 3 messages.", "{told}");
+}
+
+#[test]
 fn a_chat_remembers_what_was_said() {
     let model = calculating();
     let project = project(&model);

@@ -119,6 +119,39 @@ fn a_definition_names_a_document_beside_it() {
 }
 
 #[test]
+fn two_providers_and_built_in_tools_keep_their_names() {
+    let project = Project::empty();
+    project.write("pets.yaml", &PETS.replace("list_owners", "calculator"));
+    for (name, warned) in [("one", false), ("two", true)] {
+        let added = project.run(&["providers", "add", name, "pets.yaml"]);
+        assert_eq!(added.code, Some(0), "{added:?}");
+        assert!(added.err.contains("`calculator` is another tool"), "{added:?}");
+        assert_eq!(added.err.contains("`list_pets` is another tool"), warned, "{added:?}");
+    }
+    assert_eq!(project.json(&["tools", "--kind", "rest"]).as_array().unwrap().len(), 6);
+    assert_eq!(project.json(&["tools", "calculator"])["kind"], "builtin");
+    // Its own names are not another's.
+    let same = project.json(&["providers", "update", "two", "pets.yaml"]);
+    assert_eq!(same["diff"]["unchanged"], 3, "{same}");
+    project
+        .run(&["providers", "add", "three", "pets.yaml", "--exclude", "tag:Pets"])
+        .fails(2, &["`tag:Pets` of `exclude` selects nothing"]);
+}
+
+#[test]
+fn the_check_reads_the_document_of_a_provider() {
+    let project = Project::empty();
+    project
+        .write("tools/pets/openapi.yaml", PETS)
+        .write("tools/pets/pets.yaml", "identity: {name: pets}\nopenapi: ./openapi.yaml\n");
+    let report = project.json(&["check", "tools"]);
+    assert_eq!((&report["tools"], &report["errors"]), (&json!(3), &json!(0)), "{report}");
+    let finding = &report["findings"][0];
+    assert_eq!((&finding["severity"], &finding["line"]), (&json!("warning"), &json!(2)));
+    assert!(finding["message"].as_str().unwrap().starts_with("GET /broken is no tool"), "{report}");
+}
+
+#[test]
 fn what_is_no_document_is_refused_with_a_reason() {
     let project = Project::empty();
     project.write("a.yaml", "a: b").write("b.yaml", "openapi: 3.0.0\npaths: [");

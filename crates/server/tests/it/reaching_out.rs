@@ -17,6 +17,10 @@ fn a_request_reaches_what_the_operator_allows() {
     assert!(project.ok(&call).contains("hello"));
     project.write("windlass.yaml", "outbound:\n  allow: [\"not a host\"]\n");
     project.run(&call).fails(2, &["outbound.allow", "is no host, address or network"]);
+    for star in ["*", "*:443", "a.*.b"] {
+        project.write("windlass.yaml", &format!("outbound:\n  allow: [\"{star}\"]\n"));
+        project.run(&call).fails(2, &["outbound.allow", "would open nothing", "0.0.0.0/0"]);
+    }
 }
 
 #[test]

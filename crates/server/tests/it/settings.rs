@@ -69,6 +69,17 @@ fn a_broken_settings_file_is_explained() {
 }
 
 #[test]
+fn the_address_of_traces_holds_no_key() {
+    let project = Project::empty();
+    for endpoint in ["http://c.example:4318?key=hush", "http://c.example/v1/traces?key=hush"] {
+        project.write("windlass.yaml", &format!("telemetry:\n  endpoint: '{endpoint}'\n"));
+        let ran = project.run(&["config"]);
+        ran.fails(2, &["windlass.yaml:2", "telemetry.headers"]);
+        assert!(!ran.err.contains("hush") && !ran.out.contains("hush"), "{ran:?}");
+    }
+}
+
+#[test]
 fn folders_that_are_missing_are_named() {
     let project = Project::empty();
     project.run(&["tools", "--tools", "nowhere"]).fails(2, &["--tools nowhere: no such folder"]);

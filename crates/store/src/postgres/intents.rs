@@ -1,7 +1,7 @@
 //! [`Intent`]s as rows of `windlass.intents`, and the keys that some have.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tokio_postgres::types::{ToSql, Type};
@@ -11,11 +11,15 @@ use windlass::{Begun, IdempotencyKey, Intent, TenantId};
 
 use super::rows::{json, maybe, read_caller, read_text, timestamp};
 use super::text;
+use crate::options::KEEP_RUNS;
 use crate::queue::Begin;
 use crate::value::read_json;
 
-const INSERT_KEYS: &str = "INSERT INTO windlass.keys (tenant, key, id, fingerprint) \
-     SELECT * FROM unnest($1, $2, $3, $4) ON CONFLICT DO NOTHING";
+/// A key that has to be kept longer is dated ahead, so that age alone tells.
+const INSERT_KEYS: &str = "INSERT INTO windlass.keys (tenant, key, id, fingerprint, kept_at) \
+     SELECT tenant, key, id, fingerprint, now() + make_interval(secs => ahead) \
+     FROM unnest($1, $2, $3, $4, $5) AS new (tenant, key, id, fingerprint, ahead) \
+     ON CONFLICT DO NOTHING";
 
 /// Who has the keys.
 const HOLDERS: &str = "SELECT wanted.at, keys.id, keys.fingerprint \
@@ -36,6 +40,12 @@ const INSERT_INTENTS: &str = "INSERT INTO windlass.intents \
          SELECT FROM windlass.keys \
          WHERE keys.tenant = new.key_tenant AND keys.id = new.id) \
      ON CONFLICT DO NOTHING";
+
+/// Calls that others have begun, or that have ended. Asked once the intents are
+/// there, so that whoever committed meanwhile is seen.
+const TAKEN: &str = "SELECT id FROM windlass.intents WHERE id = ANY ($1) AND owner <> $3 \
+     UNION SELECT calls.id FROM unnest($1, $2) AS new (id, tenant) \
+     JOIN windlass.calls USING (id, tenant)";
 
 pub(crate) const COLUMNS: &str = "id, tenant, call_ref, tool, user_id, caller_id, caller_type, \
      conversation, workflow, parent, key, created_us, arguments";
@@ -66,10 +76,15 @@ pub(crate) async fn begin(
         if keyed.is_empty() { Ok(Vec::new()) } else { claim(client, &intents, &keyed).await }
     };
     // Sent one after the other without waiting for the answers.
-    let (holders, kept) = tokio::join!(biased; holders, insert(client, owner, &intents));
+    let (holders, kept, taken) = tokio::join!(biased;
+        holders,
+        insert(client, owner, &intents),
+        taken(client, owner, &intents)
+    );
     // The first failure is the cause of the others.
     let holders = holders?;
     kept?;
+    let taken = taken?;
     let mut begun = vec![Begun::New; begins.len()];
     let mut held: HashMap<i64, Row> = HashMap::new();
     for row in holders {
@@ -86,7 +101,41 @@ pub(crate) async fn begin(
             Begun::OtherArguments(id.into())
         };
     }
+    if !taken.is_empty() {
+        take_back(client, owner, &taken).await?;
+        for (begun, intent) in begun.iter_mut().zip(&intents) {
+            if taken.contains(&intent.id.uuid()) {
+                *begun = Begun::Twin(intent.id);
+            }
+        }
+    }
     Ok(begun)
+}
+
+/// Which of the calls are taken already.
+async fn taken(
+    client: &Client,
+    owner: i32,
+    intents: &[&Intent],
+) -> Result<HashSet<Uuid>, tokio_postgres::Error> {
+    let ids: Vec<Uuid> = intents.iter().map(|intent| intent.id.uuid()).collect();
+    let tenants: Vec<_> =
+        intents.iter().map(|intent| text::key(intent.caller.tenant.as_str())).collect();
+    let values: [(&(dyn ToSql + Sync), Type); 3] =
+        [(&ids, Type::UUID_ARRAY), (&tenants, Type::TEXT_ARRAY), (&owner, Type::INT4)];
+    client.query_typed(TAKEN, &values).await?.iter().map(|row| row.try_get(0)).collect()
+}
+
+/// Forgets intents of ours whose calls have ended.
+async fn take_back(
+    client: &Client,
+    owner: i32,
+    taken: &HashSet<Uuid>,
+) -> Result<(), tokio_postgres::Error> {
+    let ids: Vec<Uuid> = taken.iter().copied().collect();
+    let sql = "DELETE FROM windlass.intents WHERE id = ANY ($1) AND owner = $2";
+    let values: [(&(dyn ToSql + Sync), Type); 2] = [(&ids, Type::UUID_ARRAY), (&owner, Type::INT4)];
+    client.execute_typed(sql, &values).await.map(drop)
 }
 
 /// Takes the keys that are free, and asks who has which.
@@ -100,11 +149,15 @@ async fn claim(
     let ids: Vec<Uuid> = keyed.iter().map(|key| intents[key.2].id.uuid()).collect();
     let places: Vec<i64> = keyed.iter().map(|key| key.2 as i64).collect();
     let fingerprints: Vec<&[u8]> = keyed.iter().map(|key| &key.3.fingerprint[..]).collect();
-    let values: [(&(dyn ToSql + Sync), Type); 4] = [
+    let ahead =
+        |key: &IdempotencyKey| if key.is_of_a_run() { KEEP_RUNS.as_secs_f64() } else { 0.0 };
+    let ahead: Vec<f64> = keyed.iter().map(|key| ahead(key.3)).collect();
+    let values: [(&(dyn ToSql + Sync), Type); 5] = [
         (&tenants, Type::TEXT_ARRAY),
         (&keys, Type::TEXT_ARRAY),
         (&ids, Type::UUID_ARRAY),
         (&fingerprints, Type::BYTEA_ARRAY),
+        (&ahead, Type::FLOAT8_ARRAY),
     ];
     let asked: [(&(dyn ToSql + Sync), Type); 3] =
         [(&tenants, Type::TEXT_ARRAY), (&keys, Type::TEXT_ARRAY), (&places, Type::INT8_ARRAY)];

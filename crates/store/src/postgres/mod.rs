@@ -38,8 +38,8 @@ use std::thread::{self, JoinHandle};
 use tokio::runtime::{self, Handle};
 use tokio::sync::{oneshot, watch};
 use windlass::{
-    Begun, BoxFuture, CallId, CallRecord, Error, Intent, OutputPart, PageRequest, RecordFilter,
-    RecordPage, RecordStore, Statistics, Summary, TenantId,
+    Begun, BoxFuture, CallId, CallRecord, Error, Intent, OutputPart, OwnerId, PageRequest,
+    RecordFilter, RecordPage, RecordStore, Statistics, Summary, TenantId,
 };
 
 pub use documents::PostgresDocuments;
@@ -72,6 +72,7 @@ pub struct PostgresStore {
     readers: Readers,
     interrupted: Arc<Interrupted>,
     max_output_bytes: u64,
+    owner: i32,
     writer: Option<JoinHandle<()>>,
 }
 
@@ -115,11 +116,11 @@ impl PostgresStore {
                 unavailable("cannot start the thread that writes records").with_source(cause)
             })?;
         let ended = |_| unavailable(format!("the thread that writes records to {place} has ended"));
-        let runtime = started.await.map_err(ended)??;
+        let (runtime, owner) = started.await.map_err(ended)??;
         let readers = Readers::new(target, runtime, &options);
         let max_output_bytes = options.max_output_bytes.min(options.keep_outputs_bytes);
         let writer = Some(thread);
-        Ok(Self { place, queue, progress, readers, interrupted, max_output_bytes, writer })
+        Ok(Self { place, queue, progress, readers, interrupted, max_output_bytes, owner, writer })
     }
 
     /// Writes what is queued and ends, without blocking the thread as dropping
@@ -151,7 +152,7 @@ impl PostgresStore {
 /// The thread of a store.
 fn run(
     start: impl Future<Output = Result<Writer, Error>>,
-    ready: oneshot::Sender<Result<Handle, Error>>,
+    ready: oneshot::Sender<Result<(Handle, i32), Error>>,
 ) {
     let runtime = match runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -165,7 +166,7 @@ fn run(
     runtime.block_on(async move {
         match start.await {
             Ok(writer) if ready.is_closed() => writer.leave().await,
-            Ok(writer) => match ready.send(Ok(Handle::current())) {
+            Ok(writer) => match ready.send(Ok((Handle::current(), writer.owner()))) {
                 Ok(()) => writer.run().await,
                 Err(_) => writer.leave().await,
             },
@@ -192,6 +193,20 @@ impl RecordStore for PostgresStore {
             let (done, answer) = oneshot::channel();
             self.queue.begin(Begin { intent, done })?;
             answer.await.unwrap_or_else(|_| Err(self.writer_ended()))
+        })
+    }
+
+    fn owner(&self) -> BoxFuture<'_, Result<Option<OwnerId>, Error>> {
+        let name = OwnerId::new(self.owner.to_string());
+        Box::pin(std::future::ready(Ok(Some(name))))
+    }
+
+    fn is_gone<'a>(&'a self, owner: &'a OwnerId) -> BoxFuture<'a, Result<bool, Error>> {
+        Box::pin(async move {
+            // A name that no owner here could have.
+            let Ok(other) = owner.as_str().parse::<i32>() else { return Ok(true) };
+            let question = async |client: Arc<_>| owners::is_gone(&client, other).await;
+            self.readers.ask("look for a process", question).await
         })
     }
 
@@ -268,6 +283,17 @@ impl RecordStore for PostgresStore {
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             let end = self.queue.kept(tenant, id, output, self.max_output_bytes).await;
+            end.unwrap_or_else(|| Err(self.writer_ended()))
+        })
+    }
+
+    fn forget_output<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: CallId,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let end = self.queue.forgotten(tenant, id).await;
             end.unwrap_or_else(|| Err(self.writer_ended()))
         })
     }

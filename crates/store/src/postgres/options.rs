@@ -23,7 +23,8 @@ pub struct PostgresOptions {
     pub grace: Duration,
     /// How many records are kept; the oldest go first.
     pub keep_records: u64,
-    /// How long the key of a call is kept.
+    /// How long the key of a call is kept; that of a call which a kept run made
+    /// is kept for [`KEEP_RUNS`](crate::KEEP_RUNS) more.
     pub keep_keys: Duration,
     /// The size of all kept outputs together. The oldest go first, of the tenant
     /// that has the most.

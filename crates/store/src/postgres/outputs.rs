@@ -20,7 +20,9 @@ pub(crate) async fn keep(
     let mut total: i64 = transaction.query_typed_one(sql, &[]).await?.try_get(0)?;
     for output in outputs {
         total -= forget(&transaction, output).await?;
-        total += insert(&transaction, output).await?;
+        if let Some(bytes) = &output.bytes {
+            total += insert(&transaction, output, bytes).await?;
+        }
     }
     let room = i64::try_from(room).unwrap_or(i64::MAX);
     while total > room {
@@ -70,8 +72,9 @@ pub(crate) async fn read(
 async fn insert(
     transaction: &Transaction<'_>,
     output: &KeepOutput,
+    bytes: &Vec<u8>,
 ) -> Result<i64, tokio_postgres::Error> {
-    let size = i64::try_from(output.bytes.len()).unwrap_or(i64::MAX);
+    let size = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
     transaction
         .execute_typed(
             "INSERT INTO windlass.outputs (tenant, id, size, bytes) VALUES ($1, $2, $3, $4)",
@@ -79,7 +82,7 @@ async fn insert(
                 (&text::key(output.tenant.as_str()), Type::TEXT),
                 (&output.id.uuid(), Type::UUID),
                 (&size, Type::INT8),
-                (&output.bytes, Type::BYTEA),
+                (bytes, Type::BYTEA),
             ],
         )
         .await?;

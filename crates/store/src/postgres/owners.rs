@@ -54,6 +54,13 @@ pub(crate) async fn leave(client: &Client, owner: i32) -> Result<(), tokio_postg
     Ok(())
 }
 
+/// Whether an owner is gone, and its calls are closed: whoever closes the last of
+/// them removes its row.
+pub(crate) async fn is_gone(client: &Client, owner: i32) -> Result<bool, tokio_postgres::Error> {
+    let sql = "SELECT NOT EXISTS (SELECT FROM windlass.owners WHERE id = $1)";
+    client.query_typed_one(sql, &[(&owner, Type::INT4)]).await?.try_get(0)
+}
+
 /// The owners that have not been seen for a while.
 pub(crate) async fn silent(
     client: &Client,

@@ -52,6 +52,8 @@ pub(crate) struct Writer {
     progress: watch::Sender<Progress>,
     interrupted: Arc<Interrupted>,
     session: Session,
+    /// The session's, which is the same for all its connections.
+    owner: i32,
     place: Arc<str>,
     outage: Option<Outage>,
     next_beat: Instant,
@@ -78,11 +80,28 @@ impl Writer {
         let mut closed = Vec::new();
         let beat = session.beat(options.grace, &mut closed).await;
         beat.map_err(|fault| fault.at(&place, "open the record store"))?;
+        let (_, owner) =
+            session.client().await.map_err(|fault| fault.at(&place, "open the record store"))?;
         let next_beat = Instant::now() + HEARTBEAT;
-        let writer =
-            Self { options, queue, progress, interrupted, session, place, outage: None, next_beat };
+        let outage = None;
+        let writer = Self {
+            options,
+            queue,
+            progress,
+            interrupted,
+            session,
+            owner,
+            place,
+            outage,
+            next_beat,
+        };
         writer.hand_out(closed);
         Ok(writer)
+    }
+
+    /// Who we are.
+    pub(crate) fn owner(&self) -> i32 {
+        self.owner
     }
 
     /// Writes until the queue is closed and empty.

@@ -63,6 +63,25 @@ impl<W: Wake> Queue<W> {
                 "the output of call {id} has {size} bytes, more than the {most} that are kept"
             ))));
         }
+        self.settled(tenant, id, Some(bytes)).await
+    }
+
+    /// Ends when no output of this id is kept, with nothing where the writer has
+    /// ended.
+    pub(crate) async fn forgotten(
+        &self,
+        tenant: &TenantId,
+        id: CallId,
+    ) -> Option<Result<(), Error>> {
+        self.settled(tenant, id, None).await
+    }
+
+    async fn settled(
+        &self,
+        tenant: &TenantId,
+        id: CallId,
+        bytes: Option<Vec<u8>>,
+    ) -> Option<Result<(), Error>> {
         let (done, answer) = oneshot::channel();
         self.keep(KeepOutput { tenant: tenant.clone(), id, bytes, done });
         answer.await.ok()

@@ -17,11 +17,12 @@ pub(crate) struct Begin {
     pub(crate) done: oneshot::Sender<Result<Begun, Error>>,
 }
 
-/// An output to keep, and who waits for it.
+/// An output to keep or to forget, and who waits for that.
 pub(crate) struct KeepOutput {
     pub(crate) tenant: TenantId,
     pub(crate) id: CallId,
-    pub(crate) bytes: Vec<u8>,
+    /// None: whatever is kept is forgotten.
+    pub(crate) bytes: Option<Vec<u8>>,
     pub(crate) done: oneshot::Sender<Result<(), Error>>,
 }
 

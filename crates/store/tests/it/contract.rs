@@ -368,6 +368,13 @@ async fn an_output_is_replaced(store: &dyn RecordStore) {
     store.keep_output(&tenant(), id, b"second".to_vec()).await.unwrap();
     let part = store.read_output(&tenant(), id, 0, 100).await.unwrap().unwrap();
     assert_eq!(part.bytes, b"second");
+    // Another tenant forgets nothing of it.
+    store.forget_output(&TenantId::new("globex"), id).await.unwrap();
+    assert!(store.read_output(&tenant(), id, 0, 1).await.unwrap().is_some());
+    for _ in 0..2 {
+        store.forget_output(&tenant(), id).await.unwrap();
+        assert!(store.read_output(&tenant(), id, 0, 1).await.unwrap().is_none());
+    }
 }
 
 async fn an_output_that_is_too_large_is_refused(store: &dyn RecordStore) {

@@ -20,6 +20,7 @@ contract! {
     a_call_that_never_ran_gives_its_key_back
     a_record_needs_no_intent_and_an_intent_no_listener
     nothing_is_interrupted_in_a_new_store
+    a_call_that_has_a_record_does_not_begin_again
 }
 
 /// What a call was about to do before it left this record.
@@ -156,4 +157,17 @@ async fn a_record_needs_no_intent_and_an_intent_no_listener(store: &dyn RecordSt
 async fn nothing_is_interrupted_in_a_new_store(store: &dyn RecordStore) {
     begin(store, intent_of(&call(1))).await;
     assert!(store.take_interrupted().is_empty());
+}
+
+async fn a_call_that_has_a_record_does_not_begin_again(store: &dyn RecordStore) {
+    let (ended, other) = (by(detailed(), call(1)), by(detailed(), call(2)));
+    assert_eq!(begin(store, intent_of(&ended)).await, Begun::New);
+    store.append(ended.clone());
+    store.flush().await.unwrap();
+    assert_eq!(begin(store, intent_of(&ended)).await, Begun::Twin(ended.id));
+    let begins = [&ended, &other].map(|call| store.begin(intent_of(call)));
+    let begun: Vec<_> = together(begins.into()).await.into_iter().map(Result::unwrap).collect();
+    assert_eq!(begun, [Begun::Twin(ended.id), Begun::New]);
+    let kept = store.get(&ended.caller.tenant, ended.id).await.unwrap().unwrap();
+    assert_eq!(shown(&kept), shown(&ended));
 }

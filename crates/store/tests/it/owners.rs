@@ -289,3 +289,25 @@ async fn an_orphan_whose_record_came_all_the_same_is_not_closed_again() {
     assert_eq!(found.status, Status::Succeeded);
     assert_eq!(store.statistics(&tenant()).await.unwrap().total.calls, 1);
 }
+
+#[tokio::test]
+async fn others_see_who_lives_and_leave_its_calls_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("calls.db");
+    let (first, second) = (SqliteStore::open(&path).unwrap(), SqliteStore::open(&path).unwrap());
+    let name = first.owner().await.unwrap().unwrap();
+    assert_eq!(lock_files(&path).len(), 1, "whoever has heard the name can look");
+    assert!(!first.is_gone(&name).await.unwrap() && !second.is_gone(&name).await.unwrap());
+    let record = call(1);
+    assert_eq!(first.begin(intent_of(&record)).await.unwrap(), Begun::New);
+    assert_eq!(second.begin(intent_of(&record)).await.unwrap(), Begun::Twin(record.id));
+    assert!(second.get(&tenant(), record.id).await.unwrap().is_none(), "it still runs");
+
+    // Closed in the middle of the call: whoever wants to run it hears what it came to.
+    drop(first);
+    assert!(second.is_gone(&name).await.unwrap());
+    assert_eq!(second.begin(intent_of(&record)).await.unwrap(), Begun::Twin(record.id));
+    let closed = second.get(&tenant(), record.id).await.unwrap().unwrap();
+    assert_eq!(closed.status, Status::Interrupted);
+    assert!(second.is_gone(&windlass::OwnerId::new("no name of ours")).await.unwrap());
+}

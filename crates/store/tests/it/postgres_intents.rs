@@ -89,22 +89,31 @@ async fn old_keys_go_but_not_those_of_calls_that_run() {
     let database = Database::new().await;
     let store = database.store().await;
     let (done, runs) = (keyed("done", 1), keyed("runs", 1));
-    for intent in [&done, &runs] {
+    // A run that was cut off may go on for longer.
+    let of_a_run = keyed("run:0a.1.0", 1);
+    for intent in [&done, &runs, &of_a_run] {
         assert_eq!(store.begin(intent.clone()).await.unwrap(), Begun::New);
     }
-    let mut record = call(1);
-    record.id = done.id;
-    store.append(record);
+    for id in [done.id, of_a_run.id] {
+        let mut record = call(1);
+        record.id = id;
+        store.append(record);
+    }
     store.flush().await.unwrap();
     let raw = database.raw().await;
-    raw.batch_execute("UPDATE windlass.keys SET kept_at = now() - interval '25 hours'")
+    raw.batch_execute("UPDATE windlass.keys SET kept_at = kept_at - interval '25 hours'")
         .await
         .unwrap();
     let kept = async || -> Vec<String> {
-        let rows = raw.query("SELECT key FROM windlass.keys", &[]).await.unwrap();
+        let rows = raw.query("SELECT key FROM windlass.keys ORDER BY key", &[]).await.unwrap();
         rows.iter().map(|row| row.get(0)).collect()
     };
-    assert!(crate::postgres::eventually(5, async || kept().await == ["runs"]).await);
+    let left = ["run:0a.1.0", "runs"];
+    assert!(crate::postgres::eventually(5, async || kept().await == left).await);
     assert_eq!(store.begin(keyed("done", 2)).await.unwrap(), Begun::New);
-    assert_eq!(store.statistics(&TenantId::default()).await.unwrap().total.calls, 1);
+    assert_eq!(store.statistics(&TenantId::default()).await.unwrap().total.calls, 2);
+    raw.batch_execute("UPDATE windlass.keys SET kept_at = kept_at - interval '7 days'")
+        .await
+        .unwrap();
+    assert!(crate::postgres::eventually(5, async || !kept().await.contains(&left[0].into())).await);
 }

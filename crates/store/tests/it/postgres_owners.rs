@@ -149,3 +149,23 @@ async fn a_call_that_ends_after_all_replaces_its_interruption() {
     // And it begins calls as before.
     assert_eq!(store.begin(intent(&call(2))).await.unwrap(), Begun::New);
 }
+
+#[tokio::test]
+async fn others_see_who_lives_and_leave_its_calls_alone() {
+    let database = Database::new().await;
+    let (first, second) = (database.store().await, database.store().await);
+    let name = first.owner().await.unwrap().unwrap();
+    assert!(!first.is_gone(&name).await.unwrap() && !second.is_gone(&name).await.unwrap());
+    let (record, other) = (call(1), call(2));
+    assert_eq!(first.begin(intent(&record)).await.unwrap(), Begun::New);
+    let (twin, new) = tokio::join!(second.begin(intent(&record)), second.begin(intent(&other)));
+    assert_eq!((twin.unwrap(), new.unwrap()), (Begun::Twin(record.id), Begun::New));
+    assert!(second.get(&tenant(), record.id).await.unwrap().is_none(), "it still runs");
+
+    // Closed in the middle of the call: whoever wants to run it hears what it came to.
+    first.close().await.unwrap();
+    assert!(eventually(10, async || second.is_gone(&name).await.unwrap()).await);
+    assert_eq!(second.begin(intent(&record)).await.unwrap(), Begun::Twin(record.id));
+    let closed = second.get(&tenant(), record.id).await.unwrap().unwrap();
+    assert_eq!(closed.status, Status::Interrupted);
+}

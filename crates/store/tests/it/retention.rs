@@ -145,3 +145,26 @@ async fn keys_expire_but_not_while_their_call_runs() {
     }
     assert_eq!(count(&path, "keys"), 6, "running, ended, and four new ones");
 }
+
+#[tokio::test]
+async fn keys_of_runs_are_kept_as_long_as_the_run_can_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("calls.db");
+    let hasty = Options { keep_keys: Duration::from_millis(1), ..Options::default() };
+    let store = SqliteStore::open_with(&path, hasty).unwrap();
+    let (first, usual) = (call(0), call(1));
+    for (key, record) in [("run:0a.1.0", &first), ("usual", &usual)] {
+        store.begin(keyed(key, 1, intent_of(record))).await.unwrap();
+        store.append(record.clone());
+    }
+    store.flush().await.unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    let again = |key, number| store.begin(keyed(key, 1, intent_of(&call(number))));
+    assert_eq!(again("usual", 2).await.unwrap(), Begun::New);
+    assert_eq!(again("run:0a.1.0", 3).await.unwrap(), Begun::Twin(first.id));
+    // For a week, and no longer.
+    let connection = Connection::open(&path).unwrap();
+    let week = i64::try_from(windlass_store::KEEP_RUNS.as_micros()).unwrap();
+    connection.execute("UPDATE keys SET created_us = created_us - ?", [week + 1_000_000]).unwrap();
+    assert_eq!(again("run:0a.1.0", 4).await.unwrap(), Begun::New);
+}

@@ -18,6 +18,7 @@ use windlass::{
     BoxFuture, Call, CallRequest, Context, Engine, ErrorKind, Executor, Kind, Lang, Output, Secret,
 };
 use windlass_executors::agent::{Agents, Listener, MemoryLog, RunEvent, cost_summary};
+use windlass_executors::builtin::Builtins;
 use windlass_executors::model::{ModelSettings, Models};
 use windlass_executors::outbound::OutboundPolicy;
 
@@ -45,6 +46,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let engine = Engine::builder()
         .kind(Kind::Agent, move |spec| agents.bind(spec))
         .kind(Kind::Native, |spec| direct_tool(spec.name.as_str()))
+        .kind(Kind::Builtin, |spec| Builtins::default().bind(spec))
         .build()?;
     let report = engine.load_folder(FOLDER);
     assert!(report.errors.is_empty(), "{:?}", report.errors);
@@ -87,7 +89,6 @@ fn direct_tool(name: &str) -> Result<Arc<dyn Executor>, windlass::Error> {
             json!(format!("知识库:与“{query}”有关的是高才通(TTPS)与优才(QMAS)。"))
         },
         "get_user_context" => |_| json!({"userId": "u-1", "age": 35}),
-        "get_current_datetime" => |_| json!("2026/11/17 09:30:00"),
         "web_search" => |_| json!("没有更多结果。"),
         "get_exchange_rate" => |_| json!({"rate": 0.92}),
         "check_off_topic" => |_| json!({"offTopic": false}),

@@ -50,12 +50,31 @@ impl OpenCall {
     }
 
     /// The call is one that waited for a person.
-    pub(crate) fn resumed(&mut self, suspended: &SuspendedCall, verdict: Verdict) {
+    pub(crate) fn resumed(&mut self, suspended: &SuspendedCall) {
         self.id = suspended.id;
-        self.created_at = suspended.created_at;
         self.batch = suspended.batch_id;
+        self.came_at(suspended.created_at);
+    }
+
+    /// The call came then, to another process.
+    pub(crate) fn came_at(&mut self, created_at: Timestamp) {
+        self.created_at = created_at;
+    }
+
+    /// A person has decided about the call.
+    pub(crate) fn decided(&mut self, verdict: Verdict) {
         self.details().approval = Some(verdict.clone());
         self.shared.journal.bus.emit(|| EventBody::ApprovalDecided { call: self.info(), verdict });
+    }
+
+    /// Another process runs this very call, and closes it.
+    pub(crate) fn left_to_another(&mut self) {
+        self.closed = true;
+    }
+
+    /// The call is run here, and closed here.
+    pub(crate) fn taken_back(&mut self) {
+        self.closed = false;
     }
 
     /// Whether somebody else closes the call, or has.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use windlass::definition::{CredentialKind, Limits, lint, parse, parse_all};
+use windlass::definition::{CredentialKind, Limits, McpProtocol, lint, parse, parse_all};
 use windlass::{Exposure, FilledBy, InputKind, Kind, Lang};
 
 use super::{faults, one};
@@ -357,4 +357,50 @@ credentials_check: {tool: google_search, arguments: {query: test}}
         found,
         "t.yaml:2:38: unknown credential type `secret`; did you mean `secret-input`?"
     );
+}
+
+#[test]
+fn one_server_of_a_list_does_not_take_the_others_with_it() {
+    let text = json!({"mcpServers": {
+        "Brave Search": {"command": "npx", "args": ["-y", "brave"]},
+        "Brave/Search": {"command": "npx", "protocol": "legacy", "one_at_a_time": true},
+        "old": {"type": "sse", "url": "https://example.com/sse"},
+        "wrong": {"command": "npx", "args": "-y brave"},
+        "good": {"command": "npx", "trust": true, "includeTools": ["a"], "headersHelper": "x",
+            "gallery": true, "version": "1", "metadata": {}, "timout": 5},
+    }});
+    let text = serde_json::to_string_pretty(&text).unwrap();
+    let parsed = parse_all("servers.json", &text, &Limits::default()).unwrap();
+    let names: Vec<&str> = parsed.providers.iter().map(|own| own.name.as_str()).collect();
+    assert_eq!(names, ["Brave_Search", "Brave_Search_2", "good"]);
+    let second = parsed.providers[1].mcp.as_deref().unwrap();
+    assert_eq!(second.protocol, McpProtocol::Legacy);
+    assert!(second.one_at_a_time);
+    let notes: Vec<String> = parsed.notes.iter().map(ToString::to_string).collect();
+    for (at, what) in [
+        "the server `Brave Search` is called `Brave_Search` here",
+        "the server `Brave/Search` is called `Brave_Search_2` here",
+        "the key `trust` in a server means nothing here",
+        "the key `includeTools` in a server means nothing here",
+        "the key `headersHelper` in a server means nothing here",
+        "the key `timout` in a server means nothing here; did you mean `timeout`?",
+        "the server `old` is left out: the transport `sse` of 2024 is not spoken here",
+        "the server `wrong` is left out: `args` is a list of texts, found a text",
+    ]
+    .iter()
+    .enumerate()
+    {
+        assert!(notes[at].starts_with("servers.json:") && notes[at].contains(what), "{notes:#?}");
+    }
+    assert_eq!(notes.len(), 8, "{notes:#?}");
+}
+
+#[test]
+fn a_list_of_nothing_but_faults_is_wrong_and_so_is_an_unknown_key_in_our_own_form() {
+    let list = json!({"mcpServers": {"old": {"type": "sse", "url": "https://example.com"}}});
+    assert!(faults(&list.to_string()).contains("`sse` of 2024"));
+    let own = "name: p\nmcp: {command: npx, trust: true}\n";
+    assert!(faults(own).contains("unknown key `trust` in a server"));
+    let own = "name: p\nmcp: {command: npx, protocol: old}\n";
+    assert!(faults(own).contains("unknown protocol `old`"));
 }

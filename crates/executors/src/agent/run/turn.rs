@@ -1,33 +1,36 @@
 //! One turn of a run: the model is asked, and what it asks for happens.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
 use windlass::{Error, ErrorKind, ModelCall, OpenTurn, Turn, TurnAnswer, Usage, definition};
 
 use super::super::gate::Gate;
-use super::super::log::Entry;
+use super::super::log::{Entry, Stop};
 use super::super::told;
-use super::{Run, RunEvent};
-use crate::model::{Prompt, Reply, Tally, text_of};
-
-/// How often a model is asked again whose answer broke off before anything was
-/// done about it.
-const BROKEN_OFF: u32 = 1;
+use super::{Run, RunEvent, Writing};
+use crate::model::{Again, Finish, Prompt, Refused, Reply, text_of};
 
 /// How OpenAI's API ends a stream.
 const DONE: &[u8] = b"data: [DONE]\n\n";
+/// How long an answer that is whole may take to say what it took.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+/// How long its connection may take to end after that.
+const FAREWELL: Duration = Duration::from_millis(50);
 
 impl Run<'_> {
-    /// Asks the model. True if it called nothing, so that the run is done.
-    pub(super) async fn ask(&mut self) -> Result<bool, Error> {
+    /// Asks the model. Says why the run stops, if the model called nothing.
+    pub(super) async fn ask(&mut self) -> Result<Option<Stop>, Error> {
         let agent = self.agent;
         let declared = self.declared();
         let format = agent.model.api().tool_format();
         let tools = definition::export(declared.iter().map(|tool| &**tool), format, agent.lang);
         let allowed = declared.iter().map(|tool| tool.name().wire()).collect();
         self.gate.lock().begin(self.turn, allowed);
-        let mut broken_off = 0;
+        let (key, fallback) = (self.call.secret("api_key"), agent.spec.fallback.as_deref());
+        let mut asking = agent.models.asking(&agent.model, key, fallback);
         loop {
             let prompt = Prompt {
                 system: agent.spec.system.get(agent.lang),
@@ -37,32 +40,33 @@ impl Run<'_> {
                 temperature: agent.spec.temperature,
                 stream: agent.spec.stream,
             };
-            let key = self.call.secret("api_key");
-            let fallback = agent.spec.fallback.as_deref();
-            let reply = agent.models.ask(&agent.model, &prompt, key, fallback).await?;
-            let model = reply.model.name.clone();
+            let reply = asking.ask(&prompt).await?;
+            self.writing = Some(Writing::at(agent.models.price(&reply.model)));
             let mut open = self.open_turn()?;
-            let mut tally = Tally::default();
-            let broken = self.read(reply, &mut open, &mut tally).await?;
+            let broken = self.read(reply, &mut open).await?;
             open.end();
-            let usage = agent.models.price(&model).of(tally.usage);
-            self.spend(usage);
+            let Some(writing) = self.writing.take() else { return Ok(None) };
+            let finish = writing.tally.finish.clone();
+            let broken = broken.or_else(|| unfinished(&open, &finish));
             let calls_nothing = open.calls().is_empty() && open.held().next().is_none();
-            let whole = open.is_whole() && broken.is_none();
-            if calls_nothing && !whole {
-                if broken_off < BROKEN_OFF {
-                    broken_off += 1;
-                    continue;
-                }
-                let why = "the model's answer broke off";
-                return Err(broken.unwrap_or_else(|| Error::new(ErrorKind::Network, why)));
+            let Some(broken) = broken else {
+                let usage = self.pay(&writing);
+                return self.answer(open, usage, finish).await;
+            };
+            let usage = self.pay_so_far(&writing);
+            if !calls_nothing {
+                return self.answer(open, usage, finish).await;
             }
-            return self.answer(open, usage).await;
+            asking.again(broken).await?;
+            if !writing.text.is_empty() {
+                let text = &writing.text;
+                self.tell(|agent, run| RunEvent::Restart { agent, run, text });
+            }
         }
     }
 
     /// Runs the calls of a message that an earlier process has kept.
-    pub(super) async fn answer_again(&mut self, message: Value) -> Result<bool, Error> {
+    pub(super) async fn answer_again(&mut self, message: Value) -> Result<Option<Stop>, Error> {
         let turn = Turn::read_as(self.agent.model.api().turn_format(), message)?;
         // What it had found before is forgotten; what it may call is not.
         let found = turn.calls().iter().filter_map(|call| self.tools.find(&call.name));
@@ -74,7 +78,7 @@ impl Run<'_> {
         open.release();
         let is_done = open.calls().is_empty();
         self.results(open).await?;
-        Ok(is_done)
+        Ok(is_done.then_some(Stop::Done))
     }
 
     fn open_turn(&self) -> Result<OpenTurn, Error> {
@@ -86,26 +90,44 @@ impl Run<'_> {
 
     /// Reads the answer as it comes. Calls begin as soon as they are complete;
     /// those that may change something only once it is kept that the model asked
-    /// for them. Returns why the answer broke off, if it did.
+    /// for them. Returns why the answer broke off, if it did: once it is whole,
+    /// nothing that goes wrong with its connection matters.
     async fn read(
         &mut self,
         mut reply: Reply,
         open: &mut OpenTurn,
-        tally: &mut Tally,
-    ) -> Result<Option<Error>, Error> {
+    ) -> Result<Option<Refused>, Error> {
         let api = self.agent.model.api();
         if !reply.is_stream {
-            let Some(whole) = reply.events.next().await? else { return Ok(None) };
-            tally.hear(api, &whole);
-            let turn = Turn::read_as(api.turn_format(), whole)
-                .map_err(|why| Error::new(ErrorKind::UpstreamFailed, why.message()))?;
-            open.read(turn);
+            let whole = match reply.events.next().await {
+                Ok(Some(whole)) => whole,
+                Ok(None) => return Ok(None),
+                Err(refused) => return Ok(Some(refused)),
+            };
+            self.hear(&whole);
+            match Turn::read_as(api.turn_format(), whole) {
+                Ok(turn) => open.read(turn),
+                // A question that was refused has no message.
+                Err(_) if self.is_refused() => return Ok(None),
+                Err(why) => {
+                    let error = Error::new(ErrorKind::UpstreamFailed, why.message());
+                    return Ok(Some(Refused::broken(error)));
+                }
+            }
             let text = open.message().map(|message| text_of(api, &message)).unwrap_or_default();
             self.tell(|agent, run| RunEvent::Text { agent, run, text: &text });
             return Ok(None);
         }
+        let mut whole_at = None;
         loop {
-            let event = match reply.events.next().await {
+            let next = match whole_at {
+                None => reply.events.next().await,
+                Some(at) => {
+                    let until = at + self.patience();
+                    timeout_at(until, reply.events.next()).await.unwrap_or(Ok(None))
+                }
+            };
+            let event = match next {
                 Ok(Some(event)) => event,
                 Ok(None) => {
                     // Some servers say no more than this about the end.
@@ -114,21 +136,52 @@ impl Run<'_> {
                     }
                     return Ok(None);
                 }
-                Err(broken) => return Ok(Some(broken)),
+                Err(_) if whole_at.is_some() => return Ok(None),
+                Err(refused) => return Ok(Some(refused)),
             };
-            for text in tally.hear(api, &event).into_iter().filter(|text| !text.is_empty()) {
-                self.tell(|agent, run| RunEvent::Text { agent, run, text });
+            self.hear(&event);
+            match open.feed_event(event) {
+                Err(_) if whole_at.is_some() => return Ok(None),
+                Err(error) => {
+                    let error = Error::new(ErrorKind::UpstreamFailed, error.message());
+                    return Ok(Some(Refused::broken(error)));
+                }
+                Ok(()) => {}
             }
-            if let Err(error) = open.feed_event(event) {
-                return Ok(Some(Error::new(ErrorKind::UpstreamFailed, error.message())));
+            if open.is_whole() {
+                whole_at.get_or_insert_with(Instant::now);
             }
             if open.held().next().is_some() {
                 if open.held().any(|call| self.may_change(call)) {
-                    let answered = self.answered(open, tally.usage);
+                    let usage = self.writing.as_ref().map(Writing::usage).unwrap_or_default();
+                    let answered = self.answered(open, usage);
                     self.keep(answered).await?;
                 }
                 self.release(open);
             }
+        }
+    }
+
+    /// How much longer a whole answer is listened to: some APIs tell last what it
+    /// took.
+    fn patience(&self) -> Duration {
+        let is_told = self.writing.as_ref().is_some_and(|it| !it.tally.usage.is_zero());
+        if is_told { FAREWELL } else { LAST_WORDS }
+    }
+
+    fn is_refused(&self) -> bool {
+        let finish = self.writing.as_ref().map(|writing| &writing.tally.finish);
+        matches!(finish, Some(Finish::Refused(_)))
+    }
+
+    /// Counts what an event says, and tells its words.
+    fn hear(&mut self, event: &Value) {
+        let api = self.agent.model.api();
+        let Some(writing) = &mut self.writing else { return };
+        let texts = writing.tally.hear(api, event);
+        texts.iter().for_each(|text| writing.text.push_str(text));
+        for text in texts.into_iter().filter(|text| !text.is_empty()) {
+            self.tell(|agent, run| RunEvent::Text { agent, run, text });
         }
     }
 
@@ -147,46 +200,69 @@ impl Run<'_> {
 
     /// What is kept of an answer.
     fn answered(&self, open: &OpenTurn, usage: Usage) -> Entry {
-        Entry::Answered { turn: self.turn, message: open.message().unwrap_or_default(), usage }
+        let message = self.spoken(open.message().unwrap_or_default());
+        Entry::Answered { turn: self.turn, message, usage }
+    }
+
+    /// A message that its API reads again.
+    fn spoken(&self, mut message: Value) -> Value {
+        self.agent.model.api().fill(&mut message, told::nothing(self.agent.lang));
+        message
     }
 
     /// Keeps the whole answer, then waits for its calls.
-    async fn answer(&mut self, mut open: OpenTurn, usage: Usage) -> Result<bool, Error> {
+    async fn answer(
+        &mut self,
+        mut open: OpenTurn,
+        usage: Usage,
+        finish: Finish,
+    ) -> Result<Option<Stop>, Error> {
+        let said = open.message().unwrap_or_default();
+        let says_nothing = text_of(self.agent.model.api(), &said).trim().is_empty();
+        self.say(&said);
         let answered = self.answered(&open, usage);
-        if let Entry::Answered { message, .. } = &answered {
-            self.say(message);
-        }
         self.keep(answered).await?;
         self.release(&mut open);
         let is_done = open.calls().is_empty();
         self.results(open).await?;
-        if is_done && self.last_text.trim().is_empty() {
+        if !is_done {
+            return Ok(None);
+        }
+        let stop = match finish {
+            Finish::Length => Stop::MaxTokens,
+            Finish::Refused(word) => {
+                if says_nothing {
+                    self.last_text = told::refused(&word, self.agent.lang);
+                }
+                Stop::Refused
+            }
+            Finish::Usual | Finish::Unreadable(_) => Stop::Done,
+        };
+        if self.last_text.trim().is_empty() {
             self.last_text = told::nothing(self.agent.lang).to_owned();
         }
-        Ok(is_done)
+        Ok(Some(stop))
     }
 
     async fn results(&mut self, open: OpenTurn) -> Result<(), Error> {
         let calls = open.calls().to_vec();
         let TurnAnswer { messages, assistant, results, .. } = open.finish().await;
         self.gate.lock().heed(&calls, &results);
+        // What stands for nothing is not what the agent has said.
         if let Some(message) = assistant {
-            self.say(&message);
-            self.messages.push(message);
+            self.messages.push(self.spoken(message));
         }
         let mut nested = Usage::default();
         let mut tools = Vec::with_capacity(results.len());
         for result in &results {
             nested += result.usage.as_deref().copied().unwrap_or_default();
             tools.push(result.tool_name.to_string());
+            self.was_cut |= result.output().is_some_and(|output| output.truncated.is_some());
             let (tool, is_success) = (&*result.tool_name, result.is_success());
             let run_time = result.run_time;
             self.tell(|agent, run| RunEvent::Result { agent, run, tool, is_success, run_time });
         }
-        if !nested.is_zero() {
-            self.call.charge_nested(nested);
-            self.usage += nested;
-        }
+        self.spend_below(nested);
         self.called.extend(tools.iter().cloned());
         self.messages.extend(messages.iter().cloned());
         if !calls.is_empty() {
@@ -196,9 +272,22 @@ impl Run<'_> {
         self.tell(|agent, run| RunEvent::Used { agent, run, usage });
         Ok(())
     }
+}
 
-    fn spend(&mut self, usage: Usage) {
-        self.call.charge(usage);
-        self.usage += usage;
+/// What is wrong with an answer that has come to its end.
+fn unfinished(open: &OpenTurn, finish: &Finish) -> Option<Refused> {
+    match finish {
+        Finish::Unreadable(word) => {
+            let why = format!("the model wrote what its API cannot read ({word})");
+            let error = Error::new(ErrorKind::UpstreamFailed, why);
+            Some(Refused { error, again: Again::AtOnce })
+        }
+        // Whoever refuses need not say that this is the end.
+        Finish::Refused(_) => None,
+        _ if open.is_whole() => None,
+        _ => {
+            let error = Error::new(ErrorKind::Network, "the model's answer broke off");
+            Some(Refused::broken(error))
+        }
     }
 }

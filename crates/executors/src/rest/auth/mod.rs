@@ -5,11 +5,12 @@
 
 mod token;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use percent_encoding::utf8_percent_encode;
+use percent_encoding::{percent_decode_str, utf8_percent_encode};
 use url::Url;
 use windlass::{BoxFuture, Call, Error, ErrorKind, Secret};
 
@@ -29,6 +30,8 @@ pub struct Consent {
     pub authorization_url: String,
     /// Where the token comes from.
     pub token_url: String,
+    /// Where the next one comes from, where that is another place.
+    pub refresh_url: Option<String>,
     /// The credential field of the client's id.
     pub client_id: String,
     /// The credential field of the client's secret.
@@ -96,7 +99,12 @@ impl Signed {
                     let encode = |text| utf8_percent_encode(text, ENCODED).to_string();
                     Secret::new(format!("{}={}", encode(name), encode(value)))
                 };
+                let twice =
+                    |pairs: &[Secret]| pairs.iter().any(|one| name_of(one.expose()) == *name);
                 match location {
+                    // Several schemes may mean the same key.
+                    Location::Query if twice(&self.query) => {}
+                    Location::Cookie if twice(&self.cookies) => {}
                     Location::Query => self.query.push(pair()),
                     Location::Cookie => self.cookies.push(pair()),
                     Location::Header | Location::Path => {
@@ -137,10 +145,10 @@ impl Signed {
         self.headers.push(("authorization".to_owned(), Secret::new(format!("Bearer {token}"))));
     }
 
-    /// What must not come back, in the forms in which it was sent. The secrets
-    /// as they are stored are the engine's to hide; tokens and what is encoded
-    /// are known only here.
-    pub(super) fn shapes(&self) -> Vec<&str> {
+    /// What must not come back, in the forms in which it was sent and in those
+    /// that others make of them. The secrets as they are stored are the engine's
+    /// to hide; tokens and what is encoded are known only here.
+    pub(super) fn shapes(&self) -> Vec<Secret> {
         const SHORTEST: usize = 6;
         let after = |secret: &'_ Secret, sign: char| -> usize {
             secret.expose().find(sign).map_or(0, |at| at + 1)
@@ -148,20 +156,42 @@ impl Signed {
         let headers = self.headers.iter().map(|(_, secret)| &secret.expose()[after(secret, ' ')..]);
         let pairs = self.query.iter().chain(&self.cookies);
         let pairs = pairs.map(|secret| &secret.expose()[after(secret, '=')..]);
-        headers.chain(pairs).filter(|shape| shape.len() >= SHORTEST).collect()
+        let sent = headers.chain(pairs).filter(|shape| shape.len() >= SHORTEST);
+        sent.flat_map(|shape| Secret::new(shape).guises()).collect()
     }
 
-    /// Puts the parts that belong to the address into it.
+    /// Puts the parts that belong to the address into it, in place of pairs of
+    /// the same names.
     pub(super) fn address(&self, request: &Request) -> Url {
         let mut url = request.url.clone();
         if !self.query.is_empty() {
-            let own = url.query().map(str::to_owned);
+            let own = url.query().unwrap_or_default().to_owned();
+            let own = own.split('&').filter(|pair| !pair.is_empty());
             let all: Vec<&str> =
-                own.as_deref().into_iter().chain(self.query.iter().map(Secret::expose)).collect();
+                others(own, &self.query).chain(self.query.iter().map(Secret::expose)).collect();
             url.set_query(Some(&all.join("&")));
         }
         url
     }
+
+    /// The cookies of a request, those of arguments before credentials.
+    pub(super) fn cookies<'a>(&'a self, request: &'a Request) -> impl Iterator<Item = &'a str> {
+        others(request.cookies.iter().map(String::as_str), &self.cookies)
+            .chain(self.cookies.iter().map(Secret::expose))
+    }
+}
+
+/// The pairs whose names no credential sets.
+fn others<'a>(
+    pairs: impl Iterator<Item = &'a str>,
+    credentials: &'a [Secret],
+) -> impl Iterator<Item = &'a str> {
+    pairs.filter(|pair| !credentials.iter().any(|one| name_of(one.expose()) == name_of(pair)))
+}
+
+/// The name in an encoded pair.
+fn name_of(pair: &str) -> Cow<'_, str> {
+    percent_decode_str(pair.split('=').next().unwrap_or_default()).decode_utf8_lossy()
 }
 
 /// Whether a call brings what a credential needs.
@@ -191,6 +221,7 @@ async fn missing(plan: &Plan, call: &Call, ask: Option<&AskConsent>) -> Error {
                 field: field.clone(),
                 authorization_url,
                 token_url: flow.token_url.clone(),
+                refresh_url: flow.refresh_url.clone(),
                 client_id: flow.client_id.clone(),
                 client_secret: flow.client_secret.clone(),
                 scopes: scopes.clone(),

@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use windlass::{Error, ErrorKind, Secret};
 
-use crate::outbound::{Outbound, Request};
+use crate::outbound::{Answer, Outbound, Request, of_status};
 use crate::rest::media;
 use crate::rest::request::ENCODED;
 
@@ -100,18 +100,19 @@ async fn ask(client: &Client<'_>, outbound: &Outbound) -> Result<Kept, Error> {
     // By header, as RFC 6749 wants every server to take it.
     let pair = format!("{}:{}", encode(client.id), encode(client.secret));
     let pair = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, pair);
-    let request = Request::parse(Method::POST, client.token_url)?
+    let request = Request::parse(Method::POST, client.token_url)
+        .map_err(|error| {
+            let why = format!("the token URL cannot be used: {}", error.message());
+            Error::new(ErrorKind::InvalidDefinition, why)
+        })?
         .secret_header("authorization", &Secret::new(format!("Basic {pair}")))?
         .header("accept", media::JSON)?
         .body(form, HeaderValue::from_static(media::URLENCODED))
         .without_redirects();
-    let answer = outbound.send(request).await?.checked().await.map_err(|error| {
-        let kind = match error.kind() {
-            ErrorKind::UpstreamRejected => ErrorKind::CredentialInvalid,
-            kind => kind,
-        };
-        Error::new(kind, format!("no token was given: {}", error.message()))
-    })?;
+    let answer = outbound.send(request).await?;
+    if !answer.status().is_success() {
+        return Err(refused(answer).await);
+    }
     let value: Value = serde_json::from_slice(&answer.bytes().await?).unwrap_or_default();
     let Some(token) = value["access_token"].as_str().filter(|token| !token.is_empty()) else {
         return Err(Error::new(
@@ -124,4 +125,24 @@ async fn ask(client: &Client<'_>, outbound: &Outbound) -> Result<Kept, Error> {
     let lives = seconds
         .map_or(UNSAID, |seconds| Duration::from_secs(seconds.min(86_400)).saturating_sub(MARGIN));
     Ok(Kept { token: Secret::new(token), until: Instant::now() + lives })
+}
+
+/// Why no token was given. An endpoint may repeat the whole request, in any
+/// encoding: of what it says, only RFC 6749's code is taken over.
+async fn refused(mut answer: Answer) -> Error {
+    const LONGEST: usize = 40;
+    let (status, url) = (answer.status(), answer.url().clone());
+    let headers = answer.take_headers();
+    let said = answer.bytes().await.unwrap_or_default();
+    let said: Value = serde_json::from_slice(&said).unwrap_or_default();
+    let is_code = |text: &&str| {
+        text.len() <= LONGEST && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+    };
+    let code = said["error"].as_str().filter(is_code).unwrap_or_default();
+    let error = of_status(&url, status, &headers, code);
+    let kind = match error.kind() {
+        ErrorKind::UpstreamRejected => ErrorKind::CredentialInvalid,
+        kind => kind,
+    };
+    Error::new(kind, format!("no token was given: {}", error.message()))
 }

@@ -23,7 +23,7 @@ mod swagger;
 mod text;
 
 pub(crate) use api::{Api, Body, Encoding, Operation, Param, Scheme, SchemeKind};
-pub(crate) use parameter::names_in;
+pub(crate) use parameter::{names_in, pairs_in};
 pub(crate) use reference::{At, Files};
 use serde_json::Value;
 use windlass::{Error, ErrorKind};
@@ -45,7 +45,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { file_bytes: 32 << 20, depth: 100, nodes: 2_000_000, files: 200, operations: 5_000 }
+        Self { file_bytes: 32 << 20, depth: 100, nodes: 2_000_000, files: 200, operations: 50_000 }
     }
 }
 

@@ -4,6 +4,7 @@ use super::api::Param;
 use super::reference::{At, Files};
 use crate::rest::media;
 use crate::rest::plan::{Location, Style};
+use crate::rest::request::{names_of, parts};
 
 /// How many parameters an operation may have.
 pub(super) const MAX_PARAMETERS: usize = 500;
@@ -36,7 +37,30 @@ pub(super) fn collect<'d>(
             None => all.push(parameter),
         }
     }
-    let names = names_in(path);
+    fit(path, &mut all, notes);
+    all
+}
+
+/// Makes parameters those of a path's template: what stands only behind its `?`
+/// is a parameter of the query, whatever the document calls it.
+fn fit<'d>(path: &'d str, all: &mut Vec<Param<'d>>, notes: &mut Vec<String>) {
+    let mut names = names_in(path);
+    names.extend(mixed_in(path));
+    let pairs = pairs_in(path);
+    let is_known = |all: &[Param<'_>], place, name: &str| {
+        all.iter().any(|one| one.place == place && one.name == name)
+    };
+    for (key, name) in &pairs {
+        let wanted = |one: &&mut Param<'_>| one.place == Location::Path && one.name == *name;
+        if names.contains(name) || is_known(all, Location::Query, key) {
+            continue;
+        }
+        if let Some(own) = all.iter_mut().find(wanted) {
+            (own.name, own.place) = ((*key).to_owned(), Location::Query);
+            own.style = own.place.style();
+            own.explode = own.style.explodes();
+        }
+    }
     all.retain(|parameter| {
         let used = parameter.place != Location::Path || names.contains(&parameter.name.as_str());
         if !used {
@@ -44,35 +68,59 @@ pub(super) fn collect<'d>(
         }
         used
     });
-    for name in names {
-        let known = all.iter().any(|one| one.place == Location::Path && one.name == name);
-        if !known {
+    let pairs = pairs.into_iter().filter(|(_, name)| !names.contains(name)).map(|(key, name)| {
+        let known = [key, name].into_iter().find(|one| is_known(all, Location::Query, one));
+        (known.unwrap_or(key), Location::Query)
+    });
+    let wanted: Vec<(&str, Location)> = pairs.collect();
+    let in_path = names.iter().map(|name| (*name, Location::Path));
+    for (name, place) in in_path.chain(wanted) {
+        if !is_known(all, place, name) {
             notes.push(format!("the parameter `{name}` of the path is not described"));
-            all.push(undescribed(name));
+            all.push(undescribed(name, place));
         }
     }
+}
+
+/// The names in braces, each once, but for those of the query.
+pub(crate) fn names_in(path: &str) -> Vec<&str> {
+    once(names_of(parts(path).0))
+}
+
+/// What the query of a path takes from arguments: `key={name}`.
+pub(crate) fn pairs_in(path: &str) -> Vec<(&str, &str)> {
+    let (_, pairs) = parts(path);
+    pairs.filter_map(whole).collect()
+}
+
+fn whole(pair: &str) -> Option<(&str, &str)> {
+    let (key, value) = pair.split_once('=')?;
+    let name = value.strip_prefix('{')?.strip_suffix('}')?;
+    (!key.contains('{') && !name.contains(['{', '}'])).then_some((key, name))
+}
+
+/// The names in a query that are part of a longer text.
+fn mixed_in(path: &str) -> Vec<&str> {
+    let (_, pairs) = parts(path);
+    once(pairs.filter(|pair| whole(pair).is_none()).flat_map(names_of))
+}
+
+fn once<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut all: Vec<&str> = Vec::new();
+    names.for_each(|name| {
+        if !all.contains(&name) {
+            all.push(name);
+        }
+    });
     all
 }
 
-/// The names in braces.
-pub(crate) fn names_in(path: &str) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
-    for part in path.split('{').skip(1) {
-        if let Some((name, _)) = part.split_once('}')
-            && !names.contains(&name)
-        {
-            names.push(name);
-        }
-    }
-    names
-}
-
-fn undescribed<'d>(name: &str) -> Param<'d> {
+fn undescribed<'d>(name: &str, place: Location) -> Param<'d> {
     Param {
         name: name.to_owned(),
-        place: Location::Path,
-        style: Style::Simple,
-        explode: false,
+        place,
+        style: place.style(),
+        explode: place.style().explodes(),
         allow_reserved: false,
         json: false,
         required: true,

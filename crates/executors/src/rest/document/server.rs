@@ -20,12 +20,13 @@ fn address(server: At<'_>) -> Option<String> {
         rest.split_once('{').and_then(|(before, after)| Some((before, after.split_once('}')?)))
     {
         url.push_str(before);
-        match server.get("variables").and_then(|all| all.get(name)) {
-            Some(variable) => {
-                let first = variable.list("enum").next().and_then(|value| text(value.value));
-                let default = variable.value.get("default").and_then(text);
-                url.push_str(&default.or(first).unwrap_or_default());
-            }
+        let value = server.get("variables").and_then(|all| all.get(name)).and_then(|variable| {
+            let first = variable.list("enum").next().and_then(|value| text(value.value));
+            variable.value.get("default").and_then(text).or(first)
+        });
+        match value {
+            Some(value) => url.push_str(&value),
+            // What nobody fills stays to be seen.
             None => url.extend(["{", name, "}"]),
         }
         rest = behind;

@@ -19,6 +19,9 @@ pub(super) fn parse(text: &str, limits: &Limits) -> Result<Value, String> {
     }
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim_start().starts_with('{') {
+        if values_in(text) > limits.nodes {
+            return Err(format!("more than {} values", limits.nodes));
+        }
         // YAML's flow style begins like this, too, so a fault here is not the
         // last word; but what JSON reads, it reads much faster.
         match serde_json::from_str(text) {
@@ -30,6 +33,22 @@ pub(super) fn parse(text: &str, limits: &Limits) -> Result<Value, String> {
         }
     }
     yaml(text, limits)
+}
+
+/// How many values and keys a text of JSON has at the most, told before any of
+/// them takes memory: each begins behind a bracket, a comma or a colon.
+fn values_in(text: &str) -> usize {
+    let (mut values, mut quoted, mut escaped) = (0, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'[' | b'{' | b',' | b':' if !quoted => values += 1,
+            _ => {}
+        }
+    }
+    values
 }
 
 fn yaml(text: &str, limits: &Limits) -> Result<Value, String> {

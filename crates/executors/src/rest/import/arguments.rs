@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::Importer;
 use crate::rest::document::{Body, Encoding, Operation, Param};
 use crate::rest::media::{self, Form};
-use crate::rest::plan::{BodyPlan, Credential, Field, FieldEncoding, Place};
+use crate::rest::plan::{BodyPlan, Credential, Field, FieldEncoding, Location, Place};
 use crate::rest::request::{is_header_name, is_reserved_header};
 use crate::rest::schema::{brief, file_schema, required_of};
 
@@ -32,6 +32,9 @@ pub(super) struct Arguments {
     pub(super) body: Option<BodyPlan>,
     /// Headers that are credentials.
     pub(super) credentials: Vec<Credential>,
+    /// Parameters that are the key of a security scheme: its name, and whether
+    /// they have to be sent.
+    pub(super) keys: Vec<(String, bool)>,
     pub(super) notes: Vec<String>,
 }
 
@@ -98,7 +101,11 @@ impl<'d> Importer<'_, 'd> {
     }
 
     fn parameter(&mut self, operation: &Operation<'d>, parameter: &Param<'d>, all: &mut Arguments) {
-        use crate::rest::plan::Location;
+        if let Some(scheme) = self.forms.key(parameter.place, &parameter.name) {
+            // What lets a caller in is not for a model to know or to choose.
+            all.keys.push((scheme, parameter.required));
+            return;
+        }
         if parameter.place == Location::Header && is_reserved_header(&parameter.name) {
             if parameter.name.eq_ignore_ascii_case("authorization") {
                 all.credentials.push(self.forms.header("Authorization"));
@@ -167,7 +174,9 @@ impl<'d> Importer<'_, 'd> {
                 shaped
             }
         };
-        if form != Form::Text && form != Form::Bytes && is_flat(&shaped, body.required) {
+        let open = body.media.schema.is_some_and(|schema| self.requests.is_open(schema));
+        let fields = form != Form::Text && form != Form::Bytes && !open;
+        if fields && is_flat(&shaped, body.required) {
             plan.fields = flatten(shaped, all);
         } else {
             plan.argument = Some(whole(shaped, body, all));

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use url::Url;
 use windlass::Text;
 use windlass::definition::{CredentialField, CredentialKind};
 
 use crate::rest::document::{Api, Operation, Scheme, SchemeKind};
 use crate::rest::plan::{Credential, Location, OAuth2Flow};
+use crate::rest::schema::brief;
 
 /// What is asked for, by scheme; only schemes that a tool uses are asked for.
 pub(super) struct Forms {
@@ -42,13 +44,16 @@ impl Forms {
     pub(super) fn ways(
         &mut self,
         operation: &Operation<'_>,
+        beside: &Addresses<'_>,
         notes: &mut Vec<String>,
     ) -> Result<Vec<Vec<Credential>>, String> {
         let mut ways = Vec::new();
         let mut impossible = None;
         for way in &operation.security {
-            let all: Result<Vec<Credential>, Missing> =
-                way.iter().map(|(name, scopes)| self.credential(name, scopes)).collect();
+            let one = |(name, scopes): &(String, Vec<String>)| {
+                self.credential(name, scopes, beside, notes)
+            };
+            let all: Result<Vec<Credential>, Missing> = way.iter().map(one).collect();
             match all {
                 Ok(all) => ways.push(all),
                 // The API may well answer all the same.
@@ -62,10 +67,56 @@ impl Forms {
         if let (Some(why), true) = (impossible, ways.is_empty()) {
             return Err(why);
         }
-        if operation.security.is_empty() || ways.iter().any(Vec::is_empty) {
-            self.optional = true;
-        }
         Ok(ways)
+    }
+
+    /// The scheme whose key is this parameter.
+    pub(super) fn key(&self, place: Location, name: &str) -> Option<String> {
+        let same = |own: &str| match place {
+            Location::Header => own.eq_ignore_ascii_case(name),
+            _ => own == name,
+        };
+        let is_key = |scheme: &Scheme| matches!(&scheme.kind, SchemeKind::ApiKey { place: own, name } if *own == place && same(name));
+        let (name, _) = self.schemes.iter().find(|(_, (_, scheme))| is_key(scheme))?;
+        Some(name.clone())
+    }
+
+    /// Adds keys that an operation takes as parameters to its ways in, where
+    /// those do not have them. One that need not be sent is sent where it is
+    /// there.
+    pub(super) fn with_keys(
+        &mut self,
+        mut ways: Vec<Vec<Credential>>,
+        keys: Vec<(String, bool)>,
+    ) -> Vec<Vec<Credential>> {
+        for (scheme, required) in keys {
+            let Some((field, Scheme { kind: SchemeKind::ApiKey { place, name }, .. })) =
+                self.schemes.get(&scheme)
+            else {
+                continue;
+            };
+            let key =
+                Credential::ApiKey { field: field.clone(), location: *place, name: name.clone() };
+            let sends = |one: &Credential| match one {
+                Credential::ApiKey { location, name: own, .. } => location == place && own == name,
+                _ => false,
+            };
+            if ways.iter().flatten().any(sends) {
+                continue;
+            }
+            self.used.insert(scheme);
+            if ways.is_empty() {
+                ways.push(Vec::new());
+            }
+            let with = ways.iter().map(|way| [way.as_slice(), &[key.clone()]].concat());
+            let mut with: Vec<Vec<Credential>> = with.collect();
+            if !required {
+                with.append(&mut ways);
+            }
+            ways = with;
+        }
+        self.optional |= ways.is_empty() || ways.iter().any(Vec::is_empty);
+        ways
     }
 
     /// A header such as `Authorization` that an operation takes as a parameter:
@@ -76,7 +127,13 @@ impl Forms {
         Credential::ApiKey { field, location: Location::Header, name: name.to_owned() }
     }
 
-    fn credential(&mut self, name: &str, scopes: &[String]) -> Result<Credential, Missing> {
+    fn credential(
+        &mut self,
+        name: &str,
+        scopes: &[String],
+        beside: &Addresses<'_>,
+        notes: &mut Vec<String>,
+    ) -> Result<Credential, Missing> {
         let (field, scheme) = self.schemes.get(name).ok_or_else(|| {
             Missing::Undescribed(format!("the security scheme `{name}` is not described"))
         })?;
@@ -94,9 +151,10 @@ impl Forms {
                 flow: flow.as_ref().map(|flow| OAuth2Flow {
                     client_id: format!("{field}_client_id"),
                     client_secret: format!("{field}_client_secret"),
-                    token_url: flow.token_url.clone(),
-                    authorization_url: flow.authorization_url.clone(),
-                    refresh_url: flow.refresh_url.clone(),
+                    token_url: beside.whole(&flow.token_url, notes),
+                    authorization_url: (flow.authorization_url.as_ref())
+                        .map(|url| beside.whole(url, notes)),
+                    refresh_url: flow.refresh_url.as_ref().map(|url| beside.whole(url, notes)),
                 }),
                 scopes: scopes.to_vec(),
                 field,
@@ -126,6 +184,33 @@ impl Forms {
     }
 }
 
+/// The addresses that others of a document are relative to.
+pub(super) struct Addresses<'a> {
+    /// Of the operation.
+    pub(super) base: Option<Url>,
+    /// Of the document.
+    pub(super) document: Option<&'a Url>,
+}
+
+impl Addresses<'_> {
+    /// An address as it can be asked; where nothing says what it is relative to,
+    /// as it is written.
+    fn whole(&self, written: &str, notes: &mut Vec<String>) -> String {
+        if Url::parse(written).is_ok() {
+            return written.to_owned();
+        }
+        let beside = self.base.as_ref().or(self.document);
+        match beside.and_then(|beside| beside.join(written).ok()) {
+            Some(url) => url.into(),
+            None => {
+                let shown = brief(written, 80);
+                notes.push(format!("nothing says what the address `{shown}` is relative to"));
+                written.to_owned()
+            }
+        }
+    }
+}
+
 /// Why a scheme is no way in.
 enum Missing {
     /// The document does not say what it is.
@@ -147,7 +232,7 @@ impl Label<'_> {
         required: bool,
         help: &str,
     ) -> CredentialField {
-        let help = crate::rest::schema::brief(help, 300);
+        let help = brief(help, 300);
         CredentialField {
             name,
             label: Some(Text::both(self.en, self.zh)),

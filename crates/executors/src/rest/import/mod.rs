@@ -7,6 +7,7 @@
 mod arguments;
 mod credential;
 mod names;
+mod reach;
 mod select;
 mod tool;
 
@@ -16,12 +17,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use url::Url;
 use windlass::definition::ProviderSpec;
-use windlass::{Approval, Error, ErrorKind, ToolSpec};
+use windlass::{Error, ErrorKind, ToolSpec};
 
+pub use self::names::Names;
+pub use self::reach::{needs_credential, origins};
+use self::select::Marks;
 pub use self::select::Selector;
 use super::document::{Api, Document, Limits, Operation, ReadFile};
 use super::media::{self, Form};
 use super::schema::{Bounds, Direction, Shaper};
+
+/// How many tools a document may become where nobody says.
+const MAX_TOOLS: usize = 5_000;
 
 /// What to make of a document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -61,6 +68,9 @@ pub struct ImportOptions {
     /// Bytes of a tool's schema; 24,000 where nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_schema_bytes: Option<usize>,
+    /// How many tools there may be; 5,000 where nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tools: Option<usize>,
 }
 
 /// Where a document comes from.
@@ -91,6 +101,9 @@ pub struct Import {
     pub left_out: usize,
     /// What is odd about the document as a whole.
     pub notes: Vec<String>,
+    /// What `ask` and `exclude` say that selects nothing: something runs, or
+    /// runs unasked, that somebody meant not to.
+    pub strays: Vec<String>,
 }
 
 /// A tool of an [`Import`].
@@ -120,9 +133,20 @@ pub fn import(
     options: &ImportOptions,
     origin: Origin<'_>,
 ) -> Result<Import, Error> {
+    import_beside(provider, text, options, origin, &Names::default())
+}
+
+/// The same beside other tools, or in place of an earlier import.
+pub fn import_beside(
+    provider: &str,
+    text: &str,
+    options: &ImportOptions,
+    origin: Origin<'_>,
+    names: &Names,
+) -> Result<Import, Error> {
     let document = Document::read(text, &Limits::default(), origin.read)?;
     let api = document.api();
-    Importer::new(provider, &document, &api, options, origin)?.run()
+    Ok(Importer::new(provider, &document, &api, options, origin)?.run(names))
 }
 
 struct Importer<'i, 'd> {
@@ -138,6 +162,7 @@ struct Importer<'i, 'd> {
     url: Option<Url>,
     /// The fields of the credential form, by scheme.
     forms: credential::Forms,
+    marks: Marks<'i>,
     notes: Vec<String>,
 }
 
@@ -154,6 +179,8 @@ impl<'i, 'd> Importer<'i, 'd> {
                 Error::new(ErrorKind::InvalidDefinition, format!("the base URL `{base}`: {why}"))
             })?;
         }
+        let operations: Vec<_> = api.operations.iter().flatten().collect();
+        let marks = Marks::of(options, &operations);
         Ok(Self {
             provider,
             api,
@@ -164,11 +191,12 @@ impl<'i, 'd> Importer<'i, 'd> {
             outputs: HashMap::new(),
             url: origin.url.and_then(|url| Url::parse(url).ok()),
             forms: credential::Forms::of(api),
+            marks,
             notes: api.notes.clone(),
         })
     }
 
-    fn run(mut self) -> Result<Import, Error> {
+    fn run(mut self, names: &Names) -> Import {
         let (mut tools, mut unsupported, mut left_out) = (Vec::new(), Vec::new(), 0);
         let mut wanted: Vec<&Operation<'d>> = Vec::new();
         for operation in &self.api.operations {
@@ -181,16 +209,43 @@ impl<'i, 'd> Importer<'i, 'd> {
                 }),
             }
         }
-        let names = names::choose(&wanted, self.options);
-        for (operation, name) in wanted.into_iter().zip(names) {
+        left_out += self.keep_most(&mut wanted);
+        let named = names::choose(self.provider, &wanted, self.options, names);
+        let mut renamed = Vec::new();
+        for (operation, name) in wanted.into_iter().zip(named) {
             let label = format!("{} {}", operation.method, operation.path);
-            match name.and_then(|name| self.tool(operation, name)) {
+            let made = name.and_then(|(name, note)| {
+                let (spec, notes) = self.tool(operation, name)?;
+                renamed.extend(note.clone());
+                Ok((spec, note.into_iter().chain(notes).collect()))
+            });
+            match made {
                 Ok((spec, notes)) => tools.push(ImportedTool { spec, operation: label, notes }),
                 Err(reason) => unsupported.push(Unsupported { operation: label, reason }),
             }
         }
+        let operations: Vec<_> = self.api.operations.iter().flatten().collect();
+        self.notes.extend(names::summary(&renamed));
+        self.notes.extend(self.marks.notes(&operations));
+        self.notes.extend(names::unused(&self.options.rename, &operations));
+        self.notes.extend(reach::notes(&tools));
+        let strays = self.marks.strays(&operations);
         let provider = self.describe();
-        Ok(Import { provider, tools, unsupported, left_out, notes: self.notes })
+        Import { provider, tools, unsupported, left_out, notes: self.notes, strays }
+    }
+
+    /// Leaves out what is more than may be; returns how many.
+    fn keep_most(&mut self, wanted: &mut Vec<&Operation<'d>>) -> usize {
+        let (all, most) = (wanted.len(), self.options.max_tools.unwrap_or(MAX_TOOLS));
+        wanted.truncate(most);
+        let more = all - wanted.len();
+        if more > 0 {
+            self.notes.push(format!(
+                "there are more than {most} operations ({all}); {more} are left out: set \
+                 `max_tools`, or choose by `include` and `exclude`"
+            ));
+        }
+        more
     }
 
     /// What shapes the arguments of an operation: only forms take files.
@@ -203,8 +258,8 @@ impl<'i, 'd> Importer<'i, 'd> {
     }
 
     fn is_wanted(&self, operation: &Operation<'_>) -> bool {
-        let ImportOptions { include, exclude, .. } = self.options;
-        (include.is_empty() || select::any(include, operation)) && !select::any(exclude, operation)
+        let Marks { include, exclude, .. } = &self.marks;
+        (include.is_empty() || include.selects(operation)) && !exclude.selects(operation)
     }
 
     fn describe(&self) -> ProviderSpec {
@@ -226,10 +281,5 @@ impl<'i, 'd> Importer<'i, 'd> {
             description: self.options.max_description.unwrap_or(400),
             bytes: self.options.max_schema_bytes.unwrap_or(24_000),
         }
-    }
-
-    /// What a person is asked before this runs, where the options say so.
-    fn approval(&self, operation: &Operation<'_>) -> Option<Approval> {
-        select::any(&self.options.ask, operation).then_some(Approval::Ask)
     }
 }

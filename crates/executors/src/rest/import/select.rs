@@ -1,8 +1,14 @@
 //! Which operations are meant: by tag, method, path or operationId.
+//!
+//! A selector that means nothing in a document is a mistake, and a dangerous one
+//! where it keeps tools away or has a person asked: each is tried on all
+//! operations, and told where it selects none.
 
 use serde::{Deserialize, Serialize};
 
+use super::ImportOptions;
 use crate::rest::document::Operation;
+use crate::rest::schema::brief;
 
 const METHODS: [&str; 9] =
     ["GET", "PUT", "POST", "DELETE", "OPTIONS", "HEAD", "PATCH", "TRACE", "QUERY"];
@@ -18,30 +24,122 @@ impl Selector {
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
+}
 
-    fn selects(&self, operation: &Operation<'_>) -> bool {
-        let text = self.0.trim();
-        if let Some(tag) = text.strip_prefix("tag:") {
-            return operation.tags.iter().any(|own| matches(tag.trim(), own));
+/// What the options say of operations.
+pub(super) struct Marks<'o> {
+    pub(super) include: Selection<'o>,
+    pub(super) exclude: Selection<'o>,
+    pub(super) read_only: Selection<'o>,
+    pub(super) idempotent: Selection<'o>,
+    pub(super) destructive: Selection<'o>,
+    pub(super) ask: Selection<'o>,
+}
+
+impl<'o> Marks<'o> {
+    pub(super) fn of(options: &'o ImportOptions, operations: &[&Operation<'_>]) -> Self {
+        let read = |selectors| Selection::of(selectors, operations);
+        Self {
+            include: read(&options.include),
+            exclude: read(&options.exclude),
+            read_only: read(&options.read_only),
+            idempotent: read(&options.idempotent),
+            destructive: read(&options.destructive),
+            ask: read(&options.ask),
         }
-        if text.starts_with('/') {
-            return matches(text, operation.path);
-        }
-        if let Some((method, path)) = text.split_once(' ') {
-            return method.eq_ignore_ascii_case(&operation.method)
-                && matches(path.trim(), operation.path);
-        }
-        let is_method = METHODS.contains(&text);
-        if is_method {
-            return text == operation.method;
-        }
-        operation.id.is_some_and(|id| matches(text, id))
+    }
+
+    /// What selects nothing and was to keep something from running unasked.
+    pub(super) fn strays(&self, operations: &[&Operation<'_>]) -> Vec<String> {
+        [("ask", &self.ask), ("exclude", &self.exclude)]
+            .into_iter()
+            .flat_map(|(option, selection)| selection.misses(option, operations))
+            .collect()
+    }
+
+    /// The rest of what selects nothing.
+    pub(super) fn notes(&self, operations: &[&Operation<'_>]) -> Vec<String> {
+        [
+            ("include", &self.include),
+            ("read_only", &self.read_only),
+            ("idempotent", &self.idempotent),
+            ("destructive", &self.destructive),
+        ]
+        .into_iter()
+        .flat_map(|(option, selection)| selection.misses(option, operations))
+        .collect()
     }
 }
 
-/// Whether one of these selects an operation.
-pub(super) fn any(selectors: &[Selector], operation: &Operation<'_>) -> bool {
-    selectors.iter().any(|selector| selector.selects(operation))
+/// Selectors that know the document they are about.
+pub(super) struct Selection<'o>(Vec<(&'o str, Meant<'o>)>);
+
+/// What a selector means in a document.
+enum Meant<'o> {
+    Tag(&'o str),
+    Method(&'o str),
+    Path(&'o str),
+    MethodAndPath(&'o str, &'o str),
+    Id(&'o str),
+}
+
+impl<'o> Selection<'o> {
+    fn of(selectors: &'o [Selector], operations: &[&Operation<'_>]) -> Self {
+        let read = |selector: &'o Selector| {
+            let text = selector.0.trim();
+            (text, Meant::of(text, operations))
+        };
+        Self(selectors.iter().map(read).collect())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether one of these selects an operation.
+    pub(super) fn selects(&self, operation: &Operation<'_>) -> bool {
+        self.0.iter().any(|(_, meant)| meant.selects(operation))
+    }
+
+    fn misses(&self, option: &str, operations: &[&Operation<'_>]) -> Vec<String> {
+        let none = |meant: &Meant<'_>| !operations.iter().any(|one| meant.selects(one));
+        let missed = self.0.iter().filter(|(_, meant)| none(meant));
+        missed
+            .map(|(text, _)| format!("`{}` of `{option}` selects nothing", brief(text, 80)))
+            .collect()
+    }
+}
+
+impl<'o> Meant<'o> {
+    fn of(text: &'o str, operations: &[&Operation<'_>]) -> Self {
+        if let Some(tag) = text.strip_prefix("tag:") {
+            return Self::Tag(tag.trim());
+        }
+        if text.starts_with('/') {
+            return Self::Path(text);
+        }
+        if let Some((method, path)) = text.split_once(' ') {
+            return Self::MethodAndPath(method, path.trim());
+        }
+        // `delete` is a method, unless the document calls an operation so.
+        let is_method = METHODS.iter().any(|method| method.eq_ignore_ascii_case(text));
+        match operations.iter().any(|operation| operation.id == Some(text)) {
+            false if is_method => Self::Method(text),
+            _ => Self::Id(text),
+        }
+    }
+
+    fn selects(&self, operation: &Operation<'_>) -> bool {
+        match self {
+            Self::Tag(tag) => operation.tags.iter().any(|own| matches(tag, own)),
+            Self::Method(method) => method.eq_ignore_ascii_case(&operation.method),
+            Self::Path(path) => matches(path, operation.path),
+            Self::MethodAndPath(method, path) => {
+                method.eq_ignore_ascii_case(&operation.method) && matches(path, operation.path)
+            }
+            Self::Id(id) => operation.id.is_some_and(|own| matches(id, own)),
+        }
+    }
 }
 
 /// Whether a text fits a pattern with `*`.

@@ -3,12 +3,14 @@
 use serde_json::Value;
 use url::Url;
 use windlass::definition::check_schema;
-use windlass::{Behaviour, Category, Entry, Kind, ToolName, ToolSpec};
+use windlass::{Approval, Behaviour, Category, Entry, Kind, ToolName, ToolSpec};
 
-use super::{ImportOptions, Importer, select};
+use super::credential::Addresses;
+use super::{Importer, select::Marks};
 use crate::rest::document::Operation;
 use crate::rest::media;
 use crate::rest::plan::Plan;
+use crate::rest::request::Base;
 use crate::rest::schema::{Bounds, brief};
 
 /// What an answer looks like is told in fewer words than what is asked for.
@@ -27,10 +29,13 @@ impl<'d> Importer<'_, 'd> {
         let mut notes = operation.notes.clone();
         let base_url = self.base_url(operation, &mut notes)?;
         let mut arguments = self.arguments(operation);
-        let mut security = self.forms.ways(operation, &mut notes)?;
+        let base = Url::parse(&base_url).ok().filter(|_| !base_url.contains('{'));
+        let beside = Addresses { base, document: self.url.as_ref() };
+        let mut security = self.forms.ways(operation, &beside, &mut notes)?;
         if security.is_empty() && !arguments.credentials.is_empty() {
             security = vec![std::mem::take(&mut arguments.credentials)];
         }
+        security = self.forms.with_keys(security, std::mem::take(&mut arguments.keys));
         let root = arguments.schema();
         let input = self.input(operation, &root, &mut notes)?;
         notes.append(&mut arguments.notes);
@@ -61,8 +66,9 @@ impl<'d> Importer<'_, 'd> {
         spec.input = input;
         spec.output = self.output(operation);
         spec.output_advisory = spec.output.is_some();
-        spec.behaviour = behaviour(operation, self.options);
-        spec.approval = self.approval(operation);
+        spec.behaviour = behaviour(operation, &self.marks);
+        // What a person is asked before this runs, where the options say so.
+        spec.approval = self.marks.ask.selects(operation).then_some(Approval::Ask);
         notes.sort();
         notes.dedup();
         notes.truncate(MAX_NOTES);
@@ -79,11 +85,7 @@ impl<'d> Importer<'_, 'd> {
         let bounds = self.bounds();
         let shaper = self.shaper(operation);
         let emitted = shaper.emit(root, bounds);
-        if emitted.cut {
-            notes.push(
-                "the schema is large; fields that nobody has to set were left out".to_owned(),
-            );
-        }
+        notes.extend(emitted.cut);
         notes.extend(shaper.notes_of(root));
         let Err(error) = check_schema(&emitted.schema) else { return Ok(emitted.schema) };
         // A smaller one may pass where this one does not.
@@ -142,31 +144,42 @@ impl<'d> Importer<'_, 'd> {
         }
         let own = operation.servers.iter().chain(&self.api.servers).next();
         let written = own.map_or("/", String::as_str);
-        let resolved = match absolute(written) {
-            Ok(url) => return Ok(url),
-            Err(_) => self.url.as_ref().and_then(|url| url.join(written).ok()),
+        if written.contains('{') {
+            let shown = brief(written, 80);
+            notes.push(format!(
+                "the address `{shown}` has a variable without a value; set a base URL"
+            ));
+            return Ok(written.to_owned());
+        }
+        let whole = match Url::parse(written) {
+            Ok(_) => Some(written.to_owned()),
+            Err(_) => self.url.as_ref().and_then(|url| url.join(written).ok()).map(String::from),
         };
-        if let Some(url) = resolved.filter(|url| matches!(url.scheme(), "http" | "https")) {
-            return Ok(url.to_string());
+        let Some(whole) = whole else {
+            notes.push("the document does not say where the API is; set a base URL".to_owned());
+            return Ok(written.to_owned());
+        };
+        absolute(&whole).map_err(|why| format!("the address `{}`: {why}", shown(&whole)))?;
+        if let Some((_, query)) = whole.split_once('?') {
+            let query = brief(query, 80);
+            notes.push(format!("the query `?{query}` of the server's address is not sent"));
         }
-        if written.contains("://") && !written.contains('{') {
-            return Err(format!("the address `{}` is not one of HTTP", brief(written, 80)));
-        }
-        notes.push("the document does not say where the API is; set a base URL".to_owned());
-        Ok(written.to_owned())
+        Ok(whole)
     }
 }
 
-/// An absolute address of HTTP.
-pub(super) fn absolute(text: &str) -> Result<String, String> {
-    let url = Url::parse(text).map_err(|error| error.to_string())?;
-    match url.scheme() {
-        "http" | "https" if url.has_host() => Ok(text.to_owned()),
-        _ => Err("only http:// and https:// addresses can be called".to_owned()),
-    }
+/// Checks that an address can be called.
+pub(super) fn absolute(text: &str) -> Result<(), String> {
+    Base::new(text).map(|_| ())
 }
 
-fn behaviour(operation: &Operation<'_>, options: &ImportOptions) -> Behaviour {
+/// An address as it may be shown: a password in it is nobody's to see.
+fn shown(text: &str) -> String {
+    let host = text.rsplit_once('@').map_or(text, |(_, host)| host);
+    brief(host, 80)
+}
+
+fn behaviour(operation: &Operation<'_>, marks: &Marks<'_>) -> Behaviour {
     let exclusive = Behaviour { concurrency_safe: Some(false), ..Behaviour::default() };
     let mut behaviour = match operation.method.as_str() {
         "GET" | "HEAD" | "OPTIONS" | "TRACE" | "QUERY" => Behaviour::READ_ONLY,
@@ -174,14 +187,14 @@ fn behaviour(operation: &Operation<'_>, options: &ImportOptions) -> Behaviour {
         "DELETE" => Behaviour { idempotent: true, destructive: true, ..exclusive },
         _ => exclusive,
     };
-    if select::any(&options.destructive, operation) {
+    if marks.destructive.selects(operation) {
         behaviour = Behaviour { destructive: true, read_only: false, ..behaviour };
         behaviour.concurrency_safe = Some(false);
     }
-    if select::any(&options.idempotent, operation) {
+    if marks.idempotent.selects(operation) {
         behaviour.idempotent = true;
     }
-    if select::any(&options.read_only, operation) {
+    if marks.read_only.selects(operation) {
         behaviour = Behaviour::READ_ONLY;
     }
     behaviour

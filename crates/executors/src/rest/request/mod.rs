@@ -17,8 +17,8 @@ use url::Url;
 use windlass::{Error, ErrorKind};
 
 pub(crate) use self::body::Payload;
-pub(crate) use self::path::Base;
-use super::plan::{Location, Place, Plan};
+pub(crate) use self::path::{Base, names_of, parts};
+use super::plan::{Credential, Location, Place, Plan};
 
 /// Everything but what RFC 3986 calls unreserved.
 pub(crate) const ENCODED: &AsciiSet =
@@ -104,12 +104,12 @@ pub(crate) fn build<'a>(
         let Some(value) = value_of(place) else { continue };
         match place.location {
             Location::Path => {}
-            Location::Query => query.extend(style::pairs(place, value)),
+            Location::Query => query.extend(own_pairs(plan, place, value)),
             Location::Header => {
                 headers
                     .push((place.name.clone(), header(&place.name, &style::text(place, value))?));
             }
-            Location::Cookie => cookies.extend(style::pairs(place, value)),
+            Location::Cookie => cookies.extend(own_pairs(plan, place, value)),
         }
     }
     let body = plan.body.as_ref().map(|body| body::build(body, argument)).transpose()?.flatten();
@@ -117,6 +117,24 @@ pub(crate) fn build<'a>(
         headers.push((name.clone(), header(name, value)?));
     }
     Ok(Request { url: base.with(&path, &query)?, headers, cookies, body })
+}
+
+/// The pairs of a parameter. The keys of an object are names in the request, and
+/// none of them is the name of a credential.
+fn own_pairs(plan: &Plan, place: &Place, value: &Value) -> Vec<String> {
+    let mut pairs = style::pairs(place, value);
+    if value.is_object() {
+        let is_key = |name: &str| {
+            plan.security.iter().flatten().any(|credential| match credential {
+                Credential::ApiKey { location, name: key, .. } => {
+                    *location == place.location && encode(key, false).eq_ignore_ascii_case(name)
+                }
+                _ => false,
+            })
+        };
+        pairs.retain(|pair| !is_key(pair.split('=').next().unwrap_or_default()));
+    }
+    pairs
 }
 
 /// A value that can be sent in a header: one line of visible characters.

@@ -21,6 +21,10 @@ pub(crate) struct Base {
 
 impl Base {
     pub(crate) fn new(text: &str) -> Result<Self, String> {
+        if let Some((name, _)) = text.split_once('{').and_then(|(_, rest)| rest.split_once('}')) {
+            let why = "has no value; import the document again with a base URL";
+            return Err(format!("the variable `{name}` of the address {why}"));
+        }
         let mut url = Url::parse(text).map_err(|_| {
             "it is not an absolute address; import the document again with a base URL".to_owned()
         })?;
@@ -80,7 +84,15 @@ impl Base {
 /// A path with its arguments, and what its template says of the query.
 pub(super) struct Path {
     text: String,
-    query: Option<String>,
+    query: Vec<String>,
+}
+
+/// The parts of a template: the path, and the pairs of its query. `#…` only
+/// tells operations of one address apart.
+pub(crate) fn parts(template: &str) -> (&str, impl Iterator<Item = &str>) {
+    let template = template.split('#').next().unwrap_or_default();
+    let (path, query) = template.split_once('?').unwrap_or((template, ""));
+    (path, query.split('&').filter(|pair| !pair.is_empty()))
 }
 
 /// Fills a template.
@@ -88,12 +100,7 @@ pub(super) fn build<'a>(
     plan: &Plan,
     value_of: &dyn Fn(&Place) -> Option<&'a Value>,
 ) -> Result<Path, Error> {
-    // `#…` tells operations of one address apart; `?…` is always sent.
-    let template = plan.path.split('#').next().unwrap_or_default();
-    let (template, query) = match template.split_once('?') {
-        Some((path, query)) => (path, Some(query)),
-        None => (template, None),
-    };
+    let (template, pairs) = parts(&plan.path);
     let mut text = String::new();
     for segment in template.split('/').skip(usize::from(template.starts_with('/'))) {
         text.push('/');
@@ -102,12 +109,24 @@ pub(super) fn build<'a>(
     if template.is_empty() {
         text.clear();
     }
-    let query = query.filter(|query| !query.contains('{')).map(|query| {
+    let mut query = Vec::new();
+    // What is always sent, and what a part of the path repeats; a parameter of
+    // the query writes its own pair.
+    let in_path = |name: &str| {
+        let known = |place: &Place| place.location == Location::Path && place.name == name;
+        plan.parameters.iter().any(known)
+    };
+    for pair in pairs.filter(|pair| names_of(pair).all(in_path)) {
         let mut written = String::new();
-        literal(query, &mut written);
-        written
-    });
+        fill(pair, plan, value_of, &mut written)?;
+        query.push(written);
+    }
     Ok(Path { text, query })
+}
+
+/// The names in braces.
+pub(crate) fn names_of(template: &str) -> impl Iterator<Item = &str> {
+    template.split('{').skip(1).filter_map(|part| Some(part.split_once('}')?.0))
 }
 
 /// Writes one segment of a template with its values.

@@ -3,13 +3,15 @@
 //! A model pays for every byte of it, with every call. So what is used once is
 //! written where it is used, what is used again is written once under `$defs`,
 //! descriptions are cut, and a schema that is still too large loses, from the
-//! inside out, the properties that nobody has to set. What is left still takes
-//! every value that the API takes.
+//! inside out, the properties that nobody has to set, and then what its largest
+//! parts say ([`super::squeeze`]). What is left still takes every value that the
+//! API takes.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use serde_json::{Map, Value, json};
 
+use super::squeeze::{squeeze, stub, written};
 use super::{NUMBER, Shaper, required_of};
 
 /// Beyond this, a schema that is used once is written under `$defs` as well.
@@ -18,6 +20,8 @@ const MAX_INLINE_NESTING: usize = 28;
 const MAX_NESTING: usize = 52;
 /// A schema of no more bytes is written wherever it is used.
 const SMALL: usize = 100;
+const OUTLINE: &str = "the schema is large; only the types of the arguments are told";
+const LEFT_OUT: &str = "the schema is large; fields that nobody has to set were left out";
 
 /// Keywords whose value is one schema.
 const ONE: [&str; 8] =
@@ -43,8 +47,7 @@ struct Cut {
 }
 
 impl Shaper<'_> {
-    /// The schema of a tool from a shaped one; whether it had to be cut, and
-    /// what is odd about it.
+    /// The schema of a tool from a shaped one, and what had to be cut.
     pub(crate) fn emit(&mut self, root: &Value, bounds: Bounds) -> Emitted {
         let all = usize::MAX;
         let short = bounds.description.min(100);
@@ -59,18 +62,45 @@ impl Shaper<'_> {
             Cut { description: 0, depth: 1, described: 0 },
             Cut { description: 0, depth: 0, described: 0 },
         ];
-        let mut best = None;
+        // The most that can be told, and what to begin with where nothing fits.
+        let mut start = None;
         for (at, cut) in cuts.into_iter().enumerate() {
             let Some(schema) = self.emit_cut(root, cut, bounds.bytes.saturating_mul(4)) else {
                 continue;
             };
-            let fits = size(&schema) <= bounds.bytes;
-            best = Some(Emitted { cut: at > 1, schema });
-            if fits {
-                break;
+            let bytes = written(&schema);
+            let left_out = (at > 1).then(|| LEFT_OUT.to_owned());
+            if bytes <= bounds.bytes {
+                return Emitted { schema, cut: left_out.into_iter().collect() };
+            }
+            if start.is_none() && bytes <= bounds.bytes.saturating_mul(2) || at + 1 == cuts.len() {
+                start.get_or_insert((schema, left_out));
             }
         }
-        best.unwrap_or_else(|| Emitted { schema: json!({"type": "object"}), cut: true })
+        let (schema, left_out) =
+            start.unwrap_or_else(|| (self.outline(root), Some(OUTLINE.to_owned())));
+        let (schema, done) = squeeze(schema, bounds.bytes);
+        Emitted { schema, cut: left_out.into_iter().chain(done).collect() }
+    }
+
+    /// The names and types of all arguments, for a schema that is far too large.
+    fn outline(&mut self, root: &Value) -> Value {
+        let mut outline = stub(root, root);
+        let properties = root.get("properties").and_then(Value::as_object);
+        if let (Value::Object(outline), Some(properties)) = (&mut outline, properties) {
+            let mut stubs = Map::new();
+            for (name, property) in properties {
+                let number = property.get(NUMBER).and_then(Value::as_u64);
+                let target = number.and_then(|n| usize::try_from(n).ok()).map(|n| self.target(n));
+                stubs.insert(name.clone(), stub(target.as_deref().unwrap_or(property), property));
+            }
+            outline.insert("properties".to_owned(), Value::Object(stubs));
+            for key in ["required", "additionalProperties"] {
+                let plain = root.get(key).filter(|value| value.is_array() || value.is_boolean());
+                outline.extend(plain.map(|value| (key.to_owned(), value.clone())));
+            }
+        }
+        outline
     }
 
     /// What is odd about the parts of a shaped schema.
@@ -142,8 +172,8 @@ impl Shaper<'_> {
 /// A schema as it is given to a tool.
 pub(crate) struct Emitted {
     pub(crate) schema: Value,
-    /// Whether parts were left out.
-    pub(crate) cut: bool,
+    /// What had to be left out.
+    pub(crate) cut: Vec<String>,
 }
 
 struct Used {

@@ -14,6 +14,7 @@
 mod emit;
 mod keywords;
 mod merge;
+mod squeeze;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -108,6 +109,23 @@ impl<'d> Shaper<'d> {
     pub(crate) fn is_file(&self, at: At<'d>) -> bool {
         let map = self.files.follow(at).and_then(|at| at.value.as_object());
         map.is_some_and(keywords::is_file)
+    }
+
+    /// Whether a schema asks for properties that it does not name. One that says
+    /// nothing takes them, too, but nobody means it.
+    pub(crate) fn is_open(&self, at: At<'d>) -> bool {
+        let (mut seen, mut left) = (HashSet::new(), vec![at]);
+        while let Some(at) = left.pop() {
+            let Some(at) = self.files.follow(at).filter(|at| seen.insert(at.id())) else {
+                continue;
+            };
+            let more = at.value.get("additionalProperties");
+            if more.is_some_and(|more| *more == json!(true) || *more == json!({})) {
+                return true;
+            }
+            left.extend(at.list("allOf"));
+        }
+        false
     }
 
     /// Tells what a schema leads to from every other one.

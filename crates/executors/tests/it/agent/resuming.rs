@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::json;
-use windlass::{CallId, CallRequest, CancellationToken, Context};
+use windlass::{CallId, CallRequest, CancellationToken, Context, ErrorKind};
 use windlass_executors::agent::{History, RunScope};
 
 use super::HELPER;
@@ -75,4 +75,111 @@ async fn a_conversation_goes_on_from_run_to_run() {
         let expected = format!("I have heard {heard} messages.");
         assert_eq!(result.output().unwrap().to_text(), expected);
     }
+}
+
+#[tokio::test]
+async fn a_run_has_one_driver() {
+    let model = saver().await;
+    let definition = HELPER.replace("[get_stock]", "[save_note, get_slowly]");
+    let desk = Desk::new(&model, "anthropic", &definition);
+    let id = CallId::at(jiff::Timestamp::now());
+    let request = CallRequest::new("helper", json!({"message": "Go"})).id(id);
+    let engine = desk.engine.clone();
+    let first = tokio::spawn(async move { engine.call(request).await });
+    while desk.saved.load(Ordering::SeqCst) < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // Somebody goes on with it while it still waits for its second turn.
+    let scope = RunScope { parent: None, run: id.to_string().into() };
+    let context = Context::default().object(scope);
+    let second = desk.run_as("helper", json!({"message": "Go"}), context).await;
+    assert_eq!(second.output().unwrap().to_text(), "Both are saved.");
+    let first = first.await.unwrap();
+    assert_eq!(first.error().unwrap().kind(), ErrorKind::Conflict, "{:?}", first.outcome);
+    assert_eq!(desk.saved.load(Ordering::SeqCst), 2, "nothing was saved twice");
+    assert_eq!(model.seen().len(), 3, "nor was the model asked twice");
+}
+
+#[tokio::test]
+async fn what_nobody_has_paid_for_is_paid_once() {
+    let model = saver().await;
+    let definition = HELPER.replace("[get_stock]", "[save_note, get_slowly]");
+    let desk = Desk::new(&model, "anthropic", &definition);
+    let request = |id: CallId, run: CallId| {
+        let scope = RunScope { parent: None, run: run.to_string().into() };
+        let context = Context::default().object(scope);
+        CallRequest::new("helper", json!({"message": "Go"})).id(id).context(context)
+    };
+    let id = CallId::at(jiff::Timestamp::now());
+    let token = CancellationToken::new();
+    let (engine, cut) = (desk.engine.clone(), request(id, id).cancel_token(token.clone()));
+    let running = tokio::spawn(async move { engine.call(cut).await });
+    while desk.saved.load(Ordering::SeqCst) < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    token.cancel();
+    let first = running.await.unwrap();
+    // It ended in good order, so its own record has what it took.
+    assert_eq!(first.usage.as_deref().unwrap().input_tokens, 200);
+    let again = CallId::at(jiff::Timestamp::now());
+    let second = desk.engine.call(request(again, id)).await;
+    assert_eq!(second.usage.as_deref().unwrap().input_tokens, 100);
+    let about = second.output().unwrap().metadata.get("agentMetadata").unwrap();
+    assert_eq!(about["tokensUsed"]["input"], 300, "the run took all of it");
+}
+
+#[tokio::test]
+async fn every_exchange_of_a_conversation_is_remembered_however_it_ended() {
+    let model = Site::start(|seen| {
+        let messages = seen.json()["messages"].clone();
+        match messages.as_array().unwrap().last().unwrap()["content"].to_string() {
+            last if last.contains("look") => {
+                message(&[say("I look."), call("t", "get_stock", &json!({}))])
+            }
+            _ => message(&[say("Seven.")]),
+        }
+    })
+    .await;
+    let desk = Desk::new(&model, "anthropic", &format!("{HELPER}max_turns: 1\n"));
+    let context = Context::default().object(History::default());
+    let looked = desk.run_as("helper", json!({"message": "look"}), context.clone()).await;
+    assert!(looked.output().unwrap().to_text().contains("maximum of 1 turns"));
+    desk.run_as("helper", json!({"message": "And?"}), context).await;
+    let heard = model.seen()[1].json()["messages"].clone();
+    let roles: Vec<&str> =
+        heard.as_array().unwrap().iter().map(|said| said["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["user", "assistant", "user", "assistant", "user"], "{heard}");
+}
+
+#[tokio::test]
+async fn a_run_of_a_conversation_that_was_cut_off_remembers_what_was_said_before() {
+    let model = Site::start(|seen| {
+        let messages = seen.json()["messages"].clone();
+        let messages = messages.as_array().unwrap();
+        match messages.last().unwrap()["content"].to_string() {
+            last if last.contains("Wait") => {
+                message(&[call("t", "get_slowly", &json!({"millis": 200}))])
+            }
+            _ => message(&[say(&format!("I have heard {}.", messages.len()))]),
+        }
+    })
+    .await;
+    let definition = HELPER.replace("[get_stock]", "[get_slowly]");
+    let desk = Desk::new(&model, "anthropic", &definition);
+    let context = Context::default().object(History::default());
+    desk.run_as("helper", json!({"message": "Hello"}), context.clone()).await;
+    let (id, token) = (CallId::at(jiff::Timestamp::now()), CancellationToken::new());
+    let request = CallRequest::new("helper", json!({"message": "Wait"})).id(id).context(context);
+    let (engine, cut) = (desk.engine.clone(), request.cancel_token(token.clone()));
+    let running = tokio::spawn(async move { engine.call(cut).await });
+    while model.seen().len() < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    token.cancel();
+    running.await.unwrap();
+    let scope = RunScope { parent: None, run: id.to_string().into() };
+    let context = Context::default().object(scope);
+    let result = desk.run_as("helper", json!({"message": "Wait"}), context).await;
+    assert_eq!(result.output().unwrap().to_text(), "I have heard 5.");
 }

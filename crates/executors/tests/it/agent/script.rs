@@ -1,6 +1,7 @@
 //! A model that says what it was told to say, and a desk of tools for it.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -130,6 +131,14 @@ impl Desk {
         Self::in_language(model, api, definition, Lang::En)
     }
 
+    /// The same with a model that does what it wants with its connections.
+    pub(super) fn at(address: SocketAddr, api: &str, definition: &str) -> Self {
+        let desk = Self::asking(address, api, Lang::En);
+        let report = desk.engine.load_text("agents.yaml", definition);
+        assert!(report.errors.is_empty(), "{:?}", report.errors);
+        desk
+    }
+
     pub(super) fn in_language(model: &Site, api: &str, definition: &str, lang: Lang) -> Self {
         let desk = Self::empty(model, api, lang);
         let report = desk.engine.load_text("agents.yaml", definition);
@@ -138,12 +147,14 @@ impl Desk {
     }
 
     pub(super) fn empty(model: &Site, api: &str, lang: Lang) -> Self {
+        Self::asking(model.address, api, lang)
+    }
+
+    fn asking(address: SocketAddr, api: &str, lang: Lang) -> Self {
         let saved = Arc::<AtomicUsize>::default();
         let endpoint: BTreeMap<_, _> = [api, "local"]
             .into_iter()
-            .map(|name| {
-                (name.to_owned(), format!("{api} http://{}", model.address).parse().unwrap())
-            })
+            .map(|name| (name.to_owned(), format!("{api} http://{address}").parse().unwrap()))
             .collect();
         let settings = ModelSettings { providers: endpoint.clone(), ..ModelSettings::default() };
         let keys = endpoint.into_keys().map(|name| (name, Secret::new("sk-test")));
@@ -190,7 +201,12 @@ impl Desk {
             ))
             .tool(deferred("get_exchange_rate"))
             .tool(deferred("get_secret_rate"))
+            .tool(
+                ToolBuilder::from_fn("get_much", |_: Value| async { "much ".repeat(40_000) })
+                    .behaviour(Behaviour::READ_ONLY),
+            )
             .search_tool()
+            .output_tool()
             .build()
             .unwrap();
         Self { engine, saved }

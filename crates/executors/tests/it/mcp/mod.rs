@@ -1,14 +1,17 @@
 //! Tools of MCP servers at the boundary of the engine: servers that behave, and
 //! servers that do not.
 
+mod answers;
 mod played;
 mod processes;
+mod questions;
+mod web;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use windlass::{CallRequest, CallResult, Context, Engine, ErrorKind, EventBody, TenantId};
+use windlass::{CallRequest, CallResult, Context, Engine, ErrorKind, EventBody, Lang, TenantId};
 use windlass_executors::mcp::{
     Answers, Asker, MemoryNotebook, MemoryTokens, Notebook, Servers, Start, State, ToolFailure,
 };
@@ -57,7 +60,7 @@ async fn servers_of_both_eras_run_calls() {
     assert_eq!(rig.echo("old", "a").await, "a");
     assert_eq!(rig.echo("new", "b").await, "b");
     let tool = rig.engine.registry().get("old/echo").unwrap();
-    assert_eq!(tool.spec().description.get(windlass::Lang::En), "Says it again.");
+    assert_eq!(tool.spec().description.get(Lang::En), "Says it again.");
     assert_eq!(tool.spec().provider.as_deref(), Some("old"));
     assert!(
         !tool.spec().behaviour.read_only,
@@ -119,6 +122,8 @@ async fn a_server_that_dies_in_a_call_says_why_and_comes_back() {
         assert_eq!(error.kind(), ErrorKind::Network, "{round}: {error}");
         assert!(error.message().contains("status 7"), "{error}");
         assert!(error.message().contains("out of patience"), "{error}");
+        let (en, zh) = (error.feedback(Lang::En), error.feedback(Lang::Zh));
+        assert!(!en.contains("服务器") && zh.contains("服务器"), "one language each: {en} {zh}");
         assert_eq!(rig.echo("s", "still there").await, "still there");
     }
 }
@@ -204,7 +209,7 @@ async fn a_changed_tool_is_held_until_an_operator_looks() {
     let rig = Rig::new(&[("careful", careful), ("easy", server("changes"))]).await;
     let description = |name: &str| {
         let tool = rig.engine.registry().get(name).unwrap();
-        tool.spec().description.get(windlass::Lang::En).to_owned()
+        tool.spec().description.get(Lang::En).to_owned()
     };
     for name in ["careful", "easy"] {
         assert_eq!(rig.echo(name, "before").await, "before");
@@ -240,6 +245,83 @@ async fn a_changed_tool_is_held_until_an_operator_looks() {
     };
     tokio::time::timeout(Duration::from_secs(10), accepted).await.unwrap();
     assert_eq!(rig.echo("careful", "again").await, "again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_that_was_taken_away_and_comes_back_as_another_is_held() {
+    let mut careful = server("swaps");
+    careful["quarantine"] = json!(true);
+    let notebook: Arc<dyn Notebook> = Arc::new(MemoryNotebook::default());
+    let rig = Rig::with(&[("s", careful.clone())], Arc::clone(&notebook)).await;
+    assert_eq!(rig.servers.listed(Duration::from_secs(30)).await.len(), 0);
+    let server = rig.servers.get_for(&TenantId::default(), "s").unwrap();
+    assert_eq!(rig.echo("s", "before").await, "before");
+    let waits = async |done: &dyn Fn() -> bool| {
+        let start = Instant::now();
+        while !done() {
+            assert!(start.elapsed() < Duration::from_secs(10), "not in time");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    assert!(rig.call("s/touch", json!({})).await.is_success());
+    waits(&|| rig.engine.registry().get("s/echo").is_none()).await;
+    assert!(rig.call("s/touch", json!({})).await.is_success());
+    waits(&|| rig.engine.registry().get("s/echo").is_some()).await;
+    let refused = rig.call("s/echo", json!({"message": "x"})).await;
+    assert_eq!(refused.error().unwrap().kind(), ErrorKind::Denied);
+    let shown = |rig: &Rig| {
+        let tool = rig.engine.registry().get("s/echo").unwrap();
+        tool.spec().description.get(Lang::En).to_owned()
+    };
+    assert_eq!(shown(&rig), "Says it again.", "models see what was accepted");
+    assert_eq!(server.accept(&[]), ["echo"]);
+    waits(&|| shown(&rig).contains(".ssh")).await;
+    assert_eq!(rig.echo("s", "after").await, "after");
+    rig.servers.stop().await;
+    // What was accepted last counts, also at another start: the first list of the
+    // new process is what was accepted at first.
+    let again = Rig::with(&[("s", careful)], notebook).await;
+    assert_eq!(again.servers.listed(Duration::from_secs(30)).await.len(), 0);
+    let refused = again.call("s/echo", json!({"message": "x"})).await;
+    assert_eq!(refused.error().unwrap().kind(), ErrorKind::Denied);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_may_say_which_era_a_server_is_of() {
+    let with = |play: &str, protocol: &str| {
+        let mut server = server(play);
+        server["protocol"] = json!(protocol);
+        server
+    };
+    let start = Instant::now();
+    let rig = Rig::new(&[("s", with("mute", "legacy"))]).await;
+    assert_eq!(rig.echo("s", "old").await, "old");
+    assert!(start.elapsed() < Duration::from_millis(2_900), "it was asked nothing in vain");
+    let rig = Rig::new(&[("s", with("modern", "modern"))]).await;
+    assert_eq!(rig.echo("s", "new").await, "new");
+    let notebook = Arc::new(MemoryNotebook::default());
+    let rig = Rig::with(&[("s", with("old", "modern"))], notebook).await;
+    let errors = rig.servers.listed(Duration::from_secs(30)).await;
+    assert!(errors[0].message().contains("refused `server/discover`"), "{errors:?}");
+    assert!(errors[0].message().contains("`initialize` (was not asked)"), "{errors:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_keeps_dying_says_when_it_is_tried_again() {
+    let rig = Rig::new(&[("s", server("old"))]).await;
+    for _ in 0..8 {
+        let failed = rig.call("s/crash", json!({})).await;
+        let error = failed.error().unwrap();
+        if error.message().contains("is tried again in ") {
+            assert!(error.retry_after().is_some_and(|after| after > Duration::from_secs(2)));
+            assert!(error.message().contains("status 7"), "{error}");
+            let said = error.feedback(Lang::En);
+            assert!(said.contains("is tried again in "), "{said}");
+            return;
+        }
+        assert!(error.message().contains("out of patience"), "{error}");
+    }
+    panic!("it was never left alone");
 }
 
 #[tokio::test(flavor = "multi_thread")]

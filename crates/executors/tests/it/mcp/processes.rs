@@ -130,6 +130,29 @@ fn marked(mark: &str) -> Vec<u32> {
     ids.filter(carries).collect()
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_left_its_group_ends_with_its_server() {
+    for crashes in [true, false] {
+        let mark = format!("{}-{:?}", std::process::id(), Instant::now());
+        let mut own = server("child+stray");
+        own["env"][MARK] = json!(mark);
+        let rig = Rig::new(&[("s", own)]).await;
+        let first = marked(&mark);
+        assert_eq!(first.len(), 3, "the server, its child and the one that left");
+        match crashes {
+            true => assert!(!rig.call("s/crash", json!({})).await.is_success()),
+            false => rig.servers.stop().await,
+        }
+        // One that has crashed may have been started again.
+        let left = || marked(&mark).into_iter().filter(|id| first.contains(id)).count();
+        let start = Instant::now();
+        while left() > 0 {
+            assert!(start.elapsed() < Duration::from_secs(10), "{crashes}: {} are left", left());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
 #[test]
 fn nobody_outlives_a_process_that_is_killed() {
     let this = std::env::current_exe().unwrap();
@@ -159,7 +182,7 @@ fn nobody_outlives_a_process_that_is_killed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn victim() {
     let Ok(mark) = std::env::var(ALONE) else { return };
-    let mut marked = server("child+stubborn");
+    let mut marked = server("child+stray+stubborn");
     marked["env"][MARK] = json!(mark);
     let _rig = Rig::new(&[("s", marked)]).await;
     tokio::time::sleep(Duration::from_secs(600)).await;

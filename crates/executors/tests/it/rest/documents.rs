@@ -165,6 +165,7 @@ fn one_bad_operation_does_not_lose_the_others() {
             "/list": {"get": [1, 2]},
             "/self": {"post": {"operationId": "self", "requestBody": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Self"}}}}}},
             "/lost": {"post": {"operationId": "lost", "parameters": [{"$ref": "#/nope"}, {"in": "query"}, 7], "requestBody": {"$ref": "file:///etc/passwd"}}},
+            "/own": {"get": {"operationId": "own", "servers": [{"url": "http://u:p4ss@127.0.0.1/"}]}},
             "/fine": {"get": {"operationId": "fine", "parameters": [{"name": "a", "in": "query", "schema": {"$ref": "https://evil.example/schema.json"}}]}}
         }, "components": {"schemas": {"Self": {"anyOf": [{"$ref": "#/components/schemas/Self"}, {"allOf": [{"$ref": "#/components/schemas/Self"}]}]}}}}"##,
     );
@@ -177,6 +178,8 @@ fn one_bad_operation_does_not_lose_the_others() {
         import.unsupported.iter().map(|one| format!("{}: {}", one.operation, one.reason)).collect();
     assert!(reasons.iter().any(|reason| reason.starts_with("* /gone")), "{reasons:?}");
     assert!(reasons.iter().any(|reason| reason.starts_with("GET /list")), "{reasons:?}");
+    let own = reasons.iter().find(|reason| reason.starts_with("GET /own")).unwrap();
+    assert!(own.contains("credentials do not belong") && !own.contains("p4ss"), "{own}");
     let fine = import.tools.iter().find(|tool| tool.spec.name.as_str() == "fine").unwrap();
     assert!(fine.notes.iter().any(|note| note.contains("evil.example")), "{:?}", fine.notes);
 }
@@ -261,4 +264,125 @@ fn styles_are_written_as_the_specification_shows() {
         let sent = preview(tool(&import, "a"), &json!({"color": value})).unwrap();
         assert_eq!(sent.url, format!("https://x.example{wanted}"), "{place} {style} {explode}");
     }
+}
+
+#[test]
+fn the_query_of_a_path_is_filled_and_kept() {
+    let text = |name: &str, place: &str| json!({"name": name, "in": place, "required": true, "schema": {"type": "string"}});
+    let document = json!({"openapi": "3.0.3", "info": {}, "servers": [{"url": "https://x.example"}], "paths": {
+        "/alerts?lat={lat}&t=1&lon={lon}": {"get": {"operationId": "alerts", "parameters": [text("lat", "path"), text("lon", "query")]}},
+        "/find?q={words}&in=all": {"get": {"operationId": "find"}},
+        "/of/{id}?same={id}&range=0-{to}": {"get": {"operationId": "of", "parameters": [text("id", "path"), text("to", "path")]}},
+    }});
+    let import = read(&document.to_string());
+    for (name, arguments, url) in [
+        ("alerts", json!({"lat": "1 2", "lon": "3"}), "/alerts?t=1&lat=1%202&lon=3"),
+        ("find", json!({"q": "a&b=c"}), "/find?in=all&q=a%26b%3Dc"),
+        ("of", json!({"id": "a&b", "to": "9"}), "/of/a%26b?same=a%26b&range=0-9"),
+    ] {
+        let tool = tool(&import, name);
+        let (properties, given) =
+            (tool.input["properties"].as_object().unwrap(), arguments.as_object().unwrap());
+        assert_eq!(
+            properties.keys().collect::<Vec<_>>(),
+            given.keys().collect::<Vec<_>>(),
+            "{name}"
+        );
+        assert_eq!(preview(tool, &arguments).unwrap().url, format!("https://x.example{url}"));
+    }
+}
+
+#[test]
+fn a_body_that_asks_for_more_fields_takes_them() {
+    let document = |more: Value| {
+        let mut schema = json!({"type": "object", "properties": {"id": {"type": "string"}}});
+        if !more.is_null() {
+            schema["additionalProperties"] = more;
+        }
+        let body = json!({"required": true, "content": {"application/json": {"schema": {"allOf": [schema]}}}});
+        json!({"openapi": "3.0.3", "info": {}, "servers": [{"url": "https://x.example"}], "paths": {
+            "/a": {"post": {"operationId": "a", "requestBody": body}}}})
+        .to_string()
+    };
+    for more in [json!(true), json!({})] {
+        let import = read(&document(more));
+        let arguments = json!({"body": {"id": "x", "own": 1}});
+        let sent = preview(tool(&import, "a"), &arguments).unwrap();
+        assert_eq!(sent.body.unwrap().1, br#"{"id":"x","own":1}"#);
+    }
+    for closed in [Value::Null, json!(false)] {
+        let import = read(&document(closed));
+        assert!(tool(&import, "a").input["properties"]["id"].is_object());
+    }
+}
+
+/// A body with much in it that has to be set, and alternatives.
+fn large() -> String {
+    let field = |n: usize| {
+        json!({"type": "object", "required": ["kind", "name"], "description": "One of many. ".repeat(20), "properties": {
+            "kind": {"type": "string", "enum": [format!("kind-{n}")]}, "name": {"type": "string", "description": "What it is called"},
+            "more": {"type": "array", "items": {"type": "object", "properties": {"deep": {"type": "string"}}}}}})
+    };
+    let many: Vec<Value> = (0..150).map(field).collect();
+    let mut properties: serde_json::Map<String, Value> =
+        (0..60).map(|n| (format!("field_{n}"), field(n))).collect();
+    properties.insert("pick".to_owned(), json!({"description": "Which one", "anyOf": many}));
+    let mut required: Vec<String> = properties.keys().take(40).cloned().collect();
+    required.push("pick".to_owned());
+    let schema = json!({"type": "object", "properties": properties, "required": required});
+    json!({"openapi": "3.0.3", "info": {}, "servers": [{"url": "https://x.example"}], "paths": {"/a": {"post": {
+        "operationId": "a", "requestBody": {"required": true, "content": {"application/json": {"schema": schema}}}}}}})
+    .to_string()
+}
+
+#[test]
+fn a_schema_holds_its_bound_and_keeps_what_is_required() {
+    for most in [24_000, 16_000, 8_000, 4_000, 1_900] {
+        let options = ImportOptions { max_schema_bytes: Some(most), ..ImportOptions::default() };
+        let import = read_with(&large(), &options);
+        let input = &tool(&import, "a").input;
+        let size = input.to_string().len();
+        assert!(size <= most, "{size} of {most}");
+        assert!(size > most / 3, "{size} of {most}: no more is cut than has to be");
+        let (required, properties) = (input["required"].as_array().unwrap(), &input["properties"]);
+        assert_eq!(required.len(), 41);
+        for name in required {
+            assert!(properties[name.as_str().unwrap()].is_object(), "{name} at {most}");
+        }
+        assert_eq!(properties["field_3"]["type"], "object");
+        let notes = &import.tools[0].notes;
+        let told = |words: &str| notes.iter().any(|note| note.contains(words));
+        assert!(
+            told("what is inside of these") || told("only the types of the arguments"),
+            "{notes:?}"
+        );
+        assert_eq!(
+            told("arguments that nobody has to set were left out"),
+            most == 1_900,
+            "{notes:?}"
+        );
+    }
+}
+
+#[test]
+fn an_address_that_is_not_whole_is_told_at_once() {
+    let document = |server: Value| {
+        json!({"openapi": "3.0.3", "info": {}, "servers": [server], "paths": {"/a": {"get": {"operationId": "a"}}}})
+            .to_string()
+    };
+    for server in [
+        json!({"url": "https://{tenant}.example.com/v1"}),
+        json!({"url": "https://{tenant}.example.com", "variables": {"tenant": {"description": "Yours"}}}),
+    ] {
+        let import = read(&document(server));
+        let notes = &import.tools[0].notes;
+        assert!(notes[0].contains("has a variable without a value"), "{notes:?}");
+        let error = preview(tool(&import, "a"), &json!({})).unwrap_err();
+        assert_eq!(error.kind(), windlass::ErrorKind::InvalidDefinition);
+        assert!(error.message().contains("`tenant`"), "{error}");
+        super::support::install(super::support::engine(), import);
+    }
+    let import = read(&document(json!({"url": "https://x.example/?api-version=1"})));
+    let note = "the query `?api-version=1` of the server's address is not sent";
+    assert_eq!(import.tools[0].notes, [note]);
 }

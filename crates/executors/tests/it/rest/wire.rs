@@ -11,11 +11,14 @@ const PETS: &str = include_str!("pets.yaml");
 #[tokio::test]
 async fn a_petstore_is_called() {
     let upstream = Upstream::start(|seen| match (seen.method.as_str(), seen.target.as_str()) {
-        ("GET", "/v1/pets?limit=2&tags=a&tags=b%26c") => {
-            Reply::json(&json!([{"id": 1, "name": "Rex"}]))
-                .with("Link", "</v1/pets?page=2>; rel=\"next\", </v1/pets?page=9>; rel=\"last\"")
-                .with("X-RateLimit-Remaining", "41")
-        }
+        ("GET", "/v1/pets?limit=2&tags=a&tags=b%26c") => Reply::json(
+            &json!([{"id": 1, "name": "Rex"}]),
+        )
+        .with(
+            "Link",
+            "</v1/pets?page=2&ids=1,2>; title=\"a, b\"; rel=\"next\", </v1/pets?page=9>; REL=last",
+        )
+        .with("X-RateLimit-Remaining", "41"),
         ("POST", "/v1/pets") => Reply::new(201, "application/json", &*seen.body),
         ("GET", "/v1/pets/a%2Fb%20c") => Reply::json(&json!({"id": "a/b c"})),
         ("DELETE", "/v1/pets/7") => Reply { status: 204, headers: vec![], body: vec![] },
@@ -35,7 +38,11 @@ async fn a_petstore_is_called() {
     assert_eq!(output.value(), Some(&json!([{"id": 1, "name": "Rex"}])));
     assert_eq!(
         output.metadata.get("links").unwrap()["next"],
-        format!("{}/v1/pets?page=2", upstream.url)
+        format!("{}/v1/pets?page=2&ids=1,2", upstream.url)
+    );
+    assert_eq!(
+        output.metadata.get("links").unwrap()["last"],
+        format!("{}/v1/pets?page=9", upstream.url)
     );
     assert_eq!(output.metadata.get("headers").unwrap()["x-ratelimit-remaining"], "41");
 
@@ -252,6 +259,11 @@ async fn failures_have_their_kind_and_words() {
             422 => json!({"error": {"message": "name is too long", "code": 7}}),
             429 => json!({"message": "slow down"}),
             400 => json!({"errors": [{"field": "name", "message": "is missing"}]}),
+            401 => json!({"message": "the token has expired"}),
+            418 => {
+                let xml = "<?xml version='1.0'?><Error><Code>X</Code><Message>no &lt;pets&gt; left</Message></Error>";
+                return Reply::new(status, "application/xml", xml);
+            }
             _ => json!("what"),
         };
         Reply::new(status, "application/json", body.to_string()).with("Retry-After", "7")
@@ -260,7 +272,8 @@ async fn failures_have_their_kind_and_words() {
     let engine = engine_for(PETS, &upstream.url);
     for (status, kind, words) in [
         (400, ErrorKind::UpstreamRejected, "is missing"),
-        (401, ErrorKind::CredentialInvalid, "Authentication failed"),
+        (401, ErrorKind::CredentialInvalid, "Authentication failed: the token has expired"),
+        (418, ErrorKind::UpstreamRejected, "no <pets> left"),
         (422, ErrorKind::UpstreamRejected, "name is too long"),
         (500, ErrorKind::UpstreamFailed, "what"),
     ] {
@@ -354,6 +367,11 @@ async fn answers_of_every_type_become_content() {
         "/pets/broken" => Reply::new(200, "application/json", "{\"a\":"),
         "/pets/zip" => Reply::new(200, "application/zip", [1, 2, 3])
             .with("Content-Disposition", "attachment; filename=\"../../a.zip\""),
+        "/pets/named" => Reply::new(200, "application/zip", [1]).with(
+            "Content-Disposition",
+            "attachment; filename=\"b.zip\"; filename*=UTF-8''..%2Fna%C3%AFve%20b.zip",
+        ),
+        "/pets/marked" => Reply::new(200, "application/json", "\u{feff}{\"a\":2}"),
         _ => Reply::new(200, "application/xml", "<a/>"),
     })
     .await;
@@ -363,8 +381,51 @@ async fn answers_of_every_type_become_content() {
     assert_eq!(get("vendor").await.output().unwrap().value(), Some(&json!({"a": 1})));
     assert_eq!(get("broken").await.output().unwrap().to_text(), "{\"a\":");
     assert_eq!(get("xml").await.output().unwrap().to_text(), "<a/>");
+    assert_eq!(get("marked").await.output().unwrap().value(), Some(&json!({"a": 2})));
+    let named = get("named").await;
+    let block = &named.output().unwrap().content[0];
+    assert_eq!(block.meta.get("filename"), Some(&Value::from("naïve b.zip")));
     let zip = get("zip").await;
     let block = &zip.output().unwrap().content[0];
     assert!(matches!(&block.body, Body::Blob(data) if data.bytes() == Some(vec![1, 2, 3])));
     assert_eq!(block.meta.get("filename"), Some(&Value::from("a.zip")));
+}
+
+#[tokio::test]
+async fn a_change_that_is_redirected_is_not_sent_again() {
+    let upstream = Upstream::start(|seen| {
+        let redirect = |status, to: &str| Reply::new(status, "text/plain", "").with("Location", to);
+        match (seen.method.as_str(), seen.text().as_str()) {
+            ("GET", _) => {
+                Reply::json(&json!({"made": seen.target, "trace": seen.header("cookie")}))
+            }
+            (_, body) if body.contains("here") => redirect(303, "/pets/7?x=1"),
+            (_, body) if body.contains("away") => redirect(303, "https://other.example/pets/7"),
+            _ => redirect(307, "/v2/pets"),
+        }
+    })
+    .await;
+    let engine = engine_for(PETS, &upstream.url);
+    let make = |name: &'static str| call(&engine, "createPet", json!({"name": name}));
+    let here = make("here").await;
+    let made = here.output().unwrap_or_else(|| panic!("{:?}", here.error())).value().unwrap();
+    assert_eq!(made["made"], "/pets/7?x=1");
+    assert_eq!(upstream.seen().len(), 2);
+
+    for (name, english, chinese) in [
+        (
+            "away",
+            "took the request, and says that the answer is at https://other.example/pets/7",
+            "请勿重复",
+        ),
+        ("moved", "redirects the request (307 Temporary Redirect) to http://127.0.0.1:", "重定向"),
+    ] {
+        let before = upstream.seen().len();
+        let result = make(name).await;
+        let error = result.error().unwrap();
+        assert_eq!(error.kind(), ErrorKind::UpstreamRejected);
+        assert!(error.feedback(Lang::En).contains(english), "{}", error.feedback(Lang::En));
+        assert!(error.feedback(Lang::Zh).contains(chinese), "{}", error.feedback(Lang::Zh));
+        assert_eq!(upstream.seen().len(), before + 1);
+    }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anstyle::{AnsiColor, Style};
 use parking_lot::Mutex;
 use serde_json::Value;
-use windlass::{CallResult, Lang, Usage};
+use windlass::{CallResult, ErrorKind, Lang, Usage};
 use windlass_executors::agent::{Listener, RunEvent};
 
 use crate::exit::{Exit, Failure};
@@ -31,6 +31,8 @@ struct State {
     in_line: bool,
     /// What the agent has said itself.
     said: String,
+    /// Its run, once that has begun.
+    run: Option<String>,
 }
 
 impl Telling {
@@ -63,12 +65,18 @@ impl Telling {
             Err(error) => {
                 end_line(&mut state);
                 self.screen.error(error.message());
+                // What was kept of it is not lost.
+                if let Some(run) = state.run.as_deref().filter(|_| can_go_on(error.kind())) {
+                    self.screen.note(format_args!("to go on: windlass agent resume {run}"));
+                }
                 Exit::of(error.kind())
             }
         };
         end_line(&mut state);
         if !self.screen.json {
-            self.screen.note(cost(result.usage.as_deref().copied().unwrap_or_default(), result));
+            let run = state.run.clone().unwrap_or_else(|| run_of(result));
+            let usage = result.usage.as_deref().copied().unwrap_or_default();
+            self.screen.note(cost(usage, result, &run));
         }
         state.said.clear();
         Ok(exit)
@@ -82,26 +90,42 @@ fn words(text: &str) -> String {
 }
 
 /// What a run took, in a line.
-fn cost(usage: Usage, result: &CallResult) -> String {
+fn cost(usage: Usage, result: &CallResult, run: &str) -> String {
     format!(
-        "{} tokens in, {} out, ${:.4}, {}; run {}",
+        "{} tokens in, {} out, ${:.4}, {}; run {run}",
         usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens,
         usage.output_tokens,
         usage.cost_usd,
         spent(result.run_time),
-        run_of(result),
     )
 }
 
 /// The id by which the run can go on.
 fn run_of(result: &CallResult) -> String {
-    let known = result.output().and_then(|output| output.metadata.get("agentMetadata"));
+    let known = result.metadata().and_then(|facts| facts.get("agentMetadata"));
     let known = known.and_then(|about| about["runId"].as_str().map(str::to_owned));
     known.unwrap_or_else(|| result.id.to_string())
 }
 
+/// Whether a run that failed so has something to go on with.
+fn can_go_on(kind: ErrorKind) -> bool {
+    !matches!(kind, ErrorKind::Conflict)
+}
+
 fn tell(own: &str, screen: Screen, state: &mut State, event: &RunEvent<'_>) {
+    if let RunEvent::Turn { agent, run, .. } | RunEvent::Call { agent, run, .. } = event
+        && *agent == own
+    {
+        state.run.get_or_insert_with(|| (*run).to_owned());
+    }
     match event {
+        RunEvent::Restart { agent, text, .. } if *agent == own => {
+            if let Some(kept) = state.said.strip_suffix(*text).map(str::len) {
+                state.said.truncate(kept);
+            }
+            end_line(state);
+            screen.note("the answer broke off, and is asked for again");
+        }
         // Only the agent's own words are the answer; those of others are work.
         RunEvent::Text { agent, text, .. } if *agent == own => {
             state.said.push_str(text);

@@ -2,17 +2,19 @@
 //! to what nothing here can run, and to what could be better.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use windlass::definition::{
-    Definition, Limits, LoadError, LoadedFile, lint, load_folder, parse_all, read_file,
+    Definition, ImportRequest, Limits, LoadError, LoadedFile, lint, load_folder, parse_all,
+    read_file,
 };
 use windlass::{BoxFuture, Call, Engine, Error, Executor, Output, ToolBuilder};
 use windlass_executors::model::ModelSettings;
 
 use super::{Finding, Report, Severity};
 use crate::exit::Failure;
+use crate::imports;
 use crate::settings::OutboundSettings;
 use crate::wiring::Kinds;
 
@@ -37,6 +39,12 @@ pub(super) fn examine(paths: &[PathBuf], models: &ModelSettings) -> Result<Repor
                 Err(errors) => report.findings.extend(errors.iter().map(error)),
                 Ok(parsed) => {
                     report.tools += parsed.tools.len();
+                    report.findings.extend(
+                        parsed
+                            .notes
+                            .iter()
+                            .map(|note| Finding { severity: Severity::Warning, ..error(note) }),
+                    );
                     let name = file.path.display().to_string();
                     for definition in &parsed.tools {
                         let place = Place { file: &name, definition };
@@ -50,11 +58,39 @@ pub(super) fn examine(paths: &[PathBuf], models: &ModelSettings) -> Result<Repor
                         }
                         report.findings.extend(place.examine(&engine, &kinds));
                     }
+                    for request in &parsed.imports {
+                        document(&file.path, request, &mut report);
+                    }
                 }
             }
         }
     }
     Ok(report)
+}
+
+/// Examines the document that a provider names: its words are the API's, but
+/// whether they can be read is to be known.
+fn document(file: &Path, request: &ImportRequest, report: &mut Report) {
+    let finding = |severity, message| Finding {
+        severity,
+        file: file.display().to_string(),
+        line: request.line,
+        column: request.column,
+        message,
+        hint: None,
+    };
+    match imports::named_by(request, file.parent().unwrap_or(Path::new(""))) {
+        Ok((parsed, unsupported)) => {
+            report.tools += parsed.tools.len();
+            report.findings.extend(unsupported.into_iter().map(|one| {
+                let message = format!("{} is no tool: {}", one.operation, one.reason);
+                finding(Severity::Warning, message)
+            }));
+        }
+        Err(error) => {
+            report.findings.push(finding(Severity::Error, error.message().to_owned()));
+        }
+    }
 }
 
 fn read_one(path: PathBuf) -> LoadedFile {

@@ -140,11 +140,17 @@ fn summary(kept: &Kept) -> serde_json::Value {
 }
 
 /// What another import changes.
-pub(super) fn diff(diff: &Diff, flagged: &[String], screen: Screen) -> Result<(), Failure> {
+pub(super) fn diff(
+    diff: &Diff,
+    flagged: &[String],
+    warnings: &[String],
+    screen: Screen,
+) -> Result<(), Failure> {
     if screen.json {
-        screen.document(&json!({"diff": diff, "flagged": flagged}))?;
+        screen.document(&json!({"diff": diff, "flagged": flagged, "warnings": warnings}))?;
         return Ok(());
     }
+    warnings.iter().take(SHOWN).for_each(|warning| screen.warn(warning));
     for name in &diff.added {
         screen.line(format_args!("added    {name}"))?;
     }
@@ -158,7 +164,7 @@ pub(super) fn diff(diff: &Diff, flagged: &[String], screen: Screen) -> Result<()
         screen.line("nothing has changed")?;
     }
     if !flagged.is_empty() {
-        let tools = count(flagged.len(), "changed tool");
+        let tools = count(flagged.len(), "tool");
         screen.note(format_args!("{tools} ask before they run; `windlass providers accept NAME`"));
     }
     Ok(())

@@ -109,7 +109,9 @@ impl JsonSchema for RunEvent {
         let run = all(&json!({"run_id": text(), "call_id": id(generator)}));
         events.insert(0, ("run", run));
         let said = all(&json!({"agentName": text(), "run_id": text(), "text": text()}));
-        events.push(("text", said));
+        events.push(("text", said.clone()));
+        events.push(("restart", said));
+        events.push(("gap", all(&json!({"missed": count()}))));
         events.push(("result", generator.subschema_for::<RunDoc>()));
         sent(&events)
     }
@@ -225,7 +227,6 @@ impl JsonSchema for FollowedEvent {
             ("execution_completed", of_call(json!({"execution_time": number()}))),
             ("execution_failed", of_call(failed)),
             ("gap", all(&gap)),
-            ("end", all(&json!({"reason": text()}))),
         ];
         let tool = generator.subschema_for::<ToolEventDoc>();
         let of_tools = ["tool_loaded", "tool_added", "tool_updated", "tool_removed"];

@@ -148,7 +148,7 @@ pub(crate) struct OpenDoc {
     #[schemars(schema_with = "id")]
     record_id: String,
     status: OpenStatus,
-    /// Why a person is asked, where it waits for one.
+    /// What it waits for, where it waits for somebody.
     reason: Option<String>,
 }
 
@@ -158,8 +158,10 @@ pub(crate) struct OpenDoc {
 enum OpenStatus {
     /// It waits for a slot, or runs.
     Running,
-    /// It waits for a person.
+    /// It waits for a person who decides about it.
     Waiting,
+    /// It waits for answers to what its tool has asked.
+    Suspended,
 }
 
 /// A call: its record once it has ended.

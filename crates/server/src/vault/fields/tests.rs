@@ -50,6 +50,7 @@ fn values_are_checked_and_every_fault_names_its_field() {
         (json!({"api_key": "x", "zz": CANARY}), "one of the fields api_key, region"),
         (json!({"api_key": "••••"}), "/api_key: expected a secret text, got a masked value"),
         (json!({"api_key": "••••abcd"}), "a masked value"),
+        (json!({"api_key": " ••••abcd, mine"}), "a masked value with more after it"),
         (json!({"api_key": "x".repeat(MAX_VALUE + 1)}), "more than 64 KiB"),
     ] {
         let error = check(value.clone(), &none).err().unwrap_or_else(|| panic!("{value}"));
@@ -91,6 +92,12 @@ fn a_masked_value_that_comes_back_changes_nothing() {
     let stale = check(json!({"api_key": "••••zzzz", "account": "bob"}), &old).unwrap();
     assert_eq!(revealed(&stale)["api_key"], CANARY);
     assert_eq!(revealed(&stale)["account"], "bob");
+    // White space that a form or a hand has added.
+    for copied in ["••••0c9d ", " ••••0c9d", "•••• 0c9d", "\t••••0c9d\n", "••••"]
+    {
+        let kept = check(json!({"api_key": copied}), &old).unwrap();
+        assert_eq!(revealed(&kept), revealed(&old), "{copied:?}");
+    }
     let kept = check(json!({}), &old).unwrap();
     assert_eq!(revealed(&kept), revealed(&old));
     let emptied = check(json!({"account": null}), &old).unwrap();

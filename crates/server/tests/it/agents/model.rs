@@ -11,6 +11,11 @@ pub(crate) fn say(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
+/// Words that come one by one.
+pub(crate) fn say_in_pieces(pieces: &[String]) -> Value {
+    json!({"type": "text", "pieces": pieces})
+}
+
 pub(crate) fn call(id: &str, name: &str, input: &Value) -> Value {
     json!({"type": "tool_use", "id": id, "name": name, "input": input})
 }
@@ -43,18 +48,24 @@ fn stream_of(blocks: &[Value]) -> String {
     let mut events = vec![json!({"type": "message_start", "message": {"usage": usage}})];
     for (at, block) in blocks.iter().enumerate() {
         let mut start = block.clone();
-        let delta = match block["type"] == "text" {
-            true => {
-                start["text"] = "".into();
-                json!({"type": "text_delta", "text": block["text"]})
+        let deltas: Vec<Value> = match (block["type"] == "text", block["pieces"].as_array()) {
+            (true, pieces) => {
+                start = json!({"type": "text", "text": ""});
+                let pieces = pieces.cloned().unwrap_or_else(|| vec![block["text"].clone()]);
+                pieces.iter().map(|text| json!({"type": "text_delta", "text": text})).collect()
             }
-            false => {
+            (false, _) => {
                 start["input"] = json!({});
-                json!({"type": "input_json_delta", "partial_json": block["input"].to_string()})
+                let input = block["input"].to_string();
+                vec![json!({"type": "input_json_delta", "partial_json": input})]
             }
         };
         events.push(json!({"type": "content_block_start", "index": at, "content_block": start}));
-        events.push(json!({"type": "content_block_delta", "index": at, "delta": delta}));
+        events.extend(
+            deltas
+                .into_iter()
+                .map(|delta| json!({"type": "content_block_delta", "index": at, "delta": delta})),
+        );
         events.push(json!({"type": "content_block_stop", "index": at}));
     }
     events.push(json!({"type": "message_delta", "delta": {}, "usage": {"output_tokens": 20}}));

@@ -5,7 +5,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use super::model::{Model, call, say};
+use super::model::{Model, call, say, say_in_pieces};
 use super::{HELPER, calculating, settings};
 use crate::http::{Server, WRITE, until};
 use crate::project::Project;
@@ -35,6 +35,7 @@ fn a_run_is_answered_at_once_or_followed() {
     assert_eq!((&state["stop"], &state["turns"]), (&json!("done"), &json!(2)));
     assert_eq!(state["tools"], json!(["calculator"]));
 
+    let body = json!({"message": "What is 6 * 7?", "conversation_id": "another"});
     let told = client.stream("/v1/agents/helper/runs", &body).rest();
     let names: Vec<&str> = told.iter().map(|sent| sent.name.as_str()).collect();
     assert_eq!((names[0], names[names.len() - 1]), ("run", "result"), "{names:?}");
@@ -59,7 +60,7 @@ fn a_run_is_answered_at_once_or_followed() {
     assert_eq!(stats["tools"]["helper"]["usage"]["input_tokens"], 400, "{stats}");
     assert_eq!(stats["total"]["usage"]["output_tokens"], 80, "{stats}");
     let summary = client.get("/v1/conversations/talk/summary").is(200);
-    assert_eq!(summary["usage"]["input_tokens"], 400, "{summary}");
+    assert_eq!(summary["usage"]["input_tokens"], 200, "{summary}");
     // The key is nowhere.
     let records = client.get("/v1/calls").text();
     assert!(!records.contains("sk-server") && records.contains("estimated_cost_usd"));
@@ -109,14 +110,22 @@ fn a_run_goes_on_after_a_kill_and_repeats_nothing() {
         let notes = written(&client);
         (notes.len() == 2).then_some(())
     });
-    assert_eq!(client.get(&path).is(200)["has_ended"], false);
+    let state = client.get(&path).is(200);
+    assert_eq!((&state["has_ended"], &state["status"]), (&json!(false), &json!("running")));
+    // Whoever drives it is alone: nothing may happen twice.
+    let refused = client.post(&format!("{path}/resume"), &json!({})).problem(409, "conflict");
+    let call = state["call_id"].as_str().unwrap();
+    assert_eq!(refused["detail"], format!("this run is going on (call {call})"));
     drop(events);
     let server = server.kill_and_start();
     let client = server.admin();
     assert_eq!(model.requests().len(), 2);
+    assert_eq!(client.get(&path).is(200)["status"], "interrupted");
     let answer = client.post(&format!("{path}/resume"), &json!({})).is(200);
     assert_eq!(answer["result"]["output"], "Both are written.", "{answer}");
     assert_eq!(answer["run_id"], run.as_str());
+    // Nobody has paid for the turns before the kill, so this call does.
+    assert_eq!(answer["result"]["usage"]["input_tokens"], 300, "{answer}");
     // The model was asked once more, and has heard everything.
     let requests = model.requests();
     assert_eq!(requests.len(), 3);
@@ -127,7 +136,45 @@ fn a_run_goes_on_after_a_kill_and_repeats_nothing() {
     let notes = until("all is recorded", || Some(written(&client)).filter(|it| it.len() == 3));
     let run_again = notes.iter().filter(|note| note["same_as"].is_null()).count();
     assert_eq!(run_again, 2, "{notes:?}");
-    assert_eq!(client.get(&path).is(200)["has_ended"], true);
+    assert_eq!(client.get(&path).is(200)["status"], "ended");
+    let again = client.post(&format!("{path}/resume"), &json!({})).is(200);
+    assert_eq!(again["result"]["output"], "Both are written.");
+    let stats = client.get("/v1/stats").is(200);
+    assert_eq!(stats["tools"]["helper"]["usage"]["input_tokens"], 300, "{stats}");
+}
+
+#[test]
+fn a_reader_hears_every_word() {
+    let words: Vec<String> = (0..2_000).map(|at| format!("{at} ")).collect();
+    let all = words.concat();
+    let model = Model::start(move |_| vec![say_in_pieces(&words)]);
+    let server = server(&model);
+    let body = json!({"message": "Count."});
+    let told = server.admin().stream("/v1/agents/helper/runs", &body).rest();
+    let texts = told.iter().filter(|sent| sent.name == "text");
+    let heard: String = texts.map(|sent| sent.data["text"].as_str().unwrap()).collect();
+    assert!(heard == all, "{} of {} bytes", heard.len(), all.len());
+    assert_eq!(told.last().unwrap().data["result"]["output"], all.as_str());
+}
+
+#[test]
+fn a_conversation_goes_on_from_run_to_run() {
+    let model = calculating();
+    let server = server(&model);
+    let client = server.admin();
+    let ask = |client: &crate::http::Client, conversation: &str| {
+        let body = json!({"message": "And now?", "conversation_id": conversation});
+        let answer = client.post("/v1/agents/helper/runs", &body).is(200);
+        answer["result"]["output"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(ask(&client, "talk"), "It is \n42, after 3 messages.");
+    assert_eq!(ask(&client, "talk"), "It is \n42, after 5 messages.");
+    assert_eq!(ask(&client, "other"), "It is \n42, after 3 messages.");
+    // Another tenant has said nothing in it.
+    let other = server.key("other", "operator");
+    assert_eq!(ask(&other, "talk"), "It is \n42, after 3 messages.");
+    let server = server.kill_and_start();
+    assert_eq!(ask(&server.admin(), "talk"), "It is \n42, after 7 messages.");
 }
 
 /// The records of notes.
@@ -142,7 +189,8 @@ fn a_run_is_interrupted_by_cancelling_its_call() {
     let server = server(&model);
     let client = server.admin();
     let mut events = client.stream("/v1/agents/helper/runs", &json!({"message": "Go"}));
-    let id = events.next().unwrap().data["call_id"].as_str().unwrap().to_owned();
+    let begun = events.next().unwrap().data;
+    let id = begun["call_id"].as_str().unwrap().to_owned();
     let canceller = server.admin();
     let cancelling = thread::spawn(move || {
         until("it can be cancelled", || {
@@ -153,6 +201,10 @@ fn a_run_is_interrupted_by_cancelling_its_call() {
     let last = events.up_to("result").pop().unwrap();
     assert_eq!(last.data["result"]["error_kind"], "cancelled", "{}", last.data);
     cancelling.join().unwrap();
+    let path = format!("/v1/runs/{}", begun["run_id"].as_str().unwrap());
+    until("its record is kept", || {
+        (client.get(&path).is(200)["status"] == "cancelled").then_some(())
+    });
 }
 
 #[test]

@@ -1,5 +1,12 @@
 //! Calls that wait for a person.
 
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::server::{Server, until};
@@ -125,6 +132,7 @@ fn a_waiting_call_survives_a_kill_and_runs_once_with_the_arguments_that_were_sho
     let next = listed["next"].as_str().unwrap();
     let rest = client.get(&format!("/v1/approvals?limit=1&cursor={next}")).is(200);
     assert_eq!((&rest["approvals"][0]["call_id"], &rest["next"]), (&json!(refused), &Value::Null));
+    client.get("/v1/approvals?cursor=garbage").problem(400, "invalid_request");
 
     let shown = client.get(&format!("/v1/approvals/{id}")).is(200);
     assert_eq!(shown["arguments"], json!({"message": "the very text"}));
@@ -136,12 +144,16 @@ fn a_waiting_call_survives_a_kill_and_runs_once_with_the_arguments_that_were_sho
         .key("default", "caller")
         .post(&path, &json!({"approved": true}))
         .problem(403, "forbidden");
-    let verdict = json!({"approved": true, "by": "ada", "fingerprint": shown["fingerprint"]});
+    let verdict = json!({"approved": true, "note": "ada", "fingerprint": shown["fingerprint"]});
     let result = client.post(&path, &verdict).is(200);
     assert_eq!((&result["output"], &result["call_id"]), (&"the very text".into(), &json!(id)));
     client.post(&path, &verdict).problem(404, "not_found");
     let record = client.get(&format!("/v1/calls/{id}")).is(200);
-    assert_eq!(record["approval"], json!({"approved": true, "by": "ada"}));
+    // Who decided is whose key it was; what they write about themselves is a note.
+    let approval = &record["approval"];
+    assert_eq!((&approval["by"], &approval["note"]), (&"first admin key".into(), &"ada".into()));
+    let keys = client.get("/v1/keys").is(200);
+    assert_eq!(approval["key_id"], keys["keys"][0]["id"], "{keys}");
 
     // A refusal is a result that the model reads.
     let verdict = json!({"approved": false, "comment": "ask the customer first"});
@@ -190,6 +202,12 @@ fn a_call_that_nobody_decides_about_is_refused_or_withdrawn() {
     let path = format!("/v1/calls/{cancelled}/cancel");
     assert_eq!(client.send("POST", &path, &[], b"").is(200)["cancelled"], 1);
     client.get(&format!("/v1/approvals/{cancelled}")).problem(404, "not_found");
+    let record = client.get(&format!("/v1/calls/{cancelled}")).is(200);
+    assert_eq!(
+        (&record["status"], record.get("approval")),
+        (&"cancelled".into(), None),
+        "{record}"
+    );
     let id = ask(&client, "late");
     let record = until("it is refused", || {
         let state = client.get(&format!("/v1/calls/{id}")).is(200);
@@ -200,4 +218,109 @@ fn a_call_that_nobody_decides_about_is_refused_or_withdrawn() {
     client
         .post(&format!("/v1/approvals/{id}"), &json!({"approved": true}))
         .problem(404, "not_found");
+}
+
+#[test]
+fn a_conversation_and_a_batch_are_cancelled_with_what_waits_in_them() {
+    let server = Server::start();
+    let client = server.admin();
+    rules(&client, &json!([{"tool": "write_note", "then": "ask"}]));
+    let in_conversation = ask(&client, "of the conversation");
+    let batch = json!({"calls": [note("of the batch")], "conversation_id": "c"});
+    let batch = client.post("/v1/batches", &batch).is(200);
+    let in_batch = batch["results"][0]["call_id"].as_str().unwrap();
+    let other = json!({"tool": "write_note", "arguments": {"message": "x"}});
+    let other = client.post("/v1/calls", &other).is(202)["call_id"].as_str().unwrap().to_owned();
+
+    let cancel = |path: String| client.send("POST", &path, &[], b"").is(200)["cancelled"].clone();
+    let batch = format!("/v1/batches/{}/cancel", batch["batch_id"].as_str().unwrap());
+    assert_eq!(cancel(batch.clone()), 1);
+    assert_eq!(cancel("/v1/conversations/c/cancel".to_owned()), 1);
+    assert_eq!(
+        (cancel(batch), cancel("/v1/conversations/c/cancel".to_owned())),
+        (0.into(), 0.into())
+    );
+    for id in [in_conversation.as_str(), in_batch] {
+        let record = client.get(&format!("/v1/calls/{id}")).is(200);
+        assert_eq!((&record["status"], record.get("approval")), (&"cancelled".into(), None));
+        let approve = json!({"approved": true});
+        client.post(&format!("/v1/approvals/{id}"), &approve).problem(404, "not_found");
+    }
+    let waiting = client.get("/v1/approvals").is(200);
+    assert_eq!(waiting["approvals"].as_array().unwrap().len(), 1);
+    assert_eq!(waiting["approvals"][0]["call_id"], other.as_str());
+}
+
+/// A web server that counts what it is asked, and takes its time to answer.
+fn slow_site(seconds: u64) -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, asked) = (listener.local_addr().unwrap(), Arc::<AtomicUsize>::default());
+    let counted = Arc::clone(&asked);
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, counted) = (stream.unwrap(), Arc::clone(&counted));
+            thread::spawn(move || {
+                if stream.read(&mut [0; 4096]).is_ok_and(|read| read > 0) {
+                    counted.fetch_add(1, Ordering::SeqCst);
+                    thread::sleep(Duration::from_secs(seconds));
+                    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+                }
+            });
+        }
+    });
+    (address, asked)
+}
+
+/// What an approved call needs that a server of these settings runs while another
+/// starts.
+pub(super) const SEVERAL: &str =
+    "outbound: {allow: [127.0.0.1]}\nserver: {approvals_expire: 10s}\n";
+
+/// An approved call has one effect although another server starts meanwhile, and
+/// is closed by that one if the first is killed.
+pub(super) fn runs_once(mut one: Server, start: impl FnOnce(&str) -> Server) {
+    let (site, asked) = slow_site(3);
+    let client = one.admin();
+    rules(&client, &json!([{"tool": "http_request", "then": "ask"}]));
+    let approve = |client: &Client| {
+        let arguments = json!({"url": format!("http://{site}/"), "method": "POST"});
+        let call = json!({"tool": "http_request", "arguments": arguments});
+        let waits = client.post("/v1/calls", &call).is(202);
+        let (client, id) = (client.clone(), waits["call_id"].as_str().unwrap().to_owned());
+        let path = format!("/v1/approvals/{id}");
+        let decided = thread::spawn(move || client.try_post(&path, &json!({"approved": true})));
+        (id, decided)
+    };
+    let (id, decided) = approve(&client);
+    until("it runs", || (asked.load(Ordering::SeqCst) == 1).then_some(()));
+    assert_eq!(client.get(&format!("/v1/calls/{id}")).is(200)["status"], "running");
+    let two = start(client.key.as_deref().unwrap());
+    let there = two.admin();
+    assert_eq!(there.get(&format!("/v1/calls/{id}")).is(200)["status"], "running");
+    let result = decided.join().unwrap().unwrap();
+    assert_eq!(result["is_success"], true, "{result}");
+    thread::sleep(Duration::from_millis(1500));
+    assert_eq!(asked.load(Ordering::SeqCst), 1, "it has one effect");
+    assert_eq!(there.get("/v1/approvals").is(200)["approvals"], json!([]));
+
+    let (id, decided) = approve(&client);
+    until("it runs", || (asked.load(Ordering::SeqCst) == 2).then_some(()));
+    one.kill();
+    decided.join().unwrap();
+    let record = until("it is closed", || {
+        let record = there.get(&format!("/v1/calls/{id}")).is(200);
+        (record["status"] != "running").then_some(record)
+    });
+    assert_eq!(record["status"], "interrupted", "{record}");
+    until("nothing is left", || {
+        (there.get("/v1/approvals").is(200)["approvals"] == json!([])).then_some(())
+    });
+    assert_eq!(asked.load(Ordering::SeqCst), 2, "what may have had its effect is not repeated");
+}
+
+#[test]
+fn an_approved_call_runs_once_while_a_server_starts_on_the_same_file() {
+    let one = Server::with(SEVERAL, &[]);
+    let project = Arc::clone(&one.project);
+    runs_once(one, |admin| Server::run(project, &[], &[], Some(admin)));
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::server::{Server, until};
+use super::wire::Client;
 
 fn wait(seconds: f64) -> Value {
     json!({"tool": "wait", "arguments": {"seconds": seconds}})
@@ -205,4 +206,53 @@ fn whoever_hangs_up_stops_what_only_looks_and_no_write() {
     };
     until("reads are cancelled", || ended("wait", "cancelled"));
     until("writes finish and are recorded", || ended("slow_write", "succeeded"));
+}
+
+#[test]
+fn a_caller_cancels_what_its_own_key_began() {
+    let server = Server::start();
+    let (ada, bob) = (server.key("default", "caller"), server.key("default", "caller"));
+    let operator = server.key("default", "operator");
+    let cancel = |client: &Client, path: &str| client.send("POST", path, &[], b"");
+    let mut body = wait(60.0);
+    body["conversation_id"] = json!("shared");
+    let begin = |client: &Client| {
+        let begun = client.json("POST", "/v1/calls", &[("Prefer", "respond-async")], &body);
+        let place = begun.header("location").unwrap().to_owned();
+        until("it runs", || (client.get(&place).is(200)["status"] == "running").then_some(()));
+        place
+    };
+    // One call.
+    let (adas, second) = (begin(&ada), begin(&ada));
+    let problem = cancel(&bob, &format!("{adas}/cancel")).problem(403, "forbidden");
+    assert!(problem["hint"].as_str().unwrap().contains("operator, admin"), "{problem}");
+    assert_eq!(ada.get(&adas).is(200)["status"], "running");
+    assert_eq!(cancel(&ada, &format!("{adas}/cancel")).is(200)["cancelled"], 1);
+    assert_eq!(cancel(&operator, &format!("{second}/cancel")).is(200)["cancelled"], 1);
+    // A conversation, and a batch: each their own.
+    let (adas, bobs) = (begin(&ada), begin(&bob));
+    until("both are under way", || {
+        (server.admin().get("/v1/limits").is(200)["metrics"]["current_concurrent"] == 2)
+            .then_some(())
+    });
+    assert_eq!(cancel(&bob, "/v1/conversations/shared/cancel").is(200)["cancelled"], 1);
+    assert_eq!(bob.get(&format!("{bobs}?wait=10s")).is(200)["status"], "cancelled");
+    assert_eq!(ada.get(&adas).is(200)["status"], "running");
+    assert_eq!(cancel(&operator, "/v1/conversations/shared/cancel").is(200)["cancelled"], 1);
+    let mut events = ada.stream("/v1/batches", &json!({"calls": [wait(60.0)]}));
+    let id = events.up_to("tool_started")[0].data["batch_id"].as_str().unwrap().to_owned();
+    let path = format!("/v1/batches/{id}/cancel");
+    assert_eq!(cancel(&bob, &path).is(200)["cancelled"], 0);
+    assert_eq!(cancel(&ada, &path).is(200)["cancelled"], 1);
+    assert_eq!(events.rest().last().unwrap().data["results"][0]["error_kind"], "cancelled");
+    // What waits for a person.
+    let rules = json!({"rules": [{"tool": "write_note", "then": "ask"}]});
+    operator.put("/v1/approvals/rules", &rules).is(200);
+    let note = json!({"tool": "write_note", "arguments": {"message": "x"}, "conversation_id": "n"});
+    let waits = ada.post("/v1/calls", &note).is(202);
+    let path = format!("/v1/calls/{}", waits["call_id"].as_str().unwrap());
+    cancel(&bob, &format!("{path}/cancel")).problem(403, "forbidden");
+    assert_eq!(cancel(&bob, "/v1/conversations/n/cancel").is(200)["cancelled"], 0);
+    assert_eq!(ada.get(&path).is(200)["status"], "waiting");
+    assert_eq!(cancel(&ada, &format!("{path}/cancel")).is(200)["cancelled"], 1);
 }

@@ -50,7 +50,8 @@ fn offer(service: &Upstream, client: &Client) {
         "paths": {"/me": {"get": {"operationId": "me", "responses": {}}}},
         "security": [{"person": ["profile"]}],
         "components": {"securitySchemes": {"person": {"type": "oauth2", "flows": {"authorizationCode": {
-            "authorizationUrl": "https://x.example/agree", "tokenUrl": format!("{url}/token"), "scopes": {}}}}}},
+            "authorizationUrl": "https://x.example/agree", "tokenUrl": format!("{url}/token"),
+            "refreshUrl": format!("{url}/refresh"), "scopes": {}}}}}},
     });
     client.post("/v1/providers", &json!({"name": "svc", "document": document})).is(201);
     let values =
@@ -109,6 +110,7 @@ fn a_person_agrees_and_one_refresh_serves_all_calls() {
 
     crowd(&[&client]);
     assert_eq!(service.count("grant_type=refresh_token"), 1);
+    assert_eq!(service.count("POST /refresh "), 1, "where the document says");
     assert_eq!(service.count("Bearer second-token"), 8);
     // What one tenant was granted is not another's.
     let other = server.key("other", "operator");

@@ -1,5 +1,8 @@
 //! Providers and credentials.
 
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+
 use serde_json::{Value, json};
 
 use super::server::Server;
@@ -118,13 +121,27 @@ fn credentials_are_stored_masked_rotated_and_deleted() {
     let first = ours.put(&place, &json!({"default": true})).is(200);
     assert!(first["default_since"].is_string());
     for (values, place_of_fault) in [
-        (json!({"values": {"region": "moon"}}), "/region"),
-        (json!({"values": {"nothing": "x"}}), "/nothing"),
+        (json!({"values": {"region": "moon"}}), "/values/region"),
+        (json!({"values": {"nothing": "x"}}), "/values/nothing"),
         (json!({"values": {"api_key": ["x"]}}), "/values/api_key"),
     ] {
-        let problem = ours.put(&place, &values).is(400);
+        let problem = ours.put(&place, &values).problem(400, "invalid_request");
         assert_eq!(problem["errors"][0]["path"], place_of_fault, "{problem}");
     }
+
+    // A name that is taken changes nothing else.
+    let taken = json!({"values": {"api_key": "sk-must-not-stick-1"}, "name": "home"});
+    ours.put(&place, &taken).problem(409, "conflict");
+    let after = ours.get(&place).is(200);
+    assert_eq!((&after["fields"], &after["name"]), (&rotated["fields"], &json!("office")));
+    // Nor does a mask that was copied with white space, or with more.
+    for copied in ["••••9999 ", " ••••9999", "•••• 9999", "••••"] {
+        let kept = ours.put(&place, &json!({"values": {"api_key": copied}})).is(200);
+        assert_eq!(kept["fields"], rotated["fields"], "{copied:?}");
+    }
+    let mangled = ours.put(&place, &json!({"values": {"api_key": "••••9999 and more"}}));
+    let mangled = mangled.problem(400, "invalid_request");
+    assert_eq!(mangled["errors"][0]["path"], "/values/api_key", "{mangled}");
 
     // Nobody else's.
     let unknown = theirs.get("/v1/credentials/cred_nothing").text();
@@ -193,23 +210,115 @@ fn credentials_are_tried_and_the_answer_says_how() {
     assert_eq!(bad["result"]["method"], "format");
     assert_eq!(attempt("acme", json!({"api_key": "x", "region": "moon"})).status, 400);
     attempt("nothing", json!({})).problem(404, "not_found");
+}
 
-    // A check that fails is told, noted, and told without the secret.
-    let failing = ACME
-        .replace("name: acme", "name: broken")
-        .replace("provider: acme", "provider: broken")
-        .replace("acme_echo", "broken_echo")
-        .replace("message: ping", "other: ping");
-    client.post("/v1/providers", &json!({"definition": failing})).is(201);
-    let refused = attempt("broken", json!({"api_key": "sk-very-secret-1"}));
+/// A service that knows one key, and is busy, broken or picky on request.
+fn service() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut reader = BufReader::new(stream);
+            let head: Vec<String> = (reader.by_ref().lines().map_while(Result::ok))
+                .take_while(|line| !line.is_empty())
+                .collect();
+            let says = |part: &str| head.iter().any(|line| line.contains(part));
+            let status = match () {
+                () if says("busy-secret") => "503 Busy",
+                () if says("picky-secret") => "404 Not Found",
+                () if says("good-secret") => "200 OK",
+                () => "401 Unauthorized",
+            };
+            let answer = format!(
+                "HTTP/1.1 {status}\r\nContent-Length: 2\r\n\
+                Content-Type: application/json\r\nConnection: close\r\n\r\n{{}}"
+            );
+            let _ = reader.get_mut().write_all(answer.as_bytes());
+        }
+    });
+    format!("http://{address}")
+}
+
+#[test]
+fn only_a_refusal_of_the_provider_makes_a_credential_invalid() {
+    let server = Server::with("outbound: {allow: ['127.0.0.1']}\nretry: 1\n", &[]);
+    let client = server.admin();
+    let definition = format!(
+        "identity: {{name: svc}}\ncredentials_schema: {{token: {{type: secret-input, required: true}}}}\n\
+         credentials_check: {{tool: svc_me}}\n---\nname: svc_me\nprovider: svc\ndescription: Who am I?\n\
+         behaviour: {{read_only: true}}\n\
+         entry: {{type: rest, base_url: '{}', path: /me, method: GET, auth: bearer}}\n",
+        service()
+    );
+    client.post("/v1/providers", &json!({"definition": definition})).is(201);
+    let path = "/v1/providers/svc/credentials";
+    let made = client.post(path, &json!({"values": {"token": "good-secret-1"}})).is(201);
+    let place = format!("/v1/credentials/{}", made["id"].as_str().unwrap());
+    let attempt = || client.send("POST", &format!("{place}/validate"), &[], b"");
+    let state = || client.get(&place).is(200)["validation"]["state"].clone();
+    let set = |token: &str| client.put(&place, &json!({"values": {"token": token}})).is(200);
+    attempt().is(200);
+    assert_eq!(state(), "valid");
+    // A person who would have to be asked is not: nothing waits, nothing is known.
+    let rules = |rules: Value| client.put("/v1/approvals/rules", &rules).is(200);
+    rules(json!({"rules": [{"provider": "svc", "then": "ask"}]}));
+    let asked = attempt().problem(424, "credential_untested");
+    assert!(asked["detail"].as_str().unwrap().contains("approve"), "{asked}");
+    assert_eq!(client.get("/v1/approvals").is(200)["approvals"], json!([]));
+    rules(json!({}));
+    assert_eq!(state(), "valid", "what was known is still known");
+    // It is away, or does not understand the question.
+    set("busy-secret-1");
+    attempt().problem(503, "credential_untested");
+    set("picky-secret-1");
+    attempt().problem(424, "credential_untested");
+    assert_eq!(state(), "unknown");
+    set("wrong-secret-1");
+    let refused = attempt();
     let problem = refused.problem(400, "credential_invalid");
-    assert_eq!(problem["result"]["method"], "provider", "{problem}");
-    assert!(!refused.text().contains("very-secret"));
-    let body = json!({"values": {"api_key": "sk-very-secret-1"}});
-    let kept = client.post("/v1/providers/broken/credentials", &body).is(201);
-    let place = format!("/v1/credentials/{}", kept["id"].as_str().unwrap());
-    client.send("POST", &format!("{place}/validate"), &[], b"").problem(400, "credential_invalid");
-    assert_eq!(client.get(&place).is(200)["validation"]["state"], "invalid");
-    client.put(&place, &json!({"values": {"api_key": "sk-another-secret"}})).is(200);
-    assert_eq!(client.get(&place).is(200)["validation"]["state"], "unknown");
+    assert_eq!(
+        (&problem["result"]["method"], &problem["result"]["tool"]),
+        (&json!("provider"), &json!("svc_me"))
+    );
+    assert!(!refused.text().contains("wrong-secret"), "{refused}");
+    assert_eq!(state(), "invalid");
+    set("good-secret-2");
+    assert_eq!(state(), "unknown");
+    // The same for values that are not stored.
+    let path = "/v1/providers/svc/credentials/validate";
+    let values = |token: &str| client.post(path, &json!({"values": {"token": token}}));
+    values("good-secret-3").is(200);
+    values("busy-secret-3").problem(503, "credential_untested");
+    values("wrong-secret-3").problem(400, "credential_invalid");
+}
+
+#[test]
+fn what_is_wrong_with_a_credential_is_told_without_repeating_it() {
+    let server = Server::start();
+    let client = server.admin();
+    client.post("/v1/providers", &json!({"definition": ACME})).is(201);
+    let path = "/v1/providers/acme/credentials";
+    let made = client.post(path, &json!({"values": {"api_key": "sk-abcdefghijklmnop"}})).is(201);
+    let place = format!("/v1/credentials/{}", made["id"].as_str().unwrap());
+    let bodies = [
+        json!({"values": "sk-CANARY-1234567"}),
+        json!({"values": ["sk-CANARY-1234567"]}),
+        json!({"values": {"api_key": ["sk-CANARY-1234567"]}}),
+        json!({"values": {"api_key": "x", "region": "sk-CANARY-1234567"}}),
+        json!({"sk-CANARY-1234567": 1, "values": {}}),
+        json!("sk-CANARY-1234567"),
+        json!({"values": {}, "name": ["sk-CANARY-1234567"]}),
+    ];
+    for body in &bodies {
+        let validate = format!("{path}/validate");
+        let sent =
+            [client.post(path, body), client.put(&place, body), client.post(&validate, body)];
+        for answer in sent {
+            assert_eq!(answer.status, 400, "{body}: {answer}");
+            assert!(!answer.text().contains("CANARY"), "{body}: {answer}");
+        }
+    }
+    let problem = client.post(path, &bodies[0]).problem(400, "invalid_request");
+    assert_eq!(problem["errors"][0]["path"], "/values");
+    assert!(problem["errors"][0]["message"].as_str().unwrap().starts_with("expected a map"));
 }

@@ -111,6 +111,72 @@ fn a_reader_that_comes_back_misses_nothing_and_sees_nothing_twice() {
 }
 
 #[test]
+fn a_reader_that_was_away_for_long_is_told_of_a_gap() {
+    let server = Server::with("server: {events_linger: 500ms}\n", &[]);
+    let (ours, theirs) = (server.key("ours", "operator"), server.key("theirs", "operator"));
+    let mut first = ours.follow("/v1/events", None);
+    echo(&ours, "c", "kept");
+    let last = first.up_to("execution_completed").last().unwrap().id.unwrap();
+    drop(first);
+    echo(&ours, "c", "kept, too");
+    std::thread::sleep(Duration::from_millis(1500));
+    let lost = echo(&ours, "c", "lost");
+    // Whoever else listens does not keep what is ours.
+    let mut other = theirs.follow("/v1/events", None);
+    echo(&theirs, "c", "theirs");
+    other.up_to("execution_completed");
+    let mut back = ours.follow("/v1/events", Some(last));
+    let seen = back.up_to("gap");
+    let kept = names(&seen);
+    assert_eq!(kept, ["execution_started", "execution_completed", "gap"], "{seen:?}");
+    let gap = &seen[2].data;
+    let after = seen[1].id.unwrap();
+    assert_eq!(gap["after"], after, "{gap}");
+    assert!(gap["kept_from"].as_u64().unwrap() > after, "{gap}");
+    let now = echo(&ours, "c", "now");
+    let rest = back.up_to("execution_completed");
+    assert_eq!(rest.last().unwrap().data["call_id"], now.as_str());
+    assert!(rest.iter().all(|event| event.data["call_id"] != lost.as_str()));
+    assert!(rest[0].id.unwrap() >= gap["kept_from"].as_u64().unwrap());
+    // It has been told, and misses nothing from then on.
+    let mut again = ours.follow("/v1/events", rest[0].id);
+    assert_eq!(names(&again.up_to("execution_completed")), ["execution_completed"]);
+    // From the very beginning there is not everything, either.
+    let mut all = ours.follow("/v1/events", Some(0));
+    assert!(names(&all.up_to("gap")).contains(&"gap"));
+}
+
+#[test]
+fn a_key_that_stops_working_stops_reading() {
+    let server = Server::start();
+    let make = |more: Value| {
+        let mut body = json!({"name": "short", "role": "caller"});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        server.admin().post("/v1/keys", &body).is(201)
+    };
+    let (revoked, expiring) = (make(json!({})), make(json!({"expires_in": "2s"})));
+    let client = |key: &Value| server.client(key["secret"].as_str().unwrap());
+    let wait = json!({"tool": "wait", "arguments": {"seconds": 60}});
+    let mut call = client(&revoked).stream("/v1/calls", &wait);
+    call.up_to("started");
+    let streams = [&revoked, &expiring].map(|key| client(key).follow("/v1/events", None));
+    let stays = server.admin().follow("/v1/events", None);
+    let id = revoked["key"]["id"].as_str().unwrap();
+    server.admin().delete(&format!("/v1/keys/{id}")).is(200);
+    let start = Instant::now();
+    for stream in streams.into_iter().chain([call]) {
+        let rest = stream.rest();
+        let last = rest.last().unwrap();
+        assert_eq!(last.name, "end", "{rest:?}");
+        assert_eq!(last.data["reason"], "the key was revoked or has expired");
+    }
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+    let mut stays = stays;
+    let after = echo(&server.admin(), "c", "after");
+    while stays.up_to("execution_completed").last().unwrap().data["call_id"] != after.as_str() {}
+}
+
+#[test]
 fn a_reader_that_reads_nothing_holds_nobody_up() {
     let server = Server::start();
     let client = server.admin();

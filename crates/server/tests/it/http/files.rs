@@ -125,3 +125,41 @@ fn a_link_needs_no_key_and_works_for_one_file_and_a_while() {
         .problem(400, "invalid_request");
     nobody.get(&place).problem(401, "unauthorized");
 }
+
+#[test]
+fn files_are_listed_and_deleted() {
+    let server = Server::start();
+    let (ours, theirs) = (server.key("ours", "caller"), server.key("theirs", "caller"));
+    let places: Vec<String> = ["a.txt", "b.txt", "c.txt"]
+        .iter()
+        .map(|name| upload(&ours, "text/plain", name, b"text"))
+        .collect();
+    upload(&theirs, "text/plain", "theirs.txt", b"theirs");
+    let mut names = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let page = ours.get(&format!("/v1/files?limit=2{cursor}")).is(200);
+        let files = page["files"].as_array().unwrap();
+        names.extend(files.iter().map(|file| file["name"].as_str().unwrap().to_owned()));
+        match page["next"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(names, ["a.txt", "b.txt", "c.txt"]);
+    ours.get("/v1/files?cursor=garbage").problem(400, "invalid_request");
+    let link = ours.post(&format!("{}/link", places[1]), &json!({})).is(200);
+    theirs.delete(&places[1]).problem(404, "not_found");
+    ours.delete(&places[1]).is(204);
+    ours.delete(&places[1]).problem(404, "not_found");
+    ours.get(&places[1]).problem(404, "not_found");
+    server.nobody().get(link["url"].as_str().unwrap()).problem(404, "not_found");
+    assert_eq!(ours.get("/v1/files").is(200)["files"].as_array().unwrap().len(), 2);
+    assert_eq!(ours.get(&places[2]).text(), "text");
+    // The result of a call goes with its record.
+    let long = json!({"tool": "echo", "arguments": {"message": "x".repeat(300_000)}});
+    let result = ours.post("/v1/calls", &long).is(200);
+    let handle = result["truncated"]["handle"].as_str().unwrap();
+    ours.delete(&format!("/v1/files/{handle}")).problem(409, "conflict");
+    assert_eq!(ours.get(&format!("/v1/files/{handle}")).status, 200);
+}

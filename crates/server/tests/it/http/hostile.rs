@@ -32,6 +32,8 @@ fn every_wrong_body_is_a_problem_that_says_where_and_what_to_do() {
         ("{\"tool\": \"echo\", \"variables\": {\"x\": 1, \"x\": 2}}", "/variables"),
         ("{\"tool\": \"echo\", \"colour\": \"red\"}", "/colour"),
         ("{\"tool\": \"echo\", \"attempts\": 0}", "/attempts"),
+        ("{\"tool\": \"echo\", \"priority\": 11}", "/priority"),
+        ("{\"tool\": \"echo\", \"priority\": -11}", "/priority"),
         ("{\"tool\": \"echo\", \"attempts\": 1e300}", "/attempts"),
         ("{\"tool\": \"echo\", \"priority\": \"high\"}", "/priority"),
         ("{\"tool\": \"echo\", \"timeout\": -1}", "/timeout"),

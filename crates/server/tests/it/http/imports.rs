@@ -103,3 +103,103 @@ fn documents_are_uploaded_and_bad_ones_refused() {
         .post("/v1/providers", &json!({"name": "large", "document": large, "dry_run": true}))
         .is(200);
 }
+
+#[test]
+fn a_tool_that_moves_or_goes_elsewhere_is_flagged() {
+    let server = Server::start();
+    let client = server.key("default", "operator");
+    let old = document(&json!({"/acct": {"get": {"operationId": "acct", "responses": {}}}}));
+    client.post("/v1/providers", &json!({"name": "bank", "document": old})).is(201);
+    let next = document(&json!({
+        "/acct/": {"post": {"operationId": "acct", "responses": {}}},
+        "/near": {"get": {"operationId": "near", "responses": {}}},
+        "/far": {"get": {"operationId": "far", "responses": {}, "servers": [{"url": "https://evil.example"}]}},
+    }));
+    let done = client.put("/v1/providers/bank/document", &json!({"document": next})).is(200);
+    assert_eq!((&done["added"], &done["removed"]), (&json!(["near", "far"]), &json!([])));
+    assert_eq!(done["changed"][0]["name"], "acct");
+    assert_eq!(done["changed"][0]["operation"], "POST /acct/");
+    assert_eq!(done["flagged"], json!(["acct", "far"]));
+    assert!(done["warnings"][0].as_str().unwrap().contains("https://evil.example"), "{done}");
+    for (tool, asks) in [("acct", true), ("far", true), ("near", false)] {
+        let called = client.post("/v1/calls", &json!({"tool": tool, "arguments": {}}));
+        assert_eq!(called.status == 202, asks, "{tool}: {}", called.text());
+    }
+    // What flagged it once stays until somebody accepts it.
+    let again = client.put("/v1/providers/bank/document", &json!({"document": next})).is(200);
+    assert_eq!((&again["unchanged"], &again["flagged"]), (&json!(3), &json!(["acct", "far"])));
+}
+
+#[test]
+fn an_import_hides_no_tool_and_one_bad_operation_loses_no_other() {
+    let server = Server::start();
+    let client = server.key("default", "operator");
+    let names = |answer: &Value| -> Vec<String> {
+        let tools = answer["tools"].as_array().unwrap().iter();
+        tools.map(|tool| tool["name"].as_str().or(tool.as_str()).unwrap().to_owned()).collect()
+    };
+    let document = document(&json!({
+        "/a": {"get": {"operationId": "calculator", "responses": {}}, "put": {"operationId": "tool_search", "responses": {}}},
+        "/b": {"get": {"operationId": "list_users", "responses": {}}},
+        "/c": {"get": {"operationId": "bad", "responses": {}, "servers": [{"url": "http://u:p4ss@127.0.0.1/"}]}},
+    }));
+    let mut all: Vec<String> = Vec::new();
+    for name in ["one", "two"] {
+        let body = |dry_run| json!({"name": name, "document": document, "dry_run": dry_run});
+        let dry = client.post("/v1/providers", &body(true)).is(200);
+        let made = client.post("/v1/providers", &body(false)).is(201);
+        for answer in [&dry, &made] {
+            assert_eq!(answer["unsupported"][0]["operation"], "GET /c", "{answer}");
+            assert!(!answer.to_string().contains("p4ss"));
+            let warnings = answer["warnings"].to_string();
+            assert!(warnings.contains("`calculator` is another tool"), "{warnings}");
+            assert_eq!(warnings.contains("`list_users` is another"), name == "two", "{warnings}");
+        }
+        let (mut tried, mut given) = (names(&dry), names(&made));
+        (tried.sort(), given.sort());
+        assert_eq!(tried, given, "a dry run says what will be");
+        assert_eq!(given.len(), 3);
+        all.extend(given);
+    }
+    assert_eq!(client.get("/v1/tools/calculator").is(200)["kind"], "builtin");
+    assert!(all.contains(&"list_users".to_owned()));
+    for name in &all {
+        assert_eq!(client.get(&format!("/v1/tools/{name}")).is(200)["kind"], "rest");
+    }
+}
+
+#[test]
+fn options_that_keep_nothing_away_are_refused_and_later_told() {
+    let server = Server::start();
+    let client = server.key("default", "operator");
+    let body = |ask: &str| json!({"name": "pets", "document": pets(), "options": {"ask": [ask]}});
+    let problem = client.post("/v1/providers", &body("delete")).problem(400, "invalid_arguments");
+    assert!(
+        problem["detail"].to_string().contains("`delete` of `ask` selects nothing"),
+        "{problem}"
+    );
+    client.post("/v1/providers", &body("create_pet")).is(201);
+    // The operation that was asked about is called something else now.
+    let mut next = pets();
+    next["paths"]["/pets"]["post"]["operationId"] = json!("make_pet");
+    next["paths"]["/toys"] = json!({"delete": {"operationId": "drop_toys", "responses": {}}});
+    let done = client.put("/v1/providers/pets/document", &json!({"document": next})).is(200);
+    assert_eq!(done["flagged"], json!(["make_pet", "drop_toys"]), "{done}");
+    assert!(done["warnings"].to_string().contains("`create_pet` of `ask`"), "{done}");
+}
+
+#[test]
+fn a_credential_is_not_tried_where_everybody_is_let_in() {
+    let server = Server::start();
+    let client = server.key("default", "operator");
+    let mut document = document(&json!({
+        "/status": {"get": {"operationId": "status", "security": [], "responses": {}}},
+        "/maybe": {"get": {"operationId": "maybe", "security": [{"key": []}, {}], "responses": {}}},
+    }));
+    document["components"]["securitySchemes"]["key"] =
+        json!({"type": "apiKey", "in": "header", "name": "X-Key"});
+    client.post("/v1/providers", &json!({"name": "open", "document": document})).is(201);
+    let path = "/v1/providers/open/credentials/validate";
+    let tried = client.post(path, &json!({"values": {"key": "not-a-real-key"}})).is(200);
+    assert_eq!((&tried["method"], &tried["tool"]), (&json!("format"), &Value::Null));
+}

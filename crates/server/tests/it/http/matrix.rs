@@ -31,6 +31,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "get_limits",
             "get_groups",
             "follow_events",
+            "list_files",
             "get_file",
             "link_file",
             "openapi",
@@ -54,6 +55,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "set_groups",
             "reset_groups",
             "upload_file",
+            "delete_file",
         ],
     ),
     (
@@ -166,6 +168,70 @@ fn every_route_is_open_to_the_roles_of_the_table_and_to_no_other() {
     }
 }
 
+/// A definition of a server that is a program; it leaves a file behind.
+fn command(name: &str, mark: &std::path::Path) -> Value {
+    let args = json!(["-c", format!("touch {}", mark.display())]);
+    json!({"mcpServers": {name: {"command": "sh", "args": args}}})
+}
+
+#[test]
+fn programs_and_files_are_for_whoever_runs_the_installation() {
+    let server = Server::start();
+    let (mark, key) = (server.project.path("ran"), server.project.path(".windlass/windlass.key"));
+    let theirs = server.key("theirs", "operator");
+    let tool = "name: own\ndescription: x\nentry: {type: builtin, handler: current_time}\n";
+    let hidden = format!("{}\n---\n{tool}", command("x", &mark));
+    let resource = format!(
+        "identity: {{name: y}}\n---\nresources: [{{uri: 'a://k', name: k, file: {}}}]\n",
+        key.display()
+    );
+    let document = "identity: {name: z}\n---\nidentity: {name: zz}\nopenapi: /etc/passwd\n";
+    let may_not = [
+        ("/v1/providers", command("x", &mark), "add commands"),
+        ("/v1/tools", json!(hidden), "add commands"),
+        ("/v1/tools", command("x", &mark), "add commands"),
+        ("/v1/providers", json!(resource), "name files"),
+        ("/v1/providers", json!(document), "name files"),
+    ];
+    for (route, definition, why) in may_not {
+        let body = json!({"definition": definition});
+        let refused = theirs.post(route, &body).problem(403, "forbidden");
+        assert!(refused["detail"].as_str().unwrap().contains(why), "{refused}");
+        let checked = theirs.post("/v1/definitions/validate", &body).is(200);
+        assert_eq!(checked["valid"], false, "{checked}");
+        assert!(checked["errors"][0]["message"].as_str().unwrap().contains(why), "{checked}");
+    }
+    let page = theirs.get("/v1/providers").is(200);
+    assert!(page["providers"].as_array().unwrap().iter().all(|it| it["name"] != "x"), "{page}");
+    assert!(!mark.exists(), "it ran");
+    // An address is not a program; and the operator of the installation may add both.
+    let url = json!({"mcpServers": {"far": {"url": "https://far.example/mcp"}}});
+    theirs.post("/v1/providers", &json!({"definition": url})).is(201);
+    let ours = server.key("default", "operator");
+    ours.post("/v1/providers", &json!({"definition": command("x", &mark)})).is(201);
+    until("it runs", || mark.exists().then_some(()));
+}
+
+#[test]
+fn a_setting_lets_tenants_add_programs_and_without_it_kept_ones_do_not_start() {
+    let project = crate::project::Project::empty();
+    project.write("windlass.yaml", "server: {tenant_commands: true}\n");
+    let server = Server::run(project.into(), &[], &[], None);
+    let mark = server.project.path("ran");
+    let theirs = server.key("theirs", "operator");
+    theirs.post("/v1/providers", &json!({"definition": command("x", &mark)})).is(201);
+    until("it runs", || mark.exists().then_some(()));
+    server.project.write("windlass.yaml", "");
+    std::fs::remove_file(&mark).unwrap();
+    let server = server.kill_and_start();
+    let theirs = server.client(theirs.key.as_deref().unwrap());
+    theirs.get("/v1/providers/x").problem(404, "not_found");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert!(!mark.exists(), "a kept one has started");
+    assert!(server.log().contains("only the operator of the installation"), "{}", server.log());
+    theirs.delete("/v1/providers/x").is(204);
+}
+
 #[test]
 fn ids_of_another_tenant_are_answered_like_unknown_ids() {
     // Nobody answers there; a run is kept before its model is asked.
@@ -255,6 +321,7 @@ fn ids_of_another_tenant_are_answered_like_unknown_ids() {
         "/v1/keys",
         "/v1/calls",
         "/v1/approvals",
+        "/v1/files",
         "/v1/stats",
     ] {
         let text = theirs.get(list).text();

@@ -155,6 +155,8 @@ fn keys_are_shown_once_expire_and_stop_working() {
     let client = server.client(rotated["secret"].as_str().unwrap());
     client.get("/v1/tools").is(200);
     assert!(admin.delete(&format!("/v1/keys/{id}")).is(200)["revoked_at"].is_string());
+    let late = admin.send("POST", &format!("/v1/keys/{id}/rotate"), &[], b"");
+    assert!(late.problem(409, "conflict")["detail"].as_str().unwrap().contains("was revoked"));
     client.get("/v1/tools").problem(401, "unauthorized");
     let short = json!({"name": "short", "role": "viewer", "expires_in": "1s"});
     let short = admin.post("/v1/keys", &short).is(201);
@@ -173,9 +175,29 @@ fn keys_are_shown_once_expire_and_stop_working() {
         json!({"name": "", "role": "caller"}),
         json!({"name": "x", "role": "root"}),
         json!({"name": "x", "role": "caller", "tenant_id": ""}),
+        json!({"name": "x", "role": "caller", "tenant_id": "../x"}),
+        json!({"name": "x", "role": "caller", "tenant_id": ".x"}),
+        json!({"name": "x", "role": "caller", "tenant_id": "a b"}),
+        json!({"name": "x", "role": "caller", "tenant_id": "x".repeat(65)}),
     ] {
         admin.post("/v1/keys", &bad).problem(400, "invalid_request");
     }
+    admin.get("/v1/keys?cursor=garbage").problem(400, "invalid_request");
+
+    // Whoever runs the installation keeps the keys of all.
+    let page = admin.get("/v1/keys?tenant_id=theirs").is(200);
+    assert_eq!(page["keys"][0]["tenant"], "theirs");
+    let id = page["keys"][0]["id"].as_str().unwrap();
+    admin.delete(&format!("/v1/keys/{id}")).problem(404, "not_found");
+    let path = format!("/v1/keys/{id}/rotate?tenant_id=theirs");
+    let rotated = admin.send("POST", &path, &[], b"").is(200);
+    theirs.get("/v1/tools").problem(401, "unauthorized");
+    let theirs = server.client(rotated["secret"].as_str().unwrap());
+    theirs.get("/v1/keys?tenant_id=theirs").is(200);
+    theirs.get("/v1/keys?tenant_id=default").problem(403, "forbidden");
+    theirs.delete("/v1/keys/key_first?tenant_id=default").problem(403, "forbidden");
+    admin.delete(&format!("/v1/keys/{id}?tenant_id=theirs")).is(200);
+    theirs.get("/v1/tools").problem(401, "unauthorized");
 }
 
 /// The samples of a text in Prometheus' form: name and labels, value.

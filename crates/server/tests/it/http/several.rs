@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::approvals::{SEVERAL, runs_once};
 use super::server::{SLOW_WRITE, Server, WRITE, until};
 use super::wire::Client;
 use crate::postgres::Database;
@@ -14,18 +15,19 @@ const MASTER: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 
 /// Two servers with this windlass.yaml, and the same admin on both.
 pub(super) fn pair(database: &Database, settings: &str) -> (Server, Server) {
+    let one = server(database, settings, None);
+    let admin = one.admin().key.unwrap();
+    let two = server(database, settings, Some(&admin));
+    (one, two)
+}
+
+fn server(database: &Database, settings: &str, admin: Option<&str>) -> Server {
     let url = database.url();
     let variables = [("WINDLASS_DATABASE", url.as_str()), ("WINDLASS_MASTER_KEY", MASTER)];
-    let folder = || {
-        let project = Project::empty();
-        project.write("windlass.yaml", settings).write("tools/a.yaml", SLOW_WRITE);
-        project.write("tools/b.yaml", WRITE);
-        Arc::new(project)
-    };
-    let one = Server::run(folder(), &[], &variables, None);
-    let admin = one.admin().key.unwrap();
-    let two = Server::run(folder(), &[], &variables, Some(&admin));
-    (one, two)
+    let project = Project::empty();
+    project.write("windlass.yaml", settings).write("tools/a.yaml", SLOW_WRITE);
+    project.write("tools/b.yaml", WRITE);
+    Server::run(Arc::new(project), &[], &variables, admin)
 }
 
 fn seen<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
@@ -138,6 +140,59 @@ fn approvals_are_decided_wherever_somebody_asks() {
 }
 
 #[test]
+fn an_approved_call_runs_once_while_another_server_starts() {
+    let database = Database::new();
+    let one = server(&database, SEVERAL, None);
+    runs_once(one, |admin| server(&database, SEVERAL, Some(admin)));
+}
+
+#[test]
+fn a_call_in_the_background_of_a_killed_server_is_closed_by_another() {
+    let database = Database::new();
+    let (one, mut two) = pair(&database, "");
+    let (here, there) = (one.admin(), two.admin());
+    let wait = json!({"tool": "wait", "arguments": {"seconds": 60}, "call_ref": "toolu_1"});
+    let begun = there.json("POST", "/v1/calls", &[("Prefer", "respond-async")], &wait);
+    let place = begun.header("location").unwrap();
+    assert_eq!(here.get(place).is(200)["status"], "running");
+    two.kill();
+    let record = until("it is closed", || {
+        let state = here.get(place).is(200);
+        (state["status"] != "running").then_some(state)
+    });
+    assert_eq!(
+        (&record["status"], &record["call_ref"]),
+        (&"interrupted".into(), &"toolu_1".into())
+    );
+    assert_eq!(record["params"], json!({"seconds": 60}));
+    assert_eq!(here.send("POST", &format!("{place}/cancel"), &[], b"").is(200)["cancelled"], 0);
+}
+
+#[test]
+fn a_caller_cancels_its_own_calls_on_other_servers_and_nobody_elses() {
+    let database = Database::new();
+    let (one, two) = pair(&database, "");
+    let here = one.key("default", "caller");
+    let (own, other) = (two.client(here.key.as_deref().unwrap()), two.key("default", "caller"));
+    let wait = json!({"tool": "wait", "arguments": {"seconds": 60}, "conversation_id": "c"});
+    let cancel = |client: &Client, path: &str| client.send("POST", path, &[], b"");
+    // In the background: every server knows who began it.
+    let begun = here.json("POST", "/v1/calls", &[("Prefer", "respond-async")], &wait);
+    let place = format!("{}/cancel", begun.header("location").unwrap());
+    cancel(&other, &place).problem(403, "forbidden");
+    assert_eq!(cancel(&own, &place).is(200)["cancelled"], 1);
+    // Followed: only the server that runs it knows.
+    let mut stream = here.stream("/v1/calls", &wait);
+    let id = stream.up_to("started")[0].data["call_id"].as_str().unwrap().to_owned();
+    let place = format!("/v1/calls/{id}/cancel");
+    assert_eq!(cancel(&other, "/v1/conversations/c/cancel").is(200)["cancelled"], 0);
+    cancel(&other, &place).problem(404, "not_found");
+    assert_eq!(here.get(&format!("/v1/calls/{id}")).is(200)["status"], "running");
+    cancel(&own, "/v1/conversations/c/cancel").is(200);
+    assert_eq!(stream.rest().last().unwrap().data["error_kind"], "cancelled");
+}
+
+#[test]
 fn calls_are_cancelled_wherever_they_run() {
     let database = Database::new();
     let (one, two) = pair(&database, "");
@@ -219,4 +274,31 @@ fn events_of_both_are_one_stream_on_both() {
     }
     let nul = json!({"tool": "echo", "arguments": {"message": "a\u{0}b"}});
     assert_eq!(here.post("/v1/calls", &nul).is(200)["output"], "a\u{0}b");
+}
+
+#[test]
+fn a_gap_is_told_by_whichever_server_the_reader_comes_back_to() {
+    let database = Database::new();
+    let (one, two) = pair(&database, "server: {events_linger: 500ms}\n");
+    let (here, there) = (one.admin(), two.admin());
+    let path = "/v1/events?conversation_id=c";
+    let mut near = here.follow(path, None);
+    echo(&here, "kept");
+    let last = near.up_to("execution_completed").last().unwrap().id;
+    drop(near);
+    std::thread::sleep(Duration::from_millis(1500));
+    let lost = echo(&here, "lost");
+    let mut far = there.follow(path, last);
+    assert_eq!(far.next().unwrap().name, "gap");
+    let now = echo(&there, "now");
+    let seen = far.up_to("execution_completed");
+    assert_eq!(seen.last().unwrap().data["call_id"], now.as_str());
+    assert!(seen.iter().all(|event| event.data["call_id"] != lost.as_str()), "{seen:?}");
+    // On the other one, too, as long as it listens; and then no more.
+    let mut near = here.follow(path, last);
+    let seen = near.up_to("execution_completed");
+    assert_eq!(seen[0].name, "gap", "{seen:?}");
+    assert_eq!(seen.last().unwrap().data["call_id"], now.as_str());
+    let mut again = here.follow(path, seen[1].id);
+    assert_eq!(again.next().unwrap().name, "execution_completed");
 }

@@ -69,6 +69,8 @@ fn lists_are_filtered_and_come_in_pages() {
         ("colour=red", "colour"),
         ("q=a&q=b", "q"),
         ("q=%00", "q"),
+        ("cursor=garbage", "cursor"),
+        ("cursor=echo", "cursor"),
     ] {
         let problem = client.get(&format!("/v1/tools?{query}")).problem(400, "invalid_request");
         assert_eq!(problem["errors"][0]["path"], place, "{query}: {problem}");
@@ -160,6 +162,19 @@ fn definitions_are_checked_without_being_kept() {
     for bad in [json!("{"), json!(""), json!({}), json!("[[[["), json!("a: &a [*a]")] {
         assert_eq!(check(bad.clone())["valid"], false, "{bad}");
     }
+    // Registering says the same.
+    let sql = "name: shop\ndescription: x\nparameters: [{name: query, type: string, required: true}]\n\
+               entry: {type: builtin, handler: sql_query, database: shop}\n";
+    let elsewhere = "name: far\ndescription: x\nentry: {type: wasm, module: far.wasm}\n";
+    let misspelt = "name: two\ndescription: x\nentry: {type: builtin, handler: ehco}\n";
+    for definition in [sql, elsewhere, misspelt] {
+        let checked = check(definition.into());
+        let body = json!({"definition": definition});
+        let refused = client.post("/v1/tools", &body).problem(400, "invalid_request");
+        let said = refused["errors"][0]["message"].as_str().unwrap();
+        let expected = checked["errors"][0]["message"].as_str().unwrap();
+        assert!(said.ends_with(expected), "{said} / {expected}");
+    }
     // What is refused leaves nothing behind.
     let refused = client.post("/v1/tools", &json!({"definition": {"name": "bad name"}}));
     let refused = refused.problem(400, "invalid_request");
@@ -168,6 +183,39 @@ fn definitions_are_checked_without_being_kept() {
     client.post("/v1/tools", &greet("validate", "x")).is(201);
     client.get("/v1/tools/validate").is(200);
     client.delete("/v1/tools/validate").is(204);
+}
+
+#[test]
+fn a_tool_of_a_provider_is_neither_replaced_nor_lost() {
+    let server = Server::start();
+    let client = server.key("ours", "operator");
+    let provider = "identity: {name: acme}\n---\nname: acme_status\nprovider: acme\n\
+        description: Says how Acme does.\nentry: {type: builtin, handler: echo}\n\
+        parameters: [{name: message, type: string, required: true}]\n";
+    client.post("/v1/providers", &json!({"definition": provider})).is(201);
+    let mine = greet("acme_status", "Mine.");
+    let still = |why: &str| {
+        let tool = client.get("/v1/tools/acme_status").is(200);
+        assert_eq!(tool["description"], "Says how Acme does.", "{why}");
+    };
+    for answer in [client.post("/v1/tools", &mine), client.put("/v1/tools/acme_status", &mine)] {
+        let problem = answer.problem(409, "conflict");
+        assert!(problem["hint"].as_str().unwrap().contains("/v1/providers/acme"), "{problem}");
+        still("after a registration that was refused");
+    }
+    client.delete("/v1/tools/acme_status").problem(409, "conflict");
+    still("after a deletion that was refused");
+    // Nor by a tool that is called like the place that the provider is kept in.
+    client.post("/v1/tools", &greet("providers/acme", "Elsewhere.")).is(201);
+    still("beside such a name");
+    client.delete("/v1/tools/providers%2Facme").is(204);
+    still("without it");
+    // One that cannot be used keeps the one before.
+    client.post("/v1/tools", &greet("own", "Mine.")).is(201);
+    let mut broken = greet("own", "Broken.");
+    broken["definition"]["entry"]["handler"] = json!("ehco");
+    client.put("/v1/tools/own", &broken).problem(400, "invalid_request");
+    assert_eq!(client.get("/v1/tools/own").is(200)["description"], "Mine.");
 }
 
 /// The user's definition of a provider wins over the one that comes with the

@@ -1,7 +1,7 @@
 //! Connections: versions, TLS, compression, methods, ids.
 
 use std::fs;
-use std::io::{BufRead, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream as TcpConnection;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -119,6 +119,7 @@ fn tls_by_flag_speaks_both_versions() {
     ];
     let ran = server.project.run(&bad);
     assert!(ran.code != Some(0) && ran.err.contains("bad.pem"), "{ran:?}");
+    assert!(ran.err.contains("--tls-certificate") && !ran.err.contains("--listen"), "{ran:?}");
     assert!(fs::metadata(server.project.path("log")).is_ok());
 }
 
@@ -252,4 +253,39 @@ fn one_connection_too_many_waits_until_another_closes() {
     assert!(!answered(&mut three, 300), "it was let in");
     drop(two);
     assert!(answered(&mut three, 10_000), "it was never let in");
+}
+
+#[test]
+fn a_body_that_is_too_large_is_answered_and_not_cut_off() {
+    let server = Server::start();
+    let key = server.admin().key.unwrap();
+    let mut stream = BufReader::new(connect(server.address));
+    let mut ask = |method: &str, path: &str, more: &str, body: &[u8]| {
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {key}\r\n{more}\
+             Content-Length: ",
+            server.address
+        );
+        let connection = stream.get_mut();
+        connection.write_all(format!("{head}{}\r\n\r\n", body.len()).as_bytes()).unwrap();
+        connection.write_all(body).unwrap();
+        let mut answer = Answer::head(&mut stream);
+        let size = answer.header("content-length").unwrap().parse().unwrap();
+        answer.body.resize(size, 0);
+        stream.read_exact(&mut answer.body).unwrap();
+        answer
+    };
+    let large = vec![b'x'; 15 << 20];
+    ask("POST", "/v1/files", "", &large).problem(413, "too_large");
+    // The connection goes on.
+    ask("GET", "/v1/stats", "", b"").is(200);
+    // Whoever asks first need not send it.
+    let mut stream = BufReader::new(connect(server.address));
+    let head = format!(
+        "POST /v1/files HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {key}\r\n\
+         Expect: 100-continue\r\nContent-Length: 99999999\r\n\r\n",
+        server.address
+    );
+    stream.get_mut().write_all(head.as_bytes()).unwrap();
+    assert_eq!(Answer::head(&mut stream).status, 413);
 }

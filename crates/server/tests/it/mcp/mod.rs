@@ -4,5 +4,8 @@
 mod bearers;
 mod http;
 mod login;
+mod played;
 mod real;
 mod stdio;
+mod through;
+mod views;

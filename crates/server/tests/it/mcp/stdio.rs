@@ -28,14 +28,19 @@ impl Session {
 
     /// A session of the older era, begun.
     pub(crate) fn older(project: &Project, args: &[&str]) -> Self {
+        Self::greeted(project, args, &json!({})).0
+    }
+
+    /// The same with what the client can do, and how the server introduced itself.
+    pub(crate) fn greeted(project: &Project, args: &[&str], can: &Value) -> (Self, Value) {
         let mut session = Self::start(project, args);
         let client = json!({"name": "test", "version": "1"});
         let hello =
-            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+            json!({"protocolVersion": "2025-11-25", "capabilities": can, "clientInfo": client});
         let welcome = session.ask("initialize", hello);
         assert_eq!(welcome["result"]["protocolVersion"], "2025-11-25", "{welcome}");
         session.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        session
+        (session, welcome["result"].clone())
     }
 
     pub(crate) fn say(&mut self, message: &Value) {
@@ -88,7 +93,7 @@ impl Session {
 }
 
 /// What a request of the newer era says of itself.
-fn modern(mut params: Value) -> Value {
+pub(super) fn modern(mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
@@ -136,6 +141,13 @@ fn failures_have_the_form_that_the_protocol_wants() {
     assert!(text.contains("expression"), "{text}");
     assert_eq!(session.ask("no/such/method", json!({}))["error"]["code"], -32601);
     assert_eq!(session.ask("tools/list", json!({"cursor": "x"}))["error"]["code"], -32602);
+    let wrong = session.ask("tools/call", json!({"name": "echo", "arguments": "x"}));
+    assert_eq!(wrong["error"]["code"], -32602, "{wrong}");
+    assert!(wrong["error"]["message"].as_str().unwrap().contains("expected a map"), "{wrong}");
+    session.say(&json!({"jsonrpc": "2.0", "id": 99, "method": "tools/call"}));
+    let missing = session.answer_to(99);
+    assert_eq!(missing["error"]["code"], -32602, "{missing}");
+    assert!(missing["error"]["message"].as_str().unwrap().contains("missing"), "{missing}");
     // Nonsense ends nothing.
     session.say(&json!([1, 2]));
     session.say(&json!({"jsonrpc": "2.0"}));
@@ -226,7 +238,7 @@ fn a_changed_file_is_told_and_its_tool_is_there() {
 }
 
 /// A project whose only server is this program, in another project.
-fn behind(inner: &Project) -> Project {
+pub(super) fn behind(inner: &Project) -> Project {
     let project = Project::new();
     let command = env!("CARGO_BIN_EXE_windlass");
     let args = ["mcp", "--project", inner.path("").to_str().unwrap()].map(str::to_owned);

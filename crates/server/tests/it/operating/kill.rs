@@ -72,3 +72,36 @@ fn after_a_kill_every_call_that_ran_is_interrupted_once() {
     }
     assert!(!answered.is_empty());
 }
+
+#[test]
+fn after_a_kill_a_call_in_the_background_is_interrupted_even_if_it_only_looked_or_had_no_slot() {
+    let server = start("", &[]);
+    let limits = r#"{"max_concurrent": 1}"#;
+    assert_eq!(server.send("PUT", "/v1/limits", &[], limits).status, 200);
+    let wait = r#"{"tool": "wait", "arguments": {"seconds": 60}, "conversation_id": "c"}"#;
+    let begun: Vec<String> = (0..3)
+        .map(|_| {
+            let answer = server.call(&["Prefer: respond-async"], wait);
+            answer.json()["call_id"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    until("one runs", || {
+        let text = server.send("GET", "/metrics", &[], "").body;
+        text.contains("windlass_limits_running 1\n").then_some(())
+    });
+    let server = server.kill_and_start();
+    for id in &begun {
+        let path = format!("/v1/calls/{id}");
+        let record = server.send("GET", &path, &[], "").json();
+        assert_eq!(record["status"], "interrupted", "{record}");
+        assert_eq!(record["params"], json!({"seconds": 60}), "{record}");
+        assert_eq!(
+            (&record["conversation_id"], &record["tool_name"]),
+            (&json!("c"), &json!("wait"))
+        );
+        let cancelled = server.send("POST", &format!("{path}/cancel"), &[], "").json();
+        assert_eq!(cancelled["cancelled"], 0, "there is nothing to cancel");
+    }
+    let page = server.send("GET", "/v1/calls?conversation_id=c", &[], "").json();
+    assert_eq!(page["records"].as_array().unwrap().len(), 3, "one record each: {page}");
+}

@@ -1,0 +1,126 @@
+//! How a run begins, and how it goes on where another process has left it.
+
+use windlass::{CallId, CallRecord, Error, Usage};
+
+use super::Run;
+use crate::agent::log::Entry;
+
+/// What a call has kept of a run that it drove.
+struct Driven {
+    call: Option<CallId>,
+    own: Usage,
+    /// What agents took that it called.
+    nested: Usage,
+}
+
+impl Run<'_> {
+    /// Keeps that it begins; or takes up what is kept, and keeps that it goes on
+    /// here, before it does.
+    pub(super) async fn begin_or_resume(&mut self) -> Result<(), Error> {
+        let Some(log) = &self.agent.log else { return Ok(()) };
+        let entries = log.read(&self.call.caller().tenant, &self.id).await?;
+        if entries.is_empty() {
+            return self.keep(self.beginning()).await;
+        }
+        let driven = self.recall_all(entries);
+        if self.ended.is_some() {
+            return Ok(());
+        }
+        self.keep(Entry::Resumed { call: self.call.id() }).await?;
+        self.pay_for(driven).await
+    }
+
+    fn beginning(&self) -> Entry {
+        let caller = self.call.caller();
+        let before = self.messages.len().saturating_sub(1);
+        Entry::Began {
+            tool: self.call.tool().name().to_string(),
+            input: self.call.arguments().clone(),
+            call: Some(self.call.id()),
+            history: self.messages[..before].to_vec(),
+            conversation: caller.conversation.as_deref().map(str::to_owned),
+            user: caller.user.as_deref().map(str::to_owned),
+        }
+    }
+
+    /// Takes up what an earlier process has kept. Returns who has paid for what,
+    /// unless the process was killed first.
+    fn recall_all(&mut self, entries: Vec<Entry>) -> Vec<Driven> {
+        self.entries = u32::try_from(entries.len()).unwrap_or(u32::MAX);
+        let mut driven: Vec<Driven> = Vec::new();
+        let mut entries = entries.into_iter().peekable();
+        while let Some(entry) = entries.next() {
+            // Of a message that was kept as it grew, the last one counts.
+            let is_again = matches!(entries.peek(), Some(Entry::Answered { .. }));
+            if is_again && matches!(entry, Entry::Answered { .. }) {
+                continue;
+            }
+            match (&entry, driven.last_mut()) {
+                (Entry::Answered { usage, .. }, Some(last)) => last.own += *usage,
+                (Entry::Results { usage, .. }, Some(last)) => last.nested += *usage,
+                (Entry::Began { call, .. }, _) => driven.push(Driven::by(*call)),
+                (Entry::Resumed { call }, _) => driven.push(Driven::by(Some(*call))),
+                _ => {}
+            }
+            self.recall(entry);
+        }
+        driven
+    }
+
+    fn recall(&mut self, entry: Entry) {
+        match entry {
+            Entry::Began { history, .. } => {
+                let before = self.messages.len().saturating_sub(1);
+                self.messages.splice(..before, history);
+            }
+            Entry::Resumed { .. } => {}
+            Entry::Answered { turn, message, usage } => {
+                self.recall_usage(usage);
+                self.turn = turn;
+                self.say(&message);
+                self.unanswered = Some(message);
+            }
+            Entry::Results { messages, tools, usage } => {
+                self.messages.extend(self.unanswered.take());
+                self.messages.extend(messages);
+                self.purse.take_calls(tools.len() as u64);
+                self.called.extend(tools);
+                self.recall_usage(usage);
+            }
+            Entry::Ended { stop, text } => self.ended = Some((stop, text)),
+        }
+    }
+
+    fn recall_usage(&mut self, usage: Usage) {
+        self.usage += usage;
+        self.purse.recall(usage);
+    }
+
+    /// Charges this call with what nobody has paid for: the record of a call that
+    /// was killed says nothing of what it took. One that has paid has paid for all
+    /// before it, too; one without a record may still come to its end.
+    async fn pay_for(&self, driven: Vec<Driven>) -> Result<(), Error> {
+        for Driven { call, own, nested } in driven.into_iter().rev() {
+            let Some(call) = call else { break };
+            match self.tools.record(call).await? {
+                Some(record) if !has_paid(&record) => {
+                    self.call.charge(own);
+                    self.call.charge_nested(nested);
+                }
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Driven {
+    fn by(call: Option<CallId>) -> Self {
+        Self { call, own: Usage::default(), nested: Usage::default() }
+    }
+}
+
+fn has_paid(record: &CallRecord) -> bool {
+    let details = record.details.as_ref();
+    details.is_some_and(|details| details.usage.is_some() || details.total_usage.is_some())
+}

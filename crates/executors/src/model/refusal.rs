@@ -1,0 +1,105 @@
+//! Why a model did not answer: in a status, in an answer, or in the middle of a
+//! stream. The one place where an API's own words become an error.
+
+use serde_json::Value;
+use windlass::{Error, ErrorKind, Secret};
+
+/// What stands for a key that an API repeats.
+const HIDDEN: &str = "[hidden]";
+
+/// Why a model did not answer, or not to the end.
+#[derive(Debug)]
+pub struct Refused {
+    /// What went wrong.
+    pub error: Error,
+    /// When another try makes sense, if one does.
+    pub again: Again,
+}
+
+/// When and where to ask again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Again {
+    /// The answer was lost on its way.
+    AtOnce,
+    /// After a while.
+    Later,
+    /// Another model: this one is overloaded.
+    Elsewhere,
+}
+
+impl Refused {
+    /// An answer that broke off.
+    pub fn broken(error: Error) -> Self {
+        Self { error, again: Again::AtOnce }
+    }
+
+    /// The error that an event or an answer is.
+    pub(super) fn of(event: &Value) -> Option<Self> {
+        let error = event.get("error").filter(|error| !error.is_null())?;
+        let why = error.as_str().or(error["message"].as_str()).unwrap_or("no reason given");
+        // Anthropic and OpenAI have a word for it, Gemini a state, others a status.
+        let words = [&error["type"], &error["status"], &error["code"]];
+        let word = words.iter().find_map(|word| word.as_str()).unwrap_or_default();
+        let status = error["code"].as_u64().unwrap_or_default();
+        let is_overloaded =
+            matches!(word, "overloaded_error" | "server_is_overloaded" | "UNAVAILABLE")
+                || matches!(status, 503 | 529);
+        let kind = match (word, status) {
+            ("rate_limit_error" | "rate_limit_exceeded" | "RESOURCE_EXHAUSTED", _) | (_, 429) => {
+                ErrorKind::RateLimited
+            }
+            ("authentication_error" | "permission_error", _)
+            | ("UNAUTHENTICATED" | "PERMISSION_DENIED", _)
+            | (_, 401 | 403) => ErrorKind::CredentialInvalid,
+            ("invalid_request_error" | "not_found_error", _)
+            | ("INVALID_ARGUMENT" | "NOT_FOUND", _)
+            | (_, 400 | 404) => ErrorKind::UpstreamRejected,
+            _ => ErrorKind::UpstreamFailed,
+        };
+        let again = if is_overloaded { Again::Elsewhere } else { Again::Later };
+        Some(Self { error: Error::new(kind, format!("the model's API failed: {why}")), again })
+    }
+
+    /// The same without the key.
+    pub(super) fn without(self, key: Option<&Secret>) -> Self {
+        Self { error: without(self.error, key), ..self }
+    }
+}
+
+/// The error without the key, should the API have repeated it.
+pub(super) fn without(error: Error, key: Option<&Secret>) -> Error {
+    let Some(key) = key.filter(|key| error.message().contains(key.expose())) else { return error };
+    let hidden = Error::new(error.kind(), error.message().replace(key.expose(), HIDDEN));
+    match error.retry_after() {
+        Some(after) => hidden.with_retry_after(after),
+        None => hidden,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_api_says_in_its_own_way_what_went_wrong() {
+        let kinds = [
+            (json!({"type": "overloaded_error"}), ErrorKind::UpstreamFailed, Again::Elsewhere),
+            (
+                json!({"code": 503, "status": "UNAVAILABLE"}),
+                ErrorKind::UpstreamFailed,
+                Again::Elsewhere,
+            ),
+            (json!({"code": 429, "message": "slow"}), ErrorKind::RateLimited, Again::Later),
+            (json!({"type": "authentication_error"}), ErrorKind::CredentialInvalid, Again::Later),
+            (json!({"code": "invalid_request_error"}), ErrorKind::UpstreamRejected, Again::Later),
+            (json!("out of memory"), ErrorKind::UpstreamFailed, Again::Later),
+        ];
+        for (error, kind, again) in kinds {
+            let refused = Refused::of(&json!({"error": error})).unwrap();
+            assert_eq!((refused.error.kind(), refused.again), (kind, again), "{error}");
+        }
+        assert!(Refused::of(&json!({"error": null, "choices": []})).is_none());
+    }
+}

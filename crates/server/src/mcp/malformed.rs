@@ -1,0 +1,52 @@
+//! What is wrong with a request that could not be read.
+//!
+//! A request that has the name of a method and not its form arrives as one that
+//! nobody knows. Its sender is told what is wrong with it.
+
+#![expect(deprecated, reason = "clients of the older era set levels")]
+
+use rmcp::model::{
+    CallToolRequestParams, CompleteRequestParams, GetPromptRequestParams, InitializeRequestParams,
+    PaginatedRequestParams, ReadResourceRequestParams, SetLevelRequestParams,
+    SubscribeRequestParams, SubscriptionsListenRequestParams, UnsubscribeRequestParams,
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// Methods of one era alone.
+const OLDER: [&str; 4] =
+    ["initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
+const NEWER: [&str; 1] = ["subscriptions/listen"];
+
+/// Why the parameters of a method do not fit; none where a client's era has no such
+/// method.
+pub(super) fn fault(method: &str, params: Option<Value>, is_modern: bool) -> Option<String> {
+    let others: &[&str] = if is_modern { &OLDER } else { &NEWER };
+    if others.contains(&method) {
+        return None;
+    }
+    let read: fn(Value) -> Option<String> = match method {
+        "initialize" => misfit::<InitializeRequestParams>,
+        "tools/call" => misfit::<CallToolRequestParams>,
+        "prompts/get" => misfit::<GetPromptRequestParams>,
+        "resources/read" => misfit::<ReadResourceRequestParams>,
+        "resources/subscribe" => misfit::<SubscribeRequestParams>,
+        "resources/unsubscribe" => misfit::<UnsubscribeRequestParams>,
+        "subscriptions/listen" => misfit::<SubscriptionsListenRequestParams>,
+        "completion/complete" => misfit::<CompleteRequestParams>,
+        "logging/setLevel" => misfit::<SetLevelRequestParams>,
+        "tools/list" | "prompts/list" | "resources/list" | "resources/templates/list" => {
+            misfit::<PaginatedRequestParams>
+        }
+        _ => return None,
+    };
+    let why = match params {
+        Some(params) => read(params).unwrap_or_else(|| "they do not fit".to_owned()),
+        None => "they are missing".to_owned(),
+    };
+    Some(format!("the params of {method} are wrong: {why}"))
+}
+
+fn misfit<T: DeserializeOwned>(params: Value) -> Option<String> {
+    serde_json::from_value::<T>(params).err().map(|error| error.to_string())
+}
