@@ -6,6 +6,7 @@ mod result;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

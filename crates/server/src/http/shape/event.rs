@@ -111,7 +111,6 @@ impl JsonSchema for RunEvent {
         let said = all(&json!({"agentName": text(), "run_id": text(), "text": text()}));
         events.push(("text", said.clone()));
         events.push(("restart", said));
-        events.push(("gap", all(&json!({"missed": count()}))));
         events.push(("result", generator.subschema_for::<RunDoc>()));
         sent(&events)
     }
