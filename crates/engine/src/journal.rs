@@ -18,7 +18,7 @@ use crate::context::Caller;
 use crate::error::{Error, ErrorKind};
 use crate::event::{CallInfo, EventBody, EventBus};
 use crate::name::BatchId;
-use crate::record::RecordStore;
+use crate::record::{CallRecord, RecordStore};
 
 /// How long it takes until a store that could not write is asked again.
 const BETWEEN_WRITES: Duration = Duration::from_millis(100);
@@ -31,9 +31,22 @@ pub(crate) struct Journal {
     pub(crate) clock: Arc<Clock>,
     /// How much of the arguments and of the result a record keeps.
     pub(crate) max_record_bytes: usize,
+    /// Who sees records before they are kept.
+    pub(crate) observer: Option<Observer>,
 }
 
+/// Sees every record once.
+pub(crate) type Observer = Arc<dyn Fn(&CallRecord) + Send + Sync>;
+
 impl Journal {
+    /// Keeps the record of a call that ended.
+    fn keep(&self, record: CallRecord) {
+        if let Some(look) = &self.observer {
+            look(&record);
+        }
+        self.store.append(record);
+    }
+
     /// All calls of a batch have their results.
     pub(crate) fn drained(&self, batch_id: BatchId, caller: &Arc<Caller>, calls: usize) {
         let caller = || Arc::clone(caller);
@@ -44,6 +57,7 @@ impl Journal {
     /// them.
     pub(crate) fn interrupted(&self) {
         for record in self.store.take_interrupted() {
+            self.observer.iter().for_each(|look| look(&record));
             self.bus.emit(|| EventBody::ExecutionFailed {
                 call: CallInfo {
                     call_id: record.id,

@@ -63,7 +63,7 @@ use front::Front;
 use health::Documentation;
 pub(crate) use hub::Hub;
 pub(crate) use listen::{Listener, Tls};
-pub(crate) use metrics::{Counted, Metrics};
+pub(crate) use metrics::Metrics;
 use operation::{Operation, tagged};
 use problem::Problem;
 

@@ -24,7 +24,7 @@ use windlass_store::{PostgresDocuments, PostgresOptions, PostgresStore, Postgres
 use crate::approvals::NoDesk;
 use crate::credential_source::VaultSource;
 use crate::exit::Failure;
-use crate::http::{Counted, Metrics};
+use crate::http::Metrics;
 use crate::imports;
 use crate::output::Screen;
 use crate::runs::KeptRuns;
@@ -197,17 +197,17 @@ pub(crate) async fn serving(
     runs: Arc<dyn RunLog>,
 ) -> Result<Engine, Failure> {
     let metrics = Arc::clone(metrics);
+    let builder = builder.on_record(move |record| {
+        metrics.count(record);
+        tracer.iter().for_each(|tracer| tracer.call(record));
+    });
     let builder = match &settings.database {
-        Database::Memory => builder.store(Counted { store: MemoryStore::new(), metrics, tracer }),
+        Database::Memory => builder.store(MemoryStore::new()),
         Database::File(path) => {
-            let store = SqliteStore::open_with(path, options(&settings.records))?;
-            builder.store(Counted { store, metrics, tracer })
+            builder.store(SqliteStore::open_with(path, options(&settings.records))?)
         }
         #[cfg(feature = "postgres")]
-        Database::Postgres(url) => {
-            let store = postgres(url, &settings.records).await?;
-            builder.store(Counted { store, metrics, tracer })
-        }
+        Database::Postgres(url) => builder.store(postgres(url, &settings.records).await?),
     };
     load(builder, settings, &screen, ask, Some(runs))
 }

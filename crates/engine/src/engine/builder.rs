@@ -19,12 +19,12 @@ use crate::event::{Event, EventBus};
 use crate::executor::Executor;
 use crate::groups::Groups;
 use crate::hook::Hook;
-use crate::journal::Journal;
+use crate::journal::{Journal, Observer};
 use crate::lane::Lanes;
 use crate::library::Library;
 use crate::output_tool;
 use crate::providers::Providers;
-use crate::record::{MemoryStore, RecordStore};
+use crate::record::{CallRecord, MemoryStore, RecordStore};
 use crate::registry::Registry;
 use crate::schedule::{Limits, UpstreamSettings, Upstreams};
 use crate::search_tool;
@@ -57,6 +57,7 @@ pub struct EngineBuilder {
     kinds: HashMap<Kind, Bind>,
     importer: Option<Importer>,
     callbacks: Vec<Callback>,
+    observer: Option<Observer>,
 }
 
 impl EngineBuilder {
@@ -166,6 +167,14 @@ impl EngineBuilder {
         self
     }
 
+    /// Shows every record before it is kept, also those of calls that an earlier
+    /// process left behind. Calls wait for whoever looks, so it should be quick.
+    #[must_use]
+    pub fn on_record(mut self, look: impl Fn(&CallRecord) + Send + Sync + 'static) -> Self {
+        self.observer = Some(Arc::new(look));
+        self
+    }
+
     /// Calls back for every event, on a thread of its own. Unlike
     /// [`Engine::subscribe`], it also hears of the calls that an earlier process
     /// left behind.
@@ -208,6 +217,7 @@ impl EngineBuilder {
             bus: Arc::clone(&bus),
             clock: Arc::new(Clock::new()),
             max_record_bytes: self.settings.max_record_bytes,
+            observer: self.observer,
         };
         for callback in self.callbacks {
             bus.call_back(callback).map_err(|error| {

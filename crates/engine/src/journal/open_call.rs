@@ -278,7 +278,7 @@ impl OpenCall {
             _ => self.began.elapsed().saturating_sub(self.queue_wait),
         };
         let record = self.record(&outcome, run_time);
-        self.shared.journal.store.append(record);
+        self.shared.journal.keep(record);
         self.answer(outcome, run_time)
     }
 

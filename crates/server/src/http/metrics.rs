@@ -10,12 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use windlass::{
-    Begun, BoxFuture, CallId, CallRecord, Engine, Error, Intent, OutputPart, PageRequest,
-    RecordFilter, RecordPage, RecordStore, Statistics, Status, Summary, TenantId, Usage,
-};
+use windlass::{CallRecord, Engine, Status, TenantId, Usage};
 
-use crate::telemetry::{Counts, Tracer};
+use crate::telemetry::Counts;
 
 /// Upper bounds of the buckets, in seconds.
 const BUCKETS: [f64; 14] =
@@ -127,7 +124,8 @@ fn shard() -> usize {
 }
 
 impl Metrics {
-    fn count(&self, record: &CallRecord) {
+    /// Counts a call that ended.
+    pub(crate) fn count(&self, record: &CallRecord) {
         let name = record.counted_as();
         let mut shard = self.shards[shard()].lock();
         match shard.get_mut(&*name) {
@@ -262,110 +260,5 @@ fn limits(out: &mut String, engine: &Engine) {
     for (bucket, metrics) in &metrics.buckets {
         let bucket = label(bucket);
         let _ = writeln!(out, "windlass_bucket_running{{bucket=\"{bucket}\"}} {}", metrics.current);
-    }
-}
-
-/// A store whose records are counted, and become spans.
-pub(crate) struct Counted<S> {
-    pub(crate) store: S,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) tracer: Option<Arc<Tracer>>,
-}
-
-impl<S> Counted<S> {
-    fn see(&self, record: &CallRecord) {
-        self.metrics.count(record);
-        if let Some(tracer) = &self.tracer {
-            tracer.call(record);
-        }
-    }
-}
-
-impl<S: RecordStore> RecordStore for Counted<S> {
-    fn append(&self, record: CallRecord) {
-        self.see(&record);
-        self.store.append(record);
-    }
-
-    fn keeps_intents(&self) -> bool {
-        self.store.keeps_intents()
-    }
-
-    fn begin(&self, intent: Intent) -> BoxFuture<'_, Result<Begun, Error>> {
-        self.store.begin(intent)
-    }
-
-    fn take_interrupted(&self) -> Vec<CallRecord> {
-        let interrupted = self.store.take_interrupted();
-        interrupted.iter().for_each(|record| self.see(record));
-        interrupted
-    }
-
-    fn keeps_up(&self) -> bool {
-        self.store.keeps_up()
-    }
-
-    fn caught_up(&self) -> BoxFuture<'_, ()> {
-        self.store.caught_up()
-    }
-
-    fn flush(&self) -> BoxFuture<'_, Result<(), Error>> {
-        self.store.flush()
-    }
-
-    fn get<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        id: CallId,
-    ) -> BoxFuture<'a, Result<Option<CallRecord>, Error>> {
-        self.store.get(tenant, id)
-    }
-
-    fn query<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        filter: &'a RecordFilter,
-        page: PageRequest,
-    ) -> BoxFuture<'a, Result<RecordPage, Error>> {
-        self.store.query(tenant, filter, page)
-    }
-
-    fn summary<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        conversation: &'a str,
-    ) -> BoxFuture<'a, Result<Summary, Error>> {
-        self.store.summary(tenant, conversation)
-    }
-
-    fn statistics<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<Statistics, Error>> {
-        self.store.statistics(tenant)
-    }
-
-    fn keep_output<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        id: CallId,
-        output: Vec<u8>,
-    ) -> BoxFuture<'a, Result<(), Error>> {
-        self.store.keep_output(tenant, id, output)
-    }
-
-    fn forget_output<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        id: CallId,
-    ) -> BoxFuture<'a, Result<(), Error>> {
-        self.store.forget_output(tenant, id)
-    }
-
-    fn read_output<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        id: CallId,
-        offset: u64,
-        limit: u64,
-    ) -> BoxFuture<'a, Result<Option<OutputPart>, Error>> {
-        self.store.read_output(tenant, id, offset, limit)
     }
 }

@@ -191,8 +191,10 @@ fn a_run_is_interrupted_by_cancelling_its_call() {
     let mut events = client.stream("/v1/agents/helper/runs", &json!({"message": "Go"}));
     let begun = events.next().unwrap().data;
     let id = begun["call_id"].as_str().unwrap().to_owned();
-    let canceller = server.admin();
+    let path = format!("/v1/runs/{}", begun["run_id"].as_str().unwrap());
+    let (canceller, run) = (server.admin(), path.clone());
     let cancelling = thread::spawn(move || {
+        until("it is kept", || (canceller.get(&run).status == 200).then_some(()));
         until("it can be cancelled", || {
             let path = format!("/v1/calls/{id}/cancel");
             (canceller.post(&path, &json!({})).value()["cancelled"] == 1).then_some(())
@@ -201,7 +203,6 @@ fn a_run_is_interrupted_by_cancelling_its_call() {
     let last = events.up_to("result").pop().unwrap();
     assert_eq!(last.data["result"]["error_kind"], "cancelled", "{}", last.data);
     cancelling.join().unwrap();
-    let path = format!("/v1/runs/{}", begun["run_id"].as_str().unwrap());
     until("its record is kept", || {
         (client.get(&path).is(200)["status"] == "cancelled").then_some(())
     });

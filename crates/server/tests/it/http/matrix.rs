@@ -216,12 +216,14 @@ fn programs_and_files_are_for_whoever_runs_the_installation() {
 fn a_setting_lets_tenants_add_programs_and_without_it_kept_ones_do_not_start() {
     let project = crate::project::Project::empty();
     project.write("windlass.yaml", "server: {tenant_commands: true}\n");
-    let server = Server::run(project.into(), &[], &[], None);
+    let mut server = Server::run(project.into(), &[], &[], None);
     let mark = server.project.path("ran");
     let theirs = server.key("theirs", "operator");
     theirs.post("/v1/providers", &json!({"definition": command("x", &mark)})).is(201);
     until("it runs", || mark.exists().then_some(()));
     server.project.write("windlass.yaml", "");
+    // It ends at once, so it is started again and again for as long as its server runs.
+    server.kill();
     std::fs::remove_file(&mark).unwrap();
     let server = server.kill_and_start();
     let theirs = server.client(theirs.key.as_deref().unwrap());

@@ -133,13 +133,6 @@ fn a_client_that_could_be_asked_has_the_time_of_all_others_until_it_is_asked() {
     project.write("windlass.yaml", "default_timeout: 2s\n");
     let can = json!({"elicitation": {}, "roots": {}});
     let (mut session, _) = Session::greeted(&project, &[], &can);
-    let start = Instant::now();
-    let late = session.call("played__never", json!({}));
-    assert_eq!(late["result"]["isError"], true, "{late}");
-    // Also what is no call ends in time.
-    let late = session.ask("resources/read", json!({"uri": "played://never"}));
-    assert!(late["error"]["message"].is_string(), "{late}");
-    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
     let call = json!({"name": "played__ask", "arguments": {}});
     session.say(&json!({"jsonrpc": "2.0", "id": 77, "method": "tools/call", "params": call}));
     let asked = loop {
@@ -154,6 +147,13 @@ fn a_client_that_could_be_asked_has_the_time_of_all_others_until_it_is_asked() {
     session.say(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": answer}));
     let done = session.answer_to(77);
     assert_eq!(done["result"]["content"][0]["text"], "you said \"Ada\"", "{done}");
+    let start = Instant::now();
+    let late = session.call("played__never", json!({}));
+    assert_eq!(late["result"]["isError"], true, "{late}");
+    // Also what is no call ends in time.
+    let late = session.ask("resources/read", json!({"uri": "played://never"}));
+    assert!(late["error"]["message"].is_string(), "{late}");
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
     session.end();
 }
 
