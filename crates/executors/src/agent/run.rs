@@ -32,7 +32,7 @@ pub(super) async fn run(agent: &Agent, call: &Call, tools: &Tools) -> Result<Out
     let mut run = Run::open(agent, call, tools)
         .await
         .map_err(|error| failed(error, json!({"agentName": agent.name, "turnsUsed": 0})))?;
-    match run.to_the_end().await {
+    match run.drive().await {
         Ok((stop, text)) => Ok(run.output(stop, text)),
         Err(error) => {
             run.break_off();
@@ -137,7 +137,7 @@ impl<'a> Run<'a> {
     }
 
     /// Lets it go on until it stops, and keeps that it did.
-    async fn to_the_end(&mut self) -> Result<(Stop, String), Error> {
+    async fn drive(&mut self) -> Result<(Stop, String), Error> {
         if let Some(ended) = self.ended.take() {
             return Ok(ended);
         }
