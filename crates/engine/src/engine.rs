@@ -155,7 +155,7 @@ impl Engine {
             return open.answer(outcome, Duration::ZERO);
         }
         let result = match open.intended {
-            true => open.close_durably(outcome).await,
+            true => Box::pin(open.close_durably(outcome)).await,
             false => open.close(outcome),
         };
         if !result.run_time.is_zero() {

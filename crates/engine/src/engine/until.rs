@@ -68,6 +68,11 @@ impl<'a> Until<'a> {
         if let Poll::Ready(done) = first.await {
             return Ok(done);
         }
+        // Timers and lists are large, and most calls need neither.
+        Box::pin(self.wait_for(work)).await
+    }
+
+    async fn wait_for<T>(&self, work: Pin<&mut impl Future<Output = T>>) -> Result<T, Stop> {
         let listed = self.list();
         tokio::select! {
             biased;

@@ -44,7 +44,7 @@ pub(crate) async fn execute(
     if hooks.is_empty() {
         return outcome;
     }
-    run_after(call, hooks, outcome).await
+    Box::pin(run_after(call, hooks, outcome)).await
 }
 
 /// Tells the hooks of a call that was stopped from outside: at its deadline or

@@ -108,7 +108,7 @@ impl Forms {
             if ways.is_empty() {
                 ways.push(Vec::new());
             }
-            let with = ways.iter().map(|way| [way.as_slice(), &[key.clone()]].concat());
+            let with = ways.iter().map(|way| [way.as_slice(), std::slice::from_ref(&key)].concat());
             let mut with: Vec<Vec<Credential>> = with.collect();
             if !required {
                 with.append(&mut ways);

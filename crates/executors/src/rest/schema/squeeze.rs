@@ -64,12 +64,13 @@ pub(super) fn squeeze(mut schema: Value, most: usize) -> (Value, Vec<String>) {
             }
         }
     }
-    let cut = note("what is inside of these is not described", cut.into_iter().collect());
-    let gone = note("arguments that nobody has to set were left out", gone);
+    let cut: Vec<String> = cut.into_iter().collect();
+    let cut = note("what is inside of these is not described", &cut);
+    let gone = note("arguments that nobody has to set were left out", &gone);
     (schema, cut.into_iter().chain(gone).collect())
 }
 
-fn note(what: &str, names: Vec<String>) -> Option<String> {
+fn note(what: &str, names: &[String]) -> Option<String> {
     let shown: Vec<String> = names.iter().take(NAMED).map(|name| format!("`{name}`")).collect();
     let more = match names.len().saturating_sub(NAMED) {
         0 => String::new(),

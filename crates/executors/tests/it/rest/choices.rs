@@ -109,7 +109,7 @@ fn a_newcomer_takes_no_name_away() {
         let tools = import.tools.iter();
         tools.map(|tool| (tool.operation.clone(), tool.spec.name.to_string())).collect()
     };
-    let mut both = old.clone();
+    let mut both = old;
     both["/a"] = json!({"get": {"operationId": "get_user"}});
     let known = Names { kept: kept(&first), ..Names::default() };
     let second = beside(&document(&both), &known);
