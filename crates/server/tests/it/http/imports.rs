@@ -156,7 +156,8 @@ fn an_import_hides_no_tool_and_one_bad_operation_loses_no_other() {
             assert_eq!(warnings.contains("`list_users` is another"), name == "two", "{warnings}");
         }
         let (mut tried, mut given) = (names(&dry), names(&made));
-        (tried.sort(), given.sort());
+        tried.sort();
+        given.sort();
         assert_eq!(tried, given, "a dry run says what will be");
         assert_eq!(given.len(), 3);
         all.extend(given);
