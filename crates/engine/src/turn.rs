@@ -210,6 +210,18 @@ impl Turn {
         batch
     }
 
+    /// The same, where it is known from elsewhere that these of its calls, from
+    /// 0, broke off before they were complete: [`ModelCall::is_broken`].
+    #[must_use]
+    pub fn broken_off(mut self, calls: &[usize]) -> Self {
+        for at in calls {
+            if let Some(call) = self.calls.get_mut(*at) {
+                call.is_broken = true;
+            }
+        }
+        self
+    }
+
     /// What the model is to read next. `results` are those of the calls, in
     /// their order.
     pub fn answer(self, results: Vec<CallResult>, lang: Lang) -> TurnAnswer {

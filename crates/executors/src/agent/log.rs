@@ -47,6 +47,10 @@ pub enum Entry {
         turn: u32,
         /// Its message, as far as it was written.
         message: Value,
+        /// Which of its calls, from 0, broke off before they were complete: in
+        /// the message they look like any other.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        broken: Vec<usize>,
         /// What it took.
         usage: Usage,
     },

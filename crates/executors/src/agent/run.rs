@@ -59,8 +59,9 @@ struct Run<'a> {
     turn: u32,
     /// The number of the next entry of the log.
     entries: u32,
-    /// A message whose calls have no results yet, from an earlier process.
-    unanswered: Option<Value>,
+    /// A message whose calls have no results yet, from an earlier process, and
+    /// which of them are not complete.
+    unanswered: Option<(Value, Vec<usize>)>,
     ended: Option<(Stop, String)>,
     /// The answer that the model is writing.
     writing: Option<Writing>,
@@ -169,8 +170,8 @@ impl<'a> Run<'a> {
     /// Asks the model and runs what it asks for, until there is nothing more to
     /// do.
     async fn turns(&mut self) -> Result<Stop, Error> {
-        if let Some(message) = self.unanswered.take()
-            && let Some(stop) = self.answer_again(message).await?
+        if let Some((message, broken)) = self.unanswered.take()
+            && let Some(stop) = self.answer_again(message, &broken).await?
         {
             return Ok(stop);
         }

@@ -74,14 +74,14 @@ impl Run<'_> {
                 self.messages.splice(..before, history);
             }
             Entry::Resumed { .. } => {}
-            Entry::Answered { turn, message, usage } => {
+            Entry::Answered { turn, message, broken, usage } => {
                 self.recall_usage(usage);
                 self.turn = turn;
                 self.say(&message);
-                self.unanswered = Some(message);
+                self.unanswered = Some((message, broken));
             }
             Entry::Results { messages, tools, usage } => {
-                self.messages.extend(self.unanswered.take());
+                self.messages.extend(self.unanswered.take().map(|(message, _)| message));
                 self.messages.extend(messages);
                 self.purse.take_calls(tools.len() as u64);
                 self.called.extend(tools);

@@ -66,8 +66,13 @@ impl Run<'_> {
     }
 
     /// Runs the calls of a message that an earlier process has kept.
-    pub(super) async fn answer_again(&mut self, message: Value) -> Result<Option<Stop>, Error> {
+    pub(super) async fn answer_again(
+        &mut self,
+        message: Value,
+        broken: &[usize],
+    ) -> Result<Option<Stop>, Error> {
         let turn = Turn::read_as(self.agent.model.api().turn_format(), message)?;
+        let turn = turn.broken_off(broken);
         // What it had found before is forgotten; what it may call is not.
         let found = turn.calls().iter().filter_map(|call| self.tools.find(&call.name));
         let found = found.filter(|tool| self.agent.spec.allows(tool.spec()));
@@ -201,7 +206,9 @@ impl Run<'_> {
     /// What is kept of an answer.
     fn answered(&self, open: &OpenTurn, usage: Usage) -> Entry {
         let message = self.spoken(open.message().unwrap_or_default());
-        Entry::Answered { turn: self.turn, message, usage }
+        let calls = open.calls().iter().chain(open.held()).enumerate();
+        let broken = calls.filter(|(_, call)| call.is_broken()).map(|(at, _)| at).collect();
+        Entry::Answered { turn: self.turn, message, broken, usage }
     }
 
     /// A message that its API reads again.

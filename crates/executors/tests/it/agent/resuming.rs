@@ -8,7 +8,7 @@ use windlass::{CallId, CallRequest, CancellationToken, Context, ErrorKind};
 use windlass_executors::agent::{History, RunScope};
 
 use super::HELPER;
-use super::script::{Desk, call, message, say};
+use super::script::{Desk, call, events, message, say, sse};
 use crate::support::{Site, reply};
 
 /// A model that saves a note, then waits, then is done.
@@ -59,6 +59,46 @@ async fn a_run_goes_on_without_asking_or_doing_anything_twice() {
     let again = desk.run_as("helper", json!({"message": "Go"}), context).await;
     assert_eq!(again.output().unwrap().to_text(), "Both are saved.");
     assert_eq!(model.seen().len(), 3);
+}
+
+#[tokio::test]
+async fn a_call_that_broke_off_does_not_run_when_its_run_goes_on() {
+    let model = Site::start(|seen| match seen.json()["messages"].as_array().unwrap().len() {
+        1 => {
+            let mut events = events(&[call("t1", "get_slowly", &json!({"millis": 400}))]);
+            let end = events.split_off(events.len() - 2);
+            let cut = json!({"type": "tool_use", "id": "t2", "name": "save_note", "input": {}});
+            events.push(json!({"type": "content_block_start", "index": 1, "content_block": cut}));
+            events.push(json!({"type": "content_block_stop", "index": 1}));
+            let limit = json!({"type": "message_delta", "delta": {"stop_reason": "max_tokens"},
+                "usage": {"output_tokens": 20}});
+            events.push(limit);
+            events.extend(end.into_iter().skip(1));
+            sse(&events)
+        }
+        _ => message(&[say("I stop.")]),
+    })
+    .await;
+    let definition = HELPER.replace("[get_stock]", "[save_note, get_slowly]");
+    let desk = Desk::new(&model, "anthropic", &definition);
+    let token = CancellationToken::new();
+    let id = CallId::at(jiff::Timestamp::now());
+    let request = CallRequest::new("helper", json!({"message": "Go"})).id(id);
+    let (engine, cut) = (desk.engine.clone(), request.cancel_token(token.clone()));
+    let running = tokio::spawn(async move { engine.call(cut).await });
+    // Its answer is kept before its calls have results.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    token.cancel();
+    assert!(!running.await.unwrap().is_success());
+    assert_eq!(model.seen().len(), 1);
+
+    let scope = RunScope { parent: None, run: id.to_string().into() };
+    let context = Context::default().object(scope);
+    desk.run_as("helper", json!({"message": "Go"}), context).await;
+    let told = model.seen()[1].json()["messages"][2]["content"].clone();
+    assert_eq!((&told[1]["tool_use_id"], &told[1]["is_error"]), (&json!("t2"), &json!(true)));
+    assert!(told[1].to_string().contains("broke off"), "{told}");
+    assert_eq!(desk.saved.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]
