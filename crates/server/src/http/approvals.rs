@@ -12,7 +12,7 @@ use windlass::{ApprovalRules, CallId, CallResult, SuspendedCall, TenantId, Verdi
 use super::app::App;
 use super::extract::{Body, Name, Query, Who};
 use super::operation::Operation;
-use super::page::{self, PageQuery};
+use super::page::{self, IdPageQuery};
 use super::problem::Problem;
 use super::shape::{self, CallerDoc, RulesDoc, VerdictDoc};
 use super::view::{self, ResultDoc};
@@ -26,7 +26,7 @@ pub(crate) fn rows() -> Vec<Operation> {
     vec![
         Operation::get("/v1/approvals", "list_approvals", list)
             .may(Action::ReadCalls, "List the calls that wait for a person")
-            .query::<PageQuery>()
+            .query::<IdPageQuery>()
             .answer::<ApprovalsDoc>(200, "The calls, oldest first"),
         Operation::get("/v1/approvals/rules", "get_approval_rules", rules)
             .may(Action::ReadCalls, "The rules by which calls are allowed, denied or asked about")
@@ -135,14 +135,10 @@ fn status(waiting: &Waiting) -> &'static str {
 async fn list(
     State(app): State<Arc<App>>,
     Who(who): Who,
-    Query(query): Query<PageQuery>,
+    Query(query): Query<IdPageQuery>,
 ) -> Result<Response, Problem> {
     let limit = page::limit(query.limit)?;
-    let after = query.cursor.as_deref();
-    if after.is_some_and(|cursor| cursor.parse::<CallId>().is_err()) {
-        return Err(page::wrong_cursor());
-    }
-    let (waiting, next) = app.desk.list(&who.tenant, after, limit).await?;
+    let (waiting, next) = app.desk.list(&who.tenant, query.after()?, limit).await?;
     let approvals: Vec<Value> = waiting.iter().map(|waiting| show(&app, waiting)).collect();
     Ok(view::ok(&json!({"approvals": approvals, "next": next})))
 }

@@ -91,6 +91,8 @@ struct ListQuery {
     #[schemars(range(min = 1, max = 1000))]
     limit: Option<usize>,
     /// The `next` of the page before.
+    #[serde(default)]
+    #[schemars(schema_with = "super::page::position")]
     cursor: Option<String>,
 }
 

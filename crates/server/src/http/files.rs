@@ -23,7 +23,7 @@ use super::app::App;
 use super::context::Span;
 use super::extract::{Body, Name, Query, Who, whole};
 use super::operation::Operation;
-use super::page::{self, PageQuery};
+use super::page::{self, IdPageQuery};
 use super::problem::Problem;
 use super::shape;
 use super::view;
@@ -69,7 +69,7 @@ pub(crate) fn rows() -> Vec<Operation> {
             .answer::<FileDoc>(201, "The file"),
         Operation::get("/v1/files", "list_files", list)
             .may(Action::ReadCalls, "List the files that were uploaded, oldest first")
-            .query::<PageQuery>()
+            .query::<IdPageQuery>()
             .answer::<FilesDoc>(200, "The files"),
         Operation::delete("/v1/files/{file_id}", "delete_file", delete)
             .may(Action::CallTools, "Delete a file that was uploaded; links to it stop working")
@@ -124,12 +124,9 @@ struct FilesDoc {
 async fn list(
     State(app): State<Arc<App>>,
     Who(who): Who,
-    Query(query): Query<PageQuery>,
+    Query(query): Query<IdPageQuery>,
 ) -> Result<Response, Problem> {
-    let (limit, after) = (page::limit(query.limit)?, query.cursor.as_deref());
-    if after.is_some_and(|cursor| cursor.parse::<CallId>().is_err()) {
-        return Err(page::wrong_cursor());
-    }
+    let (limit, after) = (page::limit(query.limit)?, query.after()?);
     let mut found = app.documents.list(SPACE, &who.tenant, after, limit + 1).await?;
     let more = found.len() > limit;
     found.truncate(limit);

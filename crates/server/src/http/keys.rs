@@ -74,6 +74,8 @@ struct KeysQuery {
     #[schemars(range(min = 1, max = 1000))]
     limit: Option<usize>,
     /// The `next` of the page before.
+    #[serde(default)]
+    #[schemars(schema_with = "super::page::position")]
     cursor: Option<String>,
 }
 

@@ -1,11 +1,13 @@
 //! Pages of lists.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use schemars::JsonSchema;
+use std::fmt::Write;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
+use windlass::CallId;
 
 use super::problem::Problem;
+use super::shape;
 
 const LIMIT: usize = 100;
 pub(crate) const MAX: usize = 1_000;
@@ -18,7 +20,32 @@ pub(crate) struct PageQuery {
     #[schemars(range(min = 1, max = 1000))]
     pub(crate) limit: Option<usize>,
     /// The `next` of the page before.
+    #[serde(default)]
+    #[schemars(schema_with = "position")]
     pub(crate) cursor: Option<String>,
+}
+
+/// Which page of a list whose items have ids.
+#[derive(Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct IdPageQuery {
+    /// How many at the most; 100 if nobody says.
+    #[schemars(range(min = 1, max = 1000))]
+    pub(crate) limit: Option<usize>,
+    /// The `next` of the page before.
+    #[serde(default)]
+    #[schemars(schema_with = "shape::id")]
+    cursor: Option<String>,
+}
+
+impl IdPageQuery {
+    /// The last item that was seen.
+    pub(crate) fn after(&self) -> Result<Option<&str>, Problem> {
+        match self.cursor.as_deref() {
+            Some(cursor) if cursor.parse::<CallId>().is_err() => Err(wrong_cursor()),
+            cursor => Ok(cursor),
+        }
+    }
 }
 
 /// How many a page may have.
@@ -57,22 +84,38 @@ impl PageQuery {
     }
 }
 
-/// What a cursor says before the key of the last item. A name alone could be
-/// anything; this is ours.
-const AFTER: &str = "after ";
+/// What a cursor begins with. A name alone could be anything; this is ours.
+const AFTER: &str = "after-";
+
+/// A cursor, in the description of the API: whatever looks like one is one.
+pub(crate) fn position(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({"type": "string", "pattern": "^after-([0-9a-f][0-9a-f])*$"})
+}
 
 fn cursor(key: &str) -> String {
-    URL_SAFE_NO_PAD.encode(format!("{AFTER}{key}"))
+    key.bytes().fold(AFTER.to_owned(), |mut cursor, byte| {
+        let _ = write!(cursor, "{byte:02x}");
+        cursor
+    })
 }
 
 /// The key of the last item that was seen.
 fn read(cursor: &str) -> Result<String, Problem> {
-    let text = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|text| String::from_utf8(text).ok());
-    text.and_then(|text| text.strip_prefix(AFTER).map(str::to_owned)).ok_or_else(wrong_cursor)
+    let (digits, rest) = cursor
+        .strip_prefix(AFTER)
+        .filter(|hex| hex.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f')))
+        .map(|hex| hex.as_bytes().as_chunks::<2>())
+        .ok_or_else(wrong_cursor)?;
+    if !rest.is_empty() {
+        return Err(wrong_cursor());
+    }
+    let value = |digit: u8| if digit < b'a' { digit - b'0' } else { digit - b'a' + 10 };
+    let bytes: Vec<u8> = digits.iter().map(|[high, low]| value(*high) << 4 | value(*low)).collect();
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// A cursor that none of our pages gave.
-pub(crate) fn wrong_cursor() -> Problem {
+fn wrong_cursor() -> Problem {
     Problem::bad("a cursor is wrong").at("cursor", "take it from `next`")
 }
 
@@ -98,7 +141,7 @@ mod tests {
         sorted.sort();
         assert_eq!(seen, sorted);
         assert!(limit(Some(0)).is_err() && limit(Some(1001)).is_err());
-        for garbage in ["garbage", "item3", "", "%", "YWZ0ZXI"] {
+        for garbage in ["garbage", "item3", "", "after", "after-6", "after-6G", "after-AA"] {
             let page = PageQuery { limit: None, cursor: Some(garbage.to_owned()) };
             assert!(page.cut(all(), String::clone).is_err(), "{garbage}");
         }
