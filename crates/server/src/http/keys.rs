@@ -165,7 +165,10 @@ struct KeyBody {
     /// Which tools its bearer sees: names, in which `*` stands for anything. Such
     /// a key is for `/mcp` alone.
     #[serde(default)]
-    #[schemars(length(max = 100), inner(length(min = 1, max = 200), regex(pattern = r"^[^\s]+$")))]
+    #[schemars(
+        length(max = 100),
+        inner(length(min = 1, max = 200), regex(pattern = r"^[^\s\x00-\x1f\x7f-\x9f]+$"))
+    )]
     tools: Vec<String>,
     /// Whose it is, if not the asker's own tenant.
     #[serde(default)]

@@ -24,7 +24,7 @@ impl ToolView {
         }
         let is_bad = |pattern: &&String| {
             pattern.is_empty()
-                || pattern.len() > MAX_PATTERN
+                || pattern.chars().count() > MAX_PATTERN
                 || pattern.chars().any(|c| c.is_control() || c.is_whitespace())
         };
         if let Some(bad) = patterns.iter().find(is_bad) {
