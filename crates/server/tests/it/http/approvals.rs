@@ -152,8 +152,7 @@ fn a_waiting_call_survives_a_kill_and_runs_once_with_the_arguments_that_were_sho
     // Who decided is whose key it was; what they write about themselves is a note.
     let approval = &record["approval"];
     assert_eq!((&approval["by"], &approval["note"]), (&"first admin key".into(), &"ada".into()));
-    let keys = client.get("/v1/keys").is(200);
-    assert_eq!(approval["key_id"], keys["keys"][0]["id"], "{keys}");
+    assert_eq!(approval["key_id"], "key_first", "{record}");
 
     // A refusal is a result that the model reads.
     let verdict = json!({"approved": false, "comment": "ask the customer first"});
