@@ -43,6 +43,12 @@ impl Mode {
 /// Runs the suite; arguments are the modes to run, or none for all. `rounds` are
 /// the starts and ends of servers that must leave nothing behind.
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
+    let is_known = |argument: &&String| {
+        *argument == "rounds" || REQUIRED.iter().any(|(mode, _)| *argument == mode.name())
+    };
+    if let Some(unknown) = arguments.iter().find(|argument| !is_known(argument)) {
+        anyhow::bail!("no mode `{unknown}`: there are server, client, through and rounds");
+    }
     let wanted = |mode: Mode| {
         arguments.is_empty() || arguments.iter().any(|argument| argument == mode.name())
     };

@@ -12,7 +12,7 @@ use windlass::{Batch, BatchId, TraceContext};
 
 use super::app::App;
 use super::calls::wants_events;
-use super::cancel::Cancelled;
+use super::cancel::{Cancelled, WHICH};
 use super::context::CallBody;
 use super::extract::{Body, Name, Who};
 use super::operation::Operation;
@@ -48,11 +48,7 @@ pub(crate) fn rows() -> Vec<Operation> {
             .events::<BatchEvent>("The results, in the order of the calls"),
         Operation::post("/v1/batches/{batch_id}/cancel", "cancel_batch", cancel)
             .may(Action::CallTools, "Cancel all calls of a batch that have not ended")
-            .details(
-                "Also those that wait for a person. A caller cancels those that its own key \
-                 began, operators and admins those of all. Those that run on other servers are \
-                 cancelled, too, but not counted.",
-            )
+            .details(WHICH)
             .answer::<Cancelled>(200, "How many were cancelled here"),
     ]
 }

@@ -46,14 +46,15 @@ pub(crate) fn rows() -> Vec<Operation> {
             .answer::<Cancelled>(200, "Whether there was something to cancel"),
         Operation::post("/v1/conversations/{conversation_id}/cancel", "cancel_conversation", all)
             .may(Action::CallTools, "Cancel all calls of a conversation that have not ended")
-            .details(
-                "Also those that wait for a person. A caller cancels those that its own key \
-                 began, operators and admins those of all. Those that run on other servers are \
-                 cancelled, too, but not counted.",
-            )
+            .details(WHICH)
             .answer::<Cancelled>(200, "How many were cancelled here"),
     ]
 }
+
+/// Which calls of a batch or a conversation are cancelled.
+pub(super) const WHICH: &str = "Also those that wait for a person. A caller cancels those that its \
+                                own key began, operators and admins those of all. Those that run \
+                                on other servers are cancelled, too, but not counted.";
 
 /// What was cancelled.
 #[derive(Serialize, JsonSchema)]
