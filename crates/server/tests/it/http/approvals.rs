@@ -193,20 +193,10 @@ fn siblings_in_a_batch_are_never_run_again() {
 }
 
 #[test]
-fn a_call_that_nobody_decides_about_is_refused_or_withdrawn() {
+fn a_call_that_nobody_decides_about_is_refused() {
     let server = Server::with("server:\n  approvals_expire: 1s\n", &[]);
     let client = server.admin();
     rules(&client, &json!([{"tool": "write_note", "then": "ask"}]));
-    let cancelled = ask(&client, "withdrawn");
-    let path = format!("/v1/calls/{cancelled}/cancel");
-    assert_eq!(client.send("POST", &path, &[], b"").is(200)["cancelled"], 1);
-    client.get(&format!("/v1/approvals/{cancelled}")).problem(404, "not_found");
-    let record = client.get(&format!("/v1/calls/{cancelled}")).is(200);
-    assert_eq!(
-        (&record["status"], record.get("approval")),
-        (&"cancelled".into(), None),
-        "{record}"
-    );
     let id = ask(&client, "late");
     let record = until("it is refused", || {
         let state = client.get(&format!("/v1/calls/{id}")).is(200);
@@ -220,10 +210,11 @@ fn a_call_that_nobody_decides_about_is_refused_or_withdrawn() {
 }
 
 #[test]
-fn a_conversation_and_a_batch_are_cancelled_with_what_waits_in_them() {
+fn what_waits_is_cancelled_alone_or_with_its_conversation_or_batch() {
     let server = Server::start();
     let client = server.admin();
     rules(&client, &json!([{"tool": "write_note", "then": "ask"}]));
+    let alone = ask(&client, "alone");
     let in_conversation = ask(&client, "of the conversation");
     let batch = json!({"calls": [note("of the batch")], "conversation_id": "c"});
     let batch = client.post("/v1/batches", &batch).is(200);
@@ -233,15 +224,17 @@ fn a_conversation_and_a_batch_are_cancelled_with_what_waits_in_them() {
 
     let cancel = |path: String| client.send("POST", &path, &[], b"").is(200)["cancelled"].clone();
     let batch = format!("/v1/batches/{}/cancel", batch["batch_id"].as_str().unwrap());
+    assert_eq!(cancel(format!("/v1/calls/{alone}/cancel")), 1);
     assert_eq!(cancel(batch.clone()), 1);
     assert_eq!(cancel("/v1/conversations/c/cancel".to_owned()), 1);
     assert_eq!(
         (cancel(batch), cancel("/v1/conversations/c/cancel".to_owned())),
         (0.into(), 0.into())
     );
-    for id in [in_conversation.as_str(), in_batch] {
+    for id in [alone.as_str(), in_conversation.as_str(), in_batch] {
         let record = client.get(&format!("/v1/calls/{id}")).is(200);
         assert_eq!((&record["status"], record.get("approval")), (&"cancelled".into(), None));
+        client.get(&format!("/v1/approvals/{id}")).problem(404, "not_found");
         let approve = json!({"approved": true});
         client.post(&format!("/v1/approvals/{id}"), &approve).problem(404, "not_found");
     }
