@@ -14,6 +14,7 @@
 //! fetched from the network.
 
 mod api;
+mod json;
 mod openapi;
 mod parameter;
 mod reference;

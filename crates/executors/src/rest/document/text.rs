@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use granit_parser::{Event, Parser, ScalarStyle, Tag};
 use serde_json::{Map, Number, Value};
 
-use super::Limits;
+use super::{Limits, json};
 
 /// Reads one document.
 pub(super) fn parse(text: &str, limits: &Limits) -> Result<Value, String> {
@@ -24,7 +24,7 @@ pub(super) fn parse(text: &str, limits: &Limits) -> Result<Value, String> {
         }
         // YAML's flow style begins like this, too, so a fault here is not the
         // last word; but what JSON reads, it reads much faster.
-        match serde_json::from_str(text) {
+        match json::parse(text) {
             Ok(value) => return Ok(value),
             Err(error) if error.is_syntax() && error.column() == 0 => {
                 return Err(format!("not valid JSON: {error}"));

@@ -4,6 +4,7 @@
 //! one, and the others become tools. Nothing here talks to the network or keeps
 //! anything; whoever asked decides what to do with an [`Import`].
 
+mod answer;
 mod arguments;
 mod credential;
 mod names;
@@ -11,10 +12,11 @@ mod reach;
 mod select;
 mod tool;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::panic::resume_unwind;
+use std::thread;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use url::Url;
 use windlass::definition::ProviderSpec;
 use windlass::{Error, ErrorKind, ToolSpec};
@@ -23,12 +25,14 @@ pub use self::names::Names;
 pub use self::reach::{needs_credential, origins};
 use self::select::Marks;
 pub use self::select::Selector;
-use super::document::{Api, Document, Limits, Operation, ReadFile};
+use super::document::{Api, Document, Files, Limits, Operation, ReadFile};
 use super::media::{self, Form};
 use super::schema::{Bounds, Direction, Shaper};
 
 /// How many tools a document may become where nobody says.
 const MAX_TOOLS: usize = 5_000;
+/// So many operations are worth a second thread.
+const WORTH_A_THREAD: usize = 50;
 
 /// What to make of a document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -153,11 +157,9 @@ struct Importer<'i, 'd> {
     provider: &'i str,
     api: &'i Api<'d>,
     options: &'i ImportOptions,
+    files: &'d Files,
     requests: Shaper<'d>,
     uploads: Shaper<'d>,
-    responses: Shaper<'d>,
-    /// Schemas of answers: many operations share one.
-    outputs: HashMap<*const Value, Option<Value>>,
     /// Where the document is.
     url: Option<Url>,
     /// The fields of the credential form, by scheme.
@@ -185,10 +187,9 @@ impl<'i, 'd> Importer<'i, 'd> {
             provider,
             api,
             options,
+            files: document.files(),
             requests: Shaper::new(document.files(), Direction::Request),
             uploads: Shaper::new(document.files(), Direction::Form),
-            responses: Shaper::new(document.files(), Direction::Response),
-            outputs: HashMap::new(),
             url: origin.url.and_then(|url| Url::parse(url).ok()),
             forms: credential::Forms::of(api),
             marks,
@@ -212,15 +213,27 @@ impl<'i, 'd> Importer<'i, 'd> {
         left_out += self.keep_most(&mut wanted);
         let named = names::choose(self.provider, &wanted, self.options, names);
         let mut renamed = Vec::new();
-        for (operation, name) in wanted.into_iter().zip(named) {
-            let label = format!("{} {}", operation.method, operation.path);
-            let made = name.and_then(|(name, note)| {
+        let files = self.files;
+        let outputs = || answer::outputs(files, &wanted);
+        let is_large = wanted.len() >= WORTH_A_THREAD;
+        let (made, outputs) = beside(is_large, &outputs, || {
+            let named = wanted.iter().zip(named);
+            let made = named.map(|(operation, name)| {
+                let (name, note) = name?;
                 let (spec, notes) = self.tool(operation, name)?;
                 renamed.extend(note.clone());
                 Ok((spec, note.into_iter().chain(notes).collect()))
             });
+            made.collect::<Vec<Result<_, String>>>()
+        });
+        for ((operation, made), output) in wanted.into_iter().zip(made).zip(outputs) {
+            let label = format!("{} {}", operation.method, operation.path);
             match made {
-                Ok((spec, notes)) => tools.push(ImportedTool { spec, operation: label, notes }),
+                Ok((mut spec, notes)) => {
+                    spec.output_advisory = output.is_some();
+                    spec.output = output;
+                    tools.push(ImportedTool { spec, operation: label, notes });
+                }
                 Err(reason) => unsupported.push(Unsupported { operation: label, reason }),
             }
         }
@@ -282,4 +295,23 @@ impl<'i, 'd> Importer<'i, 'd> {
             bytes: self.options.max_schema_bytes.unwrap_or(24_000),
         }
     }
+}
+
+/// Two pieces of work that do not need each other, the second on this thread.
+fn beside<A: Send, B>(
+    is_large: bool,
+    other: &(impl Fn() -> A + Sync),
+    own: impl FnOnce() -> B,
+) -> (B, A) {
+    thread::scope(|scope| {
+        let named = || thread::Builder::new().name("windlass-import".to_owned());
+        let spawned = is_large.then(|| named().spawn_scoped(scope, other).ok()).flatten();
+        let own = own();
+        let other = match spawned {
+            Some(spawned) => spawned.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            // A small piece, or the system has no thread for it.
+            None => other(),
+        };
+        (own, other)
+    })
 }

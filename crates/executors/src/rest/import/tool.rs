@@ -13,14 +13,13 @@ use crate::rest::plan::Plan;
 use crate::rest::request::Base;
 use crate::rest::schema::{Bounds, brief};
 
-/// What an answer looks like is told in fewer words than what is asked for.
-const OUTPUT: Bounds = Bounds { description: 80, bytes: 3_000 };
 /// How many types of answers are named.
 const MAX_ACCEPT: usize = 4;
 /// How many notes of one tool are kept.
 const MAX_NOTES: usize = 10;
 
 impl<'d> Importer<'_, 'd> {
+    /// The tool, but for what it answers with.
     pub(super) fn tool(
         &mut self,
         operation: &Operation<'d>,
@@ -64,8 +63,6 @@ impl<'d> Importer<'_, 'd> {
         spec.kind = Kind::Rest;
         spec.entry = Entry { handler: String::new(), config };
         spec.input = input;
-        spec.output = self.output(operation);
-        spec.output_advisory = spec.output.is_some();
         spec.behaviour = behaviour(operation, &self.marks);
         // What a person is asked before this runs, where the options say so.
         spec.approval = self.marks.ask.selects(operation).then_some(Approval::Ask);
@@ -97,20 +94,6 @@ impl<'d> Importer<'_, 'd> {
             }
             Err(_) => Err(error.message().to_owned()),
         }
-    }
-
-    fn output(&mut self, operation: &Operation<'d>) -> Option<Value> {
-        let schema = operation.answer.as_ref()?.schema?;
-        let id = self.responses.followed(schema);
-        if let Some(known) = self.outputs.get(&id) {
-            return known.clone();
-        }
-        let (shaped, _) = self.responses.shape_whole(schema);
-        let output = self.responses.emit(&shaped, OUTPUT).schema;
-        let says = output.as_object().is_some_and(|map| map.keys().any(|key| key != "description"));
-        let output = (says && check_schema(&output).is_ok()).then_some(output);
-        self.outputs.insert(id, output.clone());
-        output
     }
 
     fn description(&self, operation: &Operation<'_>) -> String {

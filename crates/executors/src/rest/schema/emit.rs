@@ -62,10 +62,12 @@ impl Shaper<'_> {
             Cut { description: 0, depth: 1, described: 0 },
             Cut { description: 0, depth: 0, described: 0 },
         ];
+        // What is larger is not worth squeezing: less of it says more.
+        let largest = bounds.bytes.saturating_mul(2);
         // The most that can be told, and what to begin with where nothing fits.
         let mut start = None;
         for (at, cut) in cuts.into_iter().enumerate() {
-            let Some(schema) = self.emit_cut(root, cut, bounds.bytes.saturating_mul(4)) else {
+            let Some(schema) = self.emit_cut(root, cut, largest) else {
                 continue;
             };
             let bytes = written(&schema);
@@ -73,7 +75,7 @@ impl Shaper<'_> {
             if bytes <= bounds.bytes {
                 return Emitted { schema, cut: left_out.into_iter().collect() };
             }
-            if start.is_none() && bytes <= bounds.bytes.saturating_mul(2) || at + 1 == cuts.len() {
+            if start.is_none() && bytes <= largest || at + 1 == cuts.len() {
                 start.get_or_insert((schema, left_out));
             }
         }
@@ -228,7 +230,7 @@ impl Write<'_, '_> {
             let number = usize::try_from(number).ok()?;
             return self.reference(number, map, nesting);
         }
-        let mut out = Map::new();
+        let mut out = Map::with_capacity(map.len());
         let required = required_of(value);
         for (key, inner) in map {
             let copied = match (key.as_str(), inner) {
@@ -242,9 +244,11 @@ impl Write<'_, '_> {
                     Value::String(text)
                 }
                 ("properties", Value::Object(properties)) => {
-                    let mut kept = Map::new();
+                    let all = depth <= self.cut.depth;
+                    let room = if all { properties.len() } else { required.len() };
+                    let mut kept = Map::with_capacity(room);
                     for (name, property) in properties {
-                        if depth > self.cut.depth && !required.contains(name.as_str()) {
+                        if !all && !required.contains(name.as_str()) {
                             continue;
                         }
                         kept.insert(name.clone(), self.copy(property, depth + 1, nesting + 2)?);
@@ -355,6 +359,11 @@ fn numbers_in(value: &Value) -> Vec<usize> {
 
 /// The beginning of a text, as one line. It ends with a sentence or a word.
 pub(crate) fn brief(text: &str, most: usize) -> String {
+    let is_plain = |text: &str| text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    let is_spaced = |text: &str| text.trim() == text && !text.contains("  ");
+    if text.len() <= most && is_plain(text) && is_spaced(text) {
+        return text.to_owned();
+    }
     let mut line = String::with_capacity(text.len().min(most * 4));
     for word in text.split_whitespace() {
         if !line.is_empty() {
@@ -365,7 +374,7 @@ pub(crate) fn brief(text: &str, most: usize) -> String {
         } else {
             line.push_str(word);
         }
-        if line.len() > most.saturating_mul(4) {
+        if line.len() > most && line.chars().nth(most).is_some() {
             break;
         }
     }

@@ -25,10 +25,10 @@ impl<'d> Shaper<'d> {
         at: At<'d>,
         map: &'d Map<String, Value>,
     ) -> Map<String, Value> {
-        let mut out = Map::new();
         if is_file(map) {
             return self.file(map);
         }
+        let mut out = Map::new();
         if let Some(types) = self.types(map) {
             out.insert("type".to_owned(), types);
         }

@@ -5,8 +5,10 @@
 //! many, descriptions go, and the last arguments that nobody has to set.
 
 use std::collections::BTreeSet;
+use std::io;
 
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::emit::brief;
 use super::required_of;
@@ -17,8 +19,25 @@ const DESCRIBED: usize = 100;
 const NAMED: usize = 5;
 
 /// The bytes of a value as JSON.
-pub(super) fn written(value: &Value) -> usize {
-    value.to_string().len()
+pub(super) fn written(value: &(impl Serialize + ?Sized)) -> usize {
+    let mut count = Count(0);
+    // What counts never fails, and a schema has no keys but texts.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
+}
+
+/// Counts what is written.
+struct Count(usize);
+
+impl io::Write for Count {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// What is left of a schema: its type, and what its place says of it.
@@ -120,7 +139,7 @@ fn measure(schema: &Value, pointer: &mut String, found: &mut Vec<Part>) -> usize
     let Value::Object(map) = schema else { return written(schema) };
     let mut bytes = 2 + map.len().saturating_sub(1);
     for (key, inner) in map {
-        bytes += quoted(key) + 1;
+        bytes += written(key) + 1;
         bytes += match (key.as_str(), inner) {
             (
                 "properties" | "$defs" | "patternProperties" | "dependentSchemas",
@@ -128,7 +147,7 @@ fn measure(schema: &Value, pointer: &mut String, found: &mut Vec<Part>) -> usize
             ) => {
                 let each = all
                     .iter()
-                    .map(|(name, one)| quoted(name) + 1 + part(one, &[key, name], pointer, found));
+                    .map(|(name, one)| written(name) + 1 + part(one, &[key, name], pointer, found));
                 2 + all.len().saturating_sub(1) + each.sum::<usize>()
             }
             ("anyOf" | "allOf" | "prefixItems", Value::Array(all)) => {
@@ -160,10 +179,6 @@ fn part(schema: &Value, keys: &[&str], pointer: &mut String, found: &mut Vec<Par
     bytes
 }
 
-fn quoted(text: &str) -> usize {
-    written(&json!(text))
-}
-
 /// Takes descriptions of arguments away, the last first, until enough is saved;
 /// returns whether there were any.
 fn undescribe(schema: &mut Value, over: usize) -> bool {
@@ -190,7 +205,7 @@ fn leave_out(schema: &mut Value, over: usize) -> Vec<String> {
         if saved >= over {
             break;
         }
-        saved += quoted(name) + written(property) + 2;
+        saved += written(name) + written(property) + 2;
         gone.push(name.clone());
     }
     properties.retain(|name, _| !gone.contains(name));

@@ -1,0 +1,157 @@
+//! A text of JSON becomes a tree, without what no tool needs.
+//!
+//! Large documents are one part examples, and all of a tree is memory that has
+//! to be fetched before it can be used: examples are passed over as they are
+//! read, and a map takes the room of its entries and no more.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+/// Reads a text.
+pub(super) fn parse(text: &str) -> serde_json::Result<Value> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let tree = Place::Root.deserialize(&mut reader)?;
+    reader.end()?;
+    Ok(tree)
+}
+
+/// What a value is, as far as it tells what may be left out of it.
+#[derive(Clone, Copy)]
+enum Place {
+    Root,
+    Components,
+    /// Media types by name, or whatever else is called `content`.
+    Content,
+    Media,
+    Other,
+}
+
+impl Place {
+    /// What the value of a key is; none where nobody needs it.
+    fn of(self, key: &str) -> Option<Self> {
+        match (self, key) {
+            (Self::Components, "examples") | (Self::Media, "example" | "examples") => None,
+            (Self::Root, "components") => Some(Self::Components),
+            // No keyword of a schema has a slash in it.
+            (Self::Content, key) if key.contains('/') => Some(Self::Media),
+            (_, "content") => Some(Self::Content),
+            _ => Some(Self::Other),
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Place {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
+        reader.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Place {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element_seed(Self::Other)? {
+            list.push(item);
+        }
+        list.shrink_to_fit();
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut read = Vec::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            match self.of(&key) {
+                Some(place) => read.push((key, entries.next_value_seed(place)?)),
+                None => drop(entries.next_value::<IgnoredAny>()?),
+            }
+        }
+        let mut map = Map::with_capacity(read.len());
+        map.extend(read);
+        Ok(Value::Object(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn examples_are_left_out_and_what_is_called_like_them_is_not() {
+        let document = json!({
+            "components": {
+                "examples": {"a": {"value": {"b": 1}}},
+                "schemas": {
+                    "examples": {"type": "string"},
+                    "content": {"properties": {"example": {"type": "string"}}},
+                },
+            },
+            "examples": {"at": "the root"},
+            "paths": {"/content": {"get": {"requestBody": {"content": {
+                "application/json": {
+                    "example": {"c": 1},
+                    "examples": {"d": {"$ref": "#/components/examples/a"}},
+                    "schema": {"properties": {"example": {}, "content": {"examples": []}}},
+                },
+            }}}}},
+        });
+        let mut kept = document.clone();
+        let media = kept.pointer_mut("/paths/~1content/get/requestBody/content/application~1json");
+        let media = media.and_then(Value::as_object_mut).unwrap();
+        media.retain(|key, _| key == "schema");
+        kept["components"].as_object_mut().unwrap().shift_remove("examples");
+        assert_eq!(parse(&document.to_string()).unwrap(), kept);
+    }
+
+    #[test]
+    fn everything_else_is_read_as_it_is() {
+        let text = r#"{"a": [null, true, -1, 18446744073709551615, 1.5, 1e400, "\u4e2d", [], {}],
+            "b": 1, "b": {"c": 2}}"#;
+        let usual: serde_json::Result<Value> = serde_json::from_str(text);
+        assert_eq!(parse(text).ok(), usual.ok());
+        let text = text.replace("1e400", "1e300");
+        let usual: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(parse(&text).unwrap(), usual);
+        for wrong in ["", "{", "{}}", "{\"a\" 1}", &"[".repeat(200)] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}
