@@ -73,7 +73,7 @@ impl CallerType {
 }
 
 /// What a call carries besides its arguments. Shared by all calls of a turn.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Context {
     pub(crate) caller: Arc<Caller>,
     pub(crate) agent: Option<Arc<Agent>>,
@@ -95,7 +95,16 @@ impl Context {
 
     /// A context for this caller.
     pub fn new(caller: Caller) -> Self {
-        Self { caller: Arc::new(caller), ..Self::default() }
+        Self {
+            caller: Arc::new(caller),
+            agent: None,
+            variables: Map::new(),
+            secrets: HashMap::new(),
+            objects: Objects::default(),
+            trace: None,
+            begun_by: None,
+            depth: 0,
+        }
     }
 
     /// S0.12's `for_conversation`.
@@ -186,6 +195,12 @@ impl Context {
             ..Caller::clone(&self.caller)
         };
         Self { caller: Arc::new(caller), agent: Some(agent), ..self.clone() }
+    }
+}
+
+impl Default for Context {
+    fn default() -> Self {
+        Self::new(Caller::default())
     }
 }
 

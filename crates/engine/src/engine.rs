@@ -106,13 +106,16 @@ impl Engine {
     /// If the future is dropped, work that changes nothing stops and is
     /// recorded as cancelled; work that has begun to change something is
     /// finished and recorded by the engine.
-    pub async fn call(&self, mut request: CallRequest) -> CallResult {
-        let mut open = self.open(&mut request);
-        let tool = self.resolve(&request);
-        if may_change(&tool) {
-            return self.run_durably(request, open, tool).await;
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` moves its arguments once more")]
+    pub fn call(&self, mut request: CallRequest) -> impl Future<Output = CallResult> + Send {
+        async move {
+            let mut open = self.open(&mut request);
+            let tool = self.resolve(&request);
+            if may_change(&tool) {
+                return self.run_durably(request, open, tool).await;
+            }
+            self.run_to_end(&request, &mut open, tool).await
         }
-        self.run_to_end(&request, &mut open, tool).await
     }
 
     fn open(&self, request: &mut CallRequest) -> OpenCall {

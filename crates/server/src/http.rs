@@ -97,10 +97,10 @@ pub(crate) fn front(app: &Arc<App>) -> Front {
     let documentation = Documentation::new(&rows);
     let (health, rows) = rows.into_iter().partition(|row| row.tag == "health");
     // Only the rows that show it carry it along.
-    let routes = operation::router(health, app)
+    let routes = operation::router(health)
         .layer(Extension(documentation))
         .merge(mcp::routes(app))
-        .merge(operation::router(rows, app))
+        .merge(operation::router(rows))
         .fallback(async || {
             Problem::not_found("route").hint("/openapi.json names all routes").into_response()
         })

@@ -17,6 +17,8 @@ pub(crate) use keys::{KeyRequest, Keys};
 pub(crate) use role::{Action, Role};
 pub(crate) use tool_view::ToolView;
 
+use std::sync::Arc;
+
 use windlass::TenantId;
 
 /// What the name of a tenant may be, in words and as a pattern.
@@ -37,11 +39,11 @@ pub(crate) struct Identity {
     /// Whose tools, credentials and records they see.
     pub(crate) tenant: TenantId,
     /// The key that they hold.
-    pub(crate) key_id: String,
+    pub(crate) key_id: Arc<str>,
     /// What they may do.
     pub(crate) role: Role,
     /// What the key is called.
-    pub(crate) name: String,
+    pub(crate) name: Arc<str>,
     /// Which tools they see; all where nobody said.
     pub(crate) tools: Option<ToolView>,
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use windlass::{CallRecord, Engine, TraceContext};
@@ -37,8 +37,8 @@ const BATCH: usize = 512;
 const GATHER: Duration = Duration::from_secs(1);
 
 /// The headers of the W3C's Trace Context.
-const PARENT: &str = "traceparent";
-const STATE: &str = "tracestate";
+const PARENT: HeaderName = HeaderName::from_static("traceparent");
+const STATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// Takes what has ended.
 pub(crate) struct Tracer {
@@ -130,8 +130,9 @@ impl Tracer {
 
 /// Where in a trace a request belongs.
 pub(crate) fn from_headers(headers: &HeaderMap) -> Option<TraceContext> {
-    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
-    TraceContext::parse(text(PARENT)?, text(STATE))
+    let text =
+        |name: &HeaderName| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    TraceContext::parse(text(&PARENT)?, text(&STATE))
 }
 
 impl Exporter {

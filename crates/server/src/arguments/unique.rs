@@ -3,6 +3,7 @@
 //! `serde_json` takes the last of several, which a person who typed both would
 //! never learn.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
@@ -66,16 +67,67 @@ impl<'de> Visitor<'de> for Keys {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Unique, A::Error> {
-        let mut seen = HashSet::new();
-        while let Some(key) = entries.next_key::<String>()? {
-            if seen.contains(&key) {
+        let mut seen = Seen::default();
+        while let Some(Key(key)) = entries.next_key()? {
+            if let Some(key) = seen.again(key) {
                 let key = beginning(&key, MAX_SHOWN);
                 return Err(A::Error::custom(format_args!("the key `{key}` is given twice")));
             }
-            seen.insert(key);
             let Unique = entries.next_value()?;
         }
         Ok(Unique)
+    }
+}
+
+/// The keys of an object so far. Most have few, which are sooner compared than
+/// hashed.
+#[derive(Default)]
+struct Seen<'de> {
+    few: [Option<Cow<'de, str>>; 8],
+    more: HashSet<Cow<'de, str>>,
+}
+
+impl<'de> Seen<'de> {
+    /// Takes a key; gives it back where it was there already.
+    fn again(&mut self, key: Cow<'de, str>) -> Option<Cow<'de, str>> {
+        for place in &mut self.few {
+            match place {
+                Some(known) if *known == key => return Some(key),
+                Some(_) => {}
+                None => {
+                    *place = Some(key);
+                    return None;
+                }
+            }
+        }
+        self.more.replace(key)
+    }
+}
+
+/// A key, borrowed from the text where nothing in it is escaped.
+struct Key<'de>(Cow<'de, str>);
+
+impl<'de> Deserialize<'de> for Key<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(KeyText)
+    }
+}
+
+struct KeyText;
+
+impl<'de> Visitor<'de> for KeyText {
+    type Value = Key<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Key<'de>, E> {
+        Ok(Key(Cow::Borrowed(key)))
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<Key<'de>, E> {
+        Ok(Key(Cow::Owned(key.to_owned())))
     }
 }
 
@@ -96,6 +148,8 @@ mod tests {
             (r#"{"a": 1, "a": 1}"#, "`a`"),
             (r#"{"a": 1, "\u0061": 1}"#, "`a`"),
             (r#"[0, {"b": {"": null, "c": [], "": null}}]"#, "``"),
+            (r#"{"0":0,"1":0,"2":0,"3":0,"4":0,"5":0,"6":0,"7":0,"8":0,"9":0,"\u0038":0}"#, "`8`"),
+            (r#"{"0":0,"1":0,"2":0,"3":0,"4":0,"5":0,"6":0,"7":0,"8":0,"9":0,"7":0}"#, "`7`"),
         ] {
             let error = check(text).unwrap_err().to_string();
             assert!(

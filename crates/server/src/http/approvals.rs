@@ -183,8 +183,8 @@ async fn decide(
     }
     let verdict = Verdict {
         approved: body.approved,
-        by: Some(who.name),
-        key_id: Some(who.key_id),
+        by: Some(who.name.to_string()),
+        key_id: Some(who.key_id.to_string()),
         note: body.note,
         comment: body.comment,
     };

@@ -3,12 +3,14 @@
 
 use std::borrow::Cow;
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::extract::Request;
+use axum::handler::Handler;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use windlass::Secret;
@@ -19,54 +21,82 @@ use super::observe::{self, Asker};
 use super::problem::Problem;
 use crate::identity::{Action, Identity};
 
-/// What a route asks of whoever uses it.
+/// The header that holds a key and nothing else.
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
+/// A handler that only those reach whose key may do what it does. It is no
+/// layer: each costs every request a few allocations.
 #[derive(Clone)]
-pub(crate) struct Gate {
-    pub(crate) app: Arc<App>,
+pub(crate) struct Gated<H> {
+    pub(crate) handler: H,
     pub(crate) action: Action,
 }
 
-/// Lets a request through whose key may do what the route does.
-pub(crate) async fn check(
-    State(gate): State<Gate>,
+impl<H: Handler<T, Arc<App>>, T: 'static> Handler<T, Arc<App>> for Gated<H> {
+    type Future = Pin<Box<dyn Future<Output = Response> + Send>>;
+
+    fn call(self, request: Request, app: Arc<App>) -> Self::Future {
+        Box::pin(async move {
+            let next = |request| self.handler.call(request, Arc::clone(&app));
+            let answered = check(&app, self.action, request, next).await;
+            answered.unwrap_or_else(IntoResponse::into_response)
+        })
+    }
+}
+
+/// Lets a request through whose key may do this.
+async fn check<F: Future<Output = Response>>(
+    app: &Arc<App>,
+    action: Action,
     request: Request,
-    next: Next,
+    next: impl FnOnce(Request) -> F,
 ) -> Result<Response, Problem> {
-    let key = key_of(&request).map(Cow::into_owned);
-    let identity = bearer_of_key(&gate.app, key.as_deref()).await?;
+    let pass = Pass::of(&request);
+    let identity = bearer_of_key(app, pass.as_ref().and_then(Pass::key).as_deref()).await?;
     // Only the protocol shows a part of the tools.
     if identity.tools.is_some() {
         let why = "this key is for some of the tools, over /mcp";
         return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", why)
             .hint("use a key without a view of tools"));
     }
-    let response = admit(&gate, identity, request, next).await?;
-    Ok(match key.filter(|_| lapse::is_stream(&response)) {
-        Some(key) => lapse::until_lapsed(response, &gate.app, Shown::Key(Secret::new(key))),
-        None => response,
-    })
+    let response = admit(app, action, identity, request, next).await?;
+    Ok(watched(response, app, pass, Shown::Key))
 }
 
 /// The same for a route that also takes tokens of an authorization server.
 pub(crate) async fn check_bearer(
-    State(gate): State<Gate>,
+    app: &Arc<App>,
+    action: Action,
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    let shown = key_of(&request).map(Cow::into_owned);
+    let pass = Pass::of(&request);
+    let shown = pass.as_ref().and_then(Pass::key);
     let token = shown.as_deref().filter(|text| lapse::is_token(text));
-    let identity = match (&gate.app.bearers, token) {
+    let identity = match (&app.bearers, token) {
         (Some(bearers), Some(token)) => bearers
             .verify(token)
             .await?
             .ok_or_else(|| unauthorized("this token is not for this server, or has expired"))?,
-        _ => bearer_of_key(&gate.app, shown.as_deref()).await?,
+        _ => bearer_of_key(app, shown.as_deref()).await?,
     };
-    let response = admit(&gate, identity, request, next).await?;
-    Ok(match shown.filter(|_| lapse::is_stream(&response)) {
-        Some(shown) => lapse::until_lapsed(response, &gate.app, Shown::Bearer(Secret::new(shown))),
+    let response = admit(app, action, identity, request, |request| next.run(request)).await?;
+    Ok(watched(response, app, pass, Shown::Bearer))
+}
+
+/// An answer that goes on for long ends when what was shown for it stops
+/// working.
+fn watched(
+    response: Response,
+    app: &Arc<App>,
+    pass: Option<Pass>,
+    shown: fn(Secret) -> Shown,
+) -> Response {
+    let stream = pass.filter(|_| lapse::is_stream(&response));
+    match stream.as_ref().and_then(Pass::key) {
+        Some(key) => lapse::until_lapsed(response, app, shown(Secret::new(key.into_owned()))),
         None => response,
-    })
+    }
 }
 
 /// Whoever holds a key.
@@ -79,21 +109,22 @@ async fn bearer_of_key(app: &App, key: Option<&str>) -> Result<Identity, Problem
     identity.ok_or_else(|| unauthorized("this API key is not known, has expired or was revoked"))
 }
 
-/// Lets somebody through who may do what the route does.
-async fn admit(
-    gate: &Gate,
+/// Lets somebody through who may do this.
+async fn admit<F: Future<Output = Response>>(
+    app: &App,
+    action: Action,
     identity: Identity,
     mut request: Request,
-    next: Next,
+    next: impl FnOnce(Request) -> F,
 ) -> Result<Response, Problem> {
-    if !identity.may(gate.action) {
+    if !identity.may(action) {
         let why = format!("the role {} of this tenant may not do this", identity.role);
         return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", why)
-            .hint(format!("use a key with one of these roles: {}", gate.action.roles())));
+            .hint(format!("use a key with one of these roles: {}", action.roles())));
     }
-    let asker = observe::is_told(&gate.app).then(|| Asker::from(&identity));
+    let asker = observe::is_told(app).then(|| Asker::from(&identity));
     request.extensions_mut().insert(identity);
-    let mut response = next.run(request).await;
+    let mut response = next(request).await;
     if let Some(asker) = asker {
         response.extensions_mut().insert(asker);
     }
@@ -104,22 +135,38 @@ fn unauthorized(why: &str) -> Problem {
     Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", why)
 }
 
-/// The key that a request carries. A browser can only send it as a password; it
-/// then sends it with every request, so that counts for looking only.
-fn key_of(request: &Request) -> Option<Cow<'_, str>> {
-    let headers = request.headers();
-    if let Some(key) = headers.get("x-api-key") {
-        return key.to_str().ok().map(Cow::Borrowed);
+/// The header by which a request shows who sends it.
+struct Pass {
+    value: HeaderValue,
+    is_bare: bool,
+    only_looks: bool,
+}
+
+impl Pass {
+    fn of(request: &Request) -> Option<Self> {
+        let headers = request.headers();
+        let bare = headers.get(&API_KEY);
+        let value = bare.or_else(|| headers.get(header::AUTHORIZATION))?.clone();
+        Some(Self { value, is_bare: bare.is_some(), only_looks: request.method() == Method::GET })
     }
-    let (scheme, key) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
-    if scheme.eq_ignore_ascii_case("bearer") {
-        return Some(Cow::Borrowed(key.trim()));
+
+    /// The key in it. A browser can only send it as a password; it then sends it
+    /// with every request, so that counts for looking only.
+    fn key(&self) -> Option<Cow<'_, str>> {
+        let text = self.value.to_str().ok()?;
+        if self.is_bare {
+            return Some(Cow::Borrowed(text));
+        }
+        let (scheme, key) = text.split_once(' ')?;
+        if scheme.eq_ignore_ascii_case("bearer") {
+            return Some(Cow::Borrowed(key.trim()));
+        }
+        if scheme.eq_ignore_ascii_case("basic") && self.only_looks {
+            let pair = String::from_utf8(STANDARD.decode(key.trim()).ok()?).ok()?;
+            return pair.split_once(':').map(|(_, key)| Cow::Owned(key.to_owned()));
+        }
+        None
     }
-    if scheme.eq_ignore_ascii_case("basic") && request.method() == Method::GET {
-        let pair = String::from_utf8(STANDARD.decode(key.trim()).ok()?).ok()?;
-        return pair.split_once(':').map(|(_, key)| Cow::Owned(key.to_owned()));
-    }
-    None
 }
 
 /// Lets a page of another origin see an answer, which it may.

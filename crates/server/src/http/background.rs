@@ -89,7 +89,7 @@ pub(super) async fn begin(
     let created_at = Timestamp::now();
     let id = CallId::at(created_at);
     let server = app.engine.records().owner().await?;
-    let pending = Pending { server, begun_by: Some(key_id), created_at, call };
+    let pending = Pending { server, begun_by: Some(key_id.to_string()), created_at, call };
     let mut put = Put::new(SPACE, tenant.clone(), id.to_string(), json!(pending));
     put.expires_at = created_at.checked_add(windlass::duration::MAX + GRACE).ok();
     app.documents.put(put, Expect::Anything).await?;

@@ -104,7 +104,7 @@ impl BatchBody {
             call.caller_id = call.caller_id.or_else(|| self.caller_id.clone());
             call.user_id = call.user_id.or_else(|| self.user_id.clone());
             let request = call.request(who.tenant.clone(), &format!("/calls/{at}"))?;
-            let request = request.begun_by(who.key_id.as_str());
+            let request = request.begun_by(Arc::clone(&who.key_id));
             requests.push(match trace {
                 Some(trace) => request.trace(trace.clone()),
                 None => request,

@@ -1,17 +1,19 @@
 //! Calls: run one, now or in the background, and look at it.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::extract::{FromRequestParts, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
-use windlass::{CallId, Grace, PageRequest, RecordFilter, TenantId};
+use windlass::{CallId, Grace, PageRequest, RecordFilter, TenantId, TraceContext};
 
 use super::app::App;
 use super::background::{self, Accepted};
@@ -27,6 +29,8 @@ use crate::identity::Action;
 
 /// The longest time that somebody waits for a call that runs elsewhere.
 const MAX_WAIT: Duration = Duration::from_secs(60);
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const PREFER: HeaderName = HeaderName::from_static("prefer");
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 pub(crate) fn rows() -> Vec<Operation> {
@@ -77,38 +81,73 @@ pub(crate) enum Started {
 async fn run(
     State(app): State<Arc<App>>,
     Who(who): Who,
-    headers: HeaderMap,
+    wishes: Wishes,
     Body(mut body): Body<CallBody>,
 ) -> Result<Response, Problem> {
     app.refuse_while_draining()?;
-    if let Some(key) = headers.get("idempotency-key") {
-        let plain = |key: &&str| {
-            (1..=128).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
-        };
-        let key = key.to_str().ok().filter(plain).ok_or_else(|| {
-            let why = "1 to 128 characters of ASCII without spaces";
-            Problem::bad("a header is wrong").at("Idempotency-Key", why)
-        })?;
-        body.idempotency_key.get_or_insert_with(|| key.to_owned());
-    }
-    let is_async = prefers_async(&headers) && !wants_events(&headers);
-    let later = is_async.then(|| {
+    body.idempotency_key = body.idempotency_key.or(wishes.key?);
+    let later = (wishes.way == Way::Later).then(|| {
         let grace = (!app.is_timed(&who.tenant, &body)).then(Grace::default);
         (background::kept(&body), grace)
     });
-    let begun_by = who.key_id.as_str();
-    let mut request = body.request(who.tenant.clone(), "")?.begun_by(begun_by);
-    if let Some(trace) = app.trace(&headers) {
+    let mut request = body.request(who.tenant.clone(), "")?.begun_by(Arc::clone(&who.key_id));
+    if let Some(trace) = wishes.trace {
         request = request.trace(trace);
     }
-    if wants_events(&headers) {
+    if wishes.way == Way::Events {
         return Ok(stream::call(&app, request));
     }
     if let Some((kept, grace)) = later {
-        return background::begin(&app, who, request, kept, grace).await;
+        return Box::pin(background::begin(&app, who, request, kept, grace)).await;
     }
     let result = app.engine.call(request).await;
     Ok(view::answer(&result, app.lang))
+}
+
+/// What the headers of a call say. They are read in place: a handler that takes
+/// all headers gets a copy of them.
+struct Wishes {
+    way: Way,
+    /// The `Idempotency-Key`; what is wrong with the body is told before what is
+    /// wrong with it.
+    key: Result<Option<String>, Problem>,
+    trace: Option<TraceContext>,
+}
+
+/// How to answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// With the result.
+    Now,
+    /// At once; the call runs in the background.
+    Later,
+    /// With what happens.
+    Events,
+}
+
+impl FromRequestParts<Arc<App>> for Wishes {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Infallible> {
+        let headers = &parts.headers;
+        let way = match wants_events(headers) {
+            true => Way::Events,
+            false if prefers_async(headers) => Way::Later,
+            false => Way::Now,
+        };
+        let key = headers.get(&IDEMPOTENCY_KEY).map(idempotency_key).transpose();
+        Ok(Self { way, key, trace: app.trace(headers) })
+    }
+}
+
+fn idempotency_key(value: &HeaderValue) -> Result<String, Problem> {
+    let plain = |key: &&str| {
+        (1..=128).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
+    };
+    value.to_str().ok().filter(plain).map(str::to_owned).ok_or_else(|| {
+        let why = "1 to 128 characters of ASCII without spaces";
+        Problem::bad("a header is wrong").at("Idempotency-Key", why)
+    })
 }
 
 /// Whether whoever asks wants to follow what happens.
@@ -119,7 +158,7 @@ pub(crate) fn wants_events(headers: &HeaderMap) -> bool {
 
 fn prefers_async(headers: &HeaderMap) -> bool {
     headers
-        .get_all("prefer")
+        .get_all(&PREFER)
         .iter()
         .filter_map(|value| value.to_str().ok())
         .any(|value| value.split(',').any(|wish| wish.trim().eq_ignore_ascii_case("respond-async")))

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
-use windlass::{BatchId, CallId, Error, Status, SuspendedCall, TenantId, UnderWay};
+use windlass::{BatchId, CallId, Caller, Error, Status, SuspendedCall, TenantId, UnderWay};
 use windlass_store::{Change, Expect, Put};
 
 use super::app::App;
@@ -69,7 +69,7 @@ struct Cancel {
     what: What,
     /// Only what this key began; none where it does not matter who did.
     #[serde(default)]
-    begun_by: Option<String>,
+    begun_by: Option<Arc<str>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -83,7 +83,7 @@ enum What {
 impl Cancel {
     /// As much of it as somebody may cancel.
     fn of(who: &Identity, what: What) -> Self {
-        let begun_by = (!who.may(Action::CancelCalls)).then(|| who.key_id.clone());
+        let begun_by = (!who.may(Action::CancelCalls)).then(|| Arc::clone(&who.key_id));
         Self { what, begun_by }
     }
 
@@ -92,21 +92,19 @@ impl Cancel {
     }
 
     fn fits(&self, call: &UnderWay) -> bool {
-        let is_meant = match &self.what {
-            What::Call(id) => call.id == *id,
-            What::Batch(id) => call.batch == Some(*id),
-            What::Conversation(name) => call.caller.conversation.as_deref() == Some(name),
-        };
-        is_meant && self.allows(call.begun_by.as_deref())
+        self.means(call.id, call.batch, &call.caller) && self.allows(call.begun_by.as_deref())
     }
 
     fn fits_waiting(&self, call: &SuspendedCall) -> bool {
-        let is_meant = match &self.what {
-            What::Call(id) => call.id == *id,
-            What::Batch(id) => call.batch_id == Some(*id),
-            What::Conversation(name) => call.caller.conversation.as_deref() == Some(name),
-        };
-        is_meant && self.allows(call.begun_by.as_deref())
+        self.means(call.id, call.batch_id, &call.caller) && self.allows(call.begun_by.as_deref())
+    }
+
+    fn means(&self, call: CallId, batch: Option<BatchId>, caller: &Caller) -> bool {
+        match &self.what {
+            What::Call(id) => call == *id,
+            What::Batch(id) => batch == Some(*id),
+            What::Conversation(name) => caller.conversation.as_deref() == Some(name),
+        }
     }
 
     /// Refuses to cancel what another key began.

@@ -1,5 +1,6 @@
 //! What requests say about a call, and the call that they ask for.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -133,14 +134,15 @@ impl Span {
 const MAX_NAME: usize = 512;
 
 /// Checks a text that names something, if it is there.
-pub(crate) fn check_name(path: &str, name: Option<&str>) -> Result<(), Problem> {
+pub(crate) fn check_name(path: impl Display, name: Option<&str>) -> Result<(), Problem> {
     let why = match name {
+        None => return Ok(()),
         Some("") => "must not be empty",
         Some(name) if name.len() > MAX_NAME => "is too long",
         Some(name) if name.chars().any(char::is_control) => "must not hold control characters",
-        _ => return Ok(()),
+        Some(_) => return Ok(()),
     };
-    Err(Problem::bad("a name is wrong").at(path, why))
+    Err(Problem::bad("a name is wrong").at(path.to_string(), why))
 }
 
 impl CallBody {
@@ -208,7 +210,7 @@ impl CallBody {
             ("idempotency_key", &self.idempotency_key),
         ];
         for (name, value) in names {
-            check_name(&format!("{at}/{name}"), value.as_deref())?;
+            check_name(format_args!("{at}/{name}"), value.as_deref())?;
         }
         Ok(())
     }

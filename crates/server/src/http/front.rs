@@ -11,7 +11,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use tower::{BoxError, Service};
@@ -28,7 +28,7 @@ const COMPRESS_FROM: u64 = 1024;
 /// The longest id of a request that is taken over.
 const MAX_ID: usize = 128;
 /// The header with a request's id.
-pub(crate) const REQUEST_ID: &str = "x-request-id";
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// What is asked to find out how the server does, above all when it has too
 /// much to do.
 const ALWAYS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
@@ -60,7 +60,7 @@ impl Front {
         let mut response = self.admit(request).await;
         let headers = response.headers_mut();
         // Whoever tells about requests has named it already.
-        if !headers.contains_key(REQUEST_ID)
+        if !headers.contains_key(&REQUEST_ID)
             && let Some(id) = given.or_else(new_id)
         {
             headers.insert(REQUEST_ID, id);
@@ -122,7 +122,7 @@ impl Front {
 /// The id that a request brought, if it can be taken over.
 pub(crate) fn given_id<B>(request: &Request<B>) -> Option<HeaderValue> {
     let is_plain = |id: &&HeaderValue| (1..=MAX_ID).contains(&id.len()) && id.to_str().is_ok();
-    request.headers().get(REQUEST_ID).filter(is_plain).cloned()
+    request.headers().get(&REQUEST_ID).filter(is_plain).cloned()
 }
 
 /// An id for a request that brought none.

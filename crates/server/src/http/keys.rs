@@ -142,7 +142,7 @@ async fn list(
     let tenant = owner(&who, query.tenant_id, "tenant_id")?;
     let keys = app.keys.list(&tenant).await?;
     let page = PageQuery { limit: query.limit, cursor: query.cursor };
-    let page = page.cut(keys, |key| key.id.clone())?;
+    let page = page.cut(keys, |key| key.id.to_string())?;
     Ok(view::ok(&json!({"keys": page.items, "next": page.next})))
 }
 

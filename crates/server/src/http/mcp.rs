@@ -12,7 +12,7 @@ use axum::routing::get;
 use serde_json::json;
 
 use super::app::App;
-use super::auth::{self, Gate};
+use super::auth;
 use super::view;
 use crate::identity::Action;
 use crate::mcp::{Endpoint, MAX_TOOLS, Shared};
@@ -25,10 +25,9 @@ pub(super) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
     let questions = Arc::clone(&app.questions);
     let shared = Shared::new(app.engine.clone(), servers, questions, app.lang, MAX_TOOLS);
     let endpoint = Endpoint::behind_keys(shared, app.settings.max_body_bytes, &app.draining);
-    let gate = Gate { app: Arc::clone(app), action: Action::ReadTools };
     endpoint
         .router()
-        .layer(from_fn_with_state(gate, enter))
+        .layer(from_fn_with_state(Arc::clone(app), enter))
         .route(METADATA, get(metadata))
         .route(&format!("{METADATA}/mcp"), get(metadata))
 }
@@ -44,12 +43,13 @@ fn base(host: Option<&HeaderValue>, proto: Option<&HeaderValue>) -> String {
 
 /// Lets in who has a key or a token, and tells others where it is said how to get
 /// one (RFC 9728). One layer and not two: each costs every request something.
-async fn enter(state: State<Gate>, request: Request, next: Next) -> Response {
+async fn enter(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let (host, proto) = {
         let own = |name: &str| request.headers().get(name).cloned();
         (own("host"), own("x-forwarded-proto"))
     };
-    let mut response = auth::check_bearer(state, request, next).await.into_response();
+    let entered = auth::check_bearer(&app, Action::ReadTools, request, next).await;
+    let mut response = entered.into_response();
     if response.status() == StatusCode::UNAUTHORIZED {
         let place = format!("{}{METADATA}/mcp", base(host.as_ref(), proto.as_ref()));
         if let Ok(value) = HeaderValue::from_str(&format!("Bearer resource_metadata=\"{place}\"")) {

@@ -25,12 +25,12 @@ const NOWHERE: &str = "(no route)";
 #[derive(Clone)]
 pub(crate) struct Asker {
     tenant: TenantId,
-    key: String,
+    key: Arc<str>,
 }
 
 impl From<&Identity> for Asker {
     fn from(identity: &Identity) -> Self {
-        Self { tenant: identity.tenant.clone(), key: identity.key_id.clone() }
+        Self { tenant: identity.tenant.clone(), key: Arc::clone(&identity.key_id) }
     }
 }
 
@@ -83,7 +83,7 @@ impl Seen {
             status,
             ms = self.began.elapsed().as_secs_f64() * 1000.0,
             request_id = id.and_then(|id| id.to_str().ok()),
-            key = asker.as_ref().map(|asker| asker.key.as_str()),
+            key = asker.as_ref().map(|asker| &*asker.key),
             tenant = asker.as_ref().map(|asker| asker.tenant.as_str()),
             "request"
         );

@@ -7,12 +7,11 @@ use std::sync::Arc;
 use axum::Router;
 use axum::handler::Handler;
 use axum::http::Method;
-use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::app::App;
-use super::auth;
+use super::auth::Gated;
 use super::problem;
 use crate::identity::Action;
 
@@ -33,7 +32,8 @@ pub(crate) struct Operation {
     /// A body to try it with.
     pub(crate) example: Option<fn() -> serde_json::Value>,
     pub(crate) has_problems: bool,
-    route: MethodRouter<Arc<App>>,
+    /// Where it is answered, for those who may do this.
+    route: Box<dyn FnOnce(Option<Action>) -> MethodRouter<Arc<App>>>,
 }
 
 /// Describes a type in the document.
@@ -96,7 +96,10 @@ impl Operation {
             answers: Vec::new(),
             example: None,
             has_problems: false,
-            route: on(filter, handler),
+            route: Box::new(move |action| match action {
+                Some(action) => on(filter, Gated { handler, action }),
+                None => on(filter, handler),
+            }),
         }
     }
 
@@ -220,15 +223,7 @@ pub(crate) fn tagged(tag: &'static str, rows: Vec<Operation>) -> impl Iterator<I
 
 /// The router of these rows. Nothing but what is open to all is reached without
 /// a key whose role may do it.
-pub(crate) fn router(rows: Vec<Operation>, app: &Arc<App>) -> Router<Arc<App>> {
-    rows.into_iter().fold(Router::new(), |router, row| {
-        let route = match row.action {
-            Some(action) => row.route.layer(from_fn_with_state(
-                auth::Gate { app: Arc::clone(app), action },
-                auth::check,
-            )),
-            None => row.route,
-        };
-        router.route(row.path, route)
-    })
+pub(crate) fn router(rows: Vec<Operation>) -> Router<Arc<App>> {
+    rows.into_iter()
+        .fold(Router::new(), |router, row| router.route(row.path, (row.route)(row.action)))
 }

@@ -155,8 +155,10 @@ pub(crate) fn ok<T: Serialize>(body: &T) -> Response {
 }
 
 pub(crate) fn with_status<T: Serialize>(status: StatusCode, body: &T) -> Response {
-    match serde_json::to_vec(body) {
-        Ok(bytes) => {
+    // Most answers fit, and need not be moved while they are written.
+    let mut bytes = Vec::with_capacity(1024);
+    match serde_json::to_writer(&mut bytes, body) {
+        Ok(()) => {
             let media = HeaderValue::from_static("application/json");
             (status, [(header::CONTENT_TYPE, media)], bytes).into_response()
         }

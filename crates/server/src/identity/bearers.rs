@@ -143,9 +143,9 @@ impl Bearers {
         name.truncate(name.floor_char_boundary(MAX_SUBJECT));
         Some(Identity {
             tenant,
-            key_id: format!("oauth:{name}"),
+            key_id: format!("oauth:{name}").into(),
             role: Role::Caller,
-            name,
+            name: name.into(),
             tools: None,
         })
     }

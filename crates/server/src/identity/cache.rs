@@ -93,7 +93,7 @@ impl State {
 
     fn forget(&mut self, change: &Change) {
         self.heard += 1;
-        let same = |key: &ApiKey| key.id == change.id && key.tenant == change.tenant;
+        let same = |key: &ApiKey| *key.id == *change.id && key.tenant == change.tenant;
         // Keys change so rarely that looking through all of them is cheaper than
         // a second index to keep in step.
         let stale = self.entries.iter().find(|(_, (key, _))| same(key)).map(|(hash, _)| *hash);

@@ -1,6 +1,7 @@
 //! One key: its text, and what is kept of it.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::de::Error as _;
@@ -25,11 +26,11 @@ const RANDOM: usize = 43;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct ApiKey {
     /// Its name for programs.
-    pub(crate) id: String,
+    pub(crate) id: Arc<str>,
     /// Whose it is.
     pub(crate) tenant: TenantId,
     /// Its name for people.
-    pub(crate) name: String,
+    pub(crate) name: Arc<str>,
     /// What it allows.
     pub(crate) role: Role,
     /// Which tools its bearer sees; all where nobody said.
@@ -58,9 +59,9 @@ impl ApiKey {
     pub(super) fn identity(&self) -> Identity {
         Identity {
             tenant: self.tenant.clone(),
-            key_id: self.id.clone(),
+            key_id: Arc::clone(&self.id),
             role: self.role,
-            name: self.name.clone(),
+            name: Arc::clone(&self.name),
             tools: self.tools.clone(),
         }
     }
@@ -101,9 +102,9 @@ impl Stored {
 
     pub(super) fn describe(self, tenant: TenantId, id: String) -> ApiKey {
         ApiKey {
-            id,
+            id: id.into(),
             tenant,
-            name: self.name,
+            name: self.name.into(),
             role: self.role,
             tools: self.tools,
             prefix: self.prefix,

@@ -126,7 +126,7 @@ impl Keys {
         let mut keys = Vec::new();
         for document in self.documents.of_tenant(SPACE, tenant, "").await? {
             let mut key = read(&document)?;
-            key.last_used_at = uses.get(&key.id).copied();
+            key.last_used_at = uses.get(&*key.id).copied();
             keys.push(key);
         }
         keys.sort_by_key(|key| key.created_at);

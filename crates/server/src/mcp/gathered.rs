@@ -32,7 +32,7 @@ pub(super) enum Listed {
 }
 
 impl Listed {
-    fn method(self) -> &'static str {
+    pub(super) fn method(self) -> &'static str {
         match self {
             Self::Prompts => "prompts/list",
             Self::Resources => "resources/list",
@@ -40,7 +40,7 @@ impl Listed {
         }
     }
 
-    fn items(self) -> &'static str {
+    pub(super) fn items(self) -> &'static str {
         match self {
             Self::Prompts => "prompts",
             Self::Resources => "resources",

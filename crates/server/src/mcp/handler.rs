@@ -14,7 +14,8 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
-use serde_json::{Map, Value};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
 
 use super::changes::{self, Watch};
 use super::finder;
@@ -116,15 +117,7 @@ impl ServerHandler for Service {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        let client = self.reader(&context)?;
-        if let Some(server) = self.library(&client).await? {
-            let params = to_json(&request.unwrap_or_default());
-            return self.pass(&server, &client, "prompts/list", params).await;
-        }
-        let (shown, next) = page(self.all(&client, Listed::Prompts).await, request.as_ref())?;
-        let mut result = ListPromptsResult::with_all_items(read(shown.into())?);
-        result.next_cursor = next;
-        Ok(result)
+        self.list(Listed::Prompts, request, &context).await
     }
 
     async fn get_prompt(
@@ -141,15 +134,7 @@ impl ServerHandler for Service {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let client = self.reader(&context)?;
-        if let Some(server) = self.library(&client).await? {
-            let params = to_json(&request.unwrap_or_default());
-            return self.pass(&server, &client, "resources/list", params).await;
-        }
-        let (shown, next) = page(self.all(&client, Listed::Resources).await, request.as_ref())?;
-        let mut result = ListResourcesResult::with_all_items(read(shown.into())?);
-        result.next_cursor = next;
-        Ok(result)
+        self.list(Listed::Resources, request, &context).await
     }
 
     async fn list_resource_templates(
@@ -157,15 +142,7 @@ impl ServerHandler for Service {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let client = self.reader(&context)?;
-        if let Some(server) = self.library(&client).await? {
-            let params = to_json(&request.unwrap_or_default());
-            return self.pass(&server, &client, "resources/templates/list", params).await;
-        }
-        let (shown, next) = page(self.all(&client, Listed::Templates).await, request.as_ref())?;
-        let mut result = ListResourceTemplatesResult::with_all_items(read(shown.into())?);
-        result.next_cursor = next;
-        Ok(result)
+        self.list(Listed::Templates, request, &context).await
     }
 
     async fn read_resource(
@@ -260,6 +237,29 @@ impl ServerHandler for Service {
             Some(why) => ErrorData::invalid_params(why, None),
             None => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None),
         })
+    }
+}
+
+impl Service {
+    /// A page of a list: of the one server that is asked here, or of what all of
+    /// them have.
+    async fn list<T: DeserializeOwned>(
+        &self,
+        what: Listed,
+        request: Option<PaginatedRequestParams>,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<T, ErrorData> {
+        let client = self.reader(context)?;
+        if let Some(server) = self.library(&client).await? {
+            let params = to_json(&request.unwrap_or_default());
+            return self.pass(&server, &client, what.method(), params).await;
+        }
+        let (shown, next) = page(self.all(&client, what).await, request.as_ref())?;
+        let mut result = json!({"resultType": "complete", what.items(): shown});
+        if let Some(next) = next {
+            result["nextCursor"] = next.into();
+        }
+        read(result)
     }
 }
 

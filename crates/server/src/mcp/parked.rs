@@ -7,6 +7,7 @@
 //! ever; who comes too late is told so.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -27,7 +28,7 @@ const STATE: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Binding {
     pub(super) tenant: String,
-    pub(super) key: String,
+    pub(super) key: Arc<str>,
     /// The method and its parameters, without the answers.
     pub(super) request: String,
 }

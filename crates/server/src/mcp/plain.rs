@@ -142,7 +142,7 @@ impl Plain {
         let request = CallRequest::new(tool.name().as_str(), Value::Object(arguments))
             .call_ref(self.id.to_string())
             .context(Context::new(client.caller()).object(asker))
-            .begun_by(client.identity.key_id.as_str())
+            .begun_by(client.identity.key_id.clone())
             .cancel_token(stop.clone());
         // A client that hangs up has cancelled its call.
         let hung_up = stop.drop_guard();

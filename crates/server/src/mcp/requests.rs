@@ -105,7 +105,7 @@ impl Service {
             .id(id)
             .call_ref(context.id.to_string())
             .context(Context::new(client.caller()).object(asker))
-            .begun_by(client.identity.key_id.as_str())
+            .begun_by(client.identity.key_id.clone())
             .cancel_token(stop.clone());
         if let Some(grace) = grace {
             request = request.grace(grace);

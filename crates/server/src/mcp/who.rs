@@ -61,9 +61,9 @@ impl Who {
 fn operator() -> Identity {
     Identity {
         tenant: TenantId::default(),
-        key_id: "operator".to_owned(),
+        key_id: "operator".into(),
         role: Role::Operator,
-        name: "operator".to_owned(),
+        name: "operator".into(),
         tools: None,
     }
 }

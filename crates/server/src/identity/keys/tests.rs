@@ -25,7 +25,7 @@ async fn a_key_says_who_holds_it() {
             tenant: acme.clone(),
             key_id: made.key.id.clone(),
             role: Role::Caller,
-            name: "agent 7".to_owned(),
+            name: "agent 7".into(),
             tools: None,
         }
     );
@@ -162,7 +162,7 @@ async fn a_document_under_another_hash_is_no_way_in() {
     kept.alias = Some(Hash::digest(guess.expose()).to_hex());
     let put = Put {
         alias: kept.alias.clone(),
-        ..Put::new(SPACE, tenant.clone(), made.key.id.clone(), kept.body)
+        ..Put::new(SPACE, tenant.clone(), made.key.id.to_string(), kept.body)
     };
     documents.put(put, Expect::Anything).await.unwrap();
     assert_eq!(keys.verify(guess.expose()).await.unwrap(), None);
