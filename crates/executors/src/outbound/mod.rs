@@ -49,6 +49,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
+use http::HeaderValue;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
@@ -77,6 +78,8 @@ const MIN_HEADER_BYTES: usize = 8 * 1024;
 #[derive(Clone)]
 pub struct Outbound {
     policy: Arc<OutboundPolicy>,
+    /// What requests say of who sends them, where that can be said.
+    user_agent: Option<HeaderValue>,
     connector: Connector,
     client: Client<Connector, Full<Bytes>>,
 }
@@ -99,7 +102,8 @@ impl Outbound {
             .http1_max_buf_size(policy.max_header_bytes.max(MIN_HEADER_BYTES))
             .http1_max_headers(MAX_HEADERS)
             .build(connector.clone());
-        Self { policy, connector, client }
+        let user_agent = HeaderValue::from_str(&policy.user_agent).ok();
+        Self { policy, user_agent, connector, client }
     }
 
     /// Sends a request and waits for the headers of its answer.
@@ -136,7 +140,7 @@ impl Outbound {
         limits: &Limits,
         until: Instant,
     ) -> Result<http::Response<Incoming>, Error> {
-        let mut wire = request.to_wire(&self.policy)?;
+        let mut wire = request.to_wire(self.user_agent.as_ref())?;
         let mut connection = capture_connection(&mut wire);
         let mut answer = pin!(self.client.request(wire));
         let too_slow = |_| fault::too_slow(&request.url, limits, until);

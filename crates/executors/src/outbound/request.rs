@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderName, USER_AGENT};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderName, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method};
 use serde_json::Value;
 use url::Url;
@@ -114,6 +114,13 @@ impl Request {
         self.secret_header("authorization", &Secret::new(format!("Bearer {}", token.expose())))
     }
 
+    /// Says which types the answer may have.
+    #[must_use]
+    pub fn accept(mut self, types: HeaderValue) -> Self {
+        self.headers.insert(ACCEPT, types);
+        self
+    }
+
     /// Sends this JSON.
     #[must_use]
     pub fn json(self, value: &Value) -> Self {
@@ -171,7 +178,7 @@ impl Request {
     /// The request as it goes over the wire.
     pub(super) fn to_wire(
         &self,
-        policy: &OutboundPolicy,
+        user_agent: Option<&HeaderValue>,
     ) -> Result<http::Request<http_body_util::Full<Bytes>>, Error> {
         let mut request = http::Request::new(http_body_util::Full::new(self.body.clone()));
         *request.method_mut() = self.method.clone();
@@ -182,9 +189,9 @@ impl Request {
         let headers = request.headers_mut();
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         if !headers.contains_key(USER_AGENT)
-            && let Ok(own) = HeaderValue::from_str(&policy.user_agent)
+            && let Some(own) = user_agent
         {
-            headers.insert(USER_AGENT, own);
+            headers.insert(USER_AGENT, own.clone());
         }
         Ok(request)
     }

@@ -13,6 +13,9 @@ use super::request::{self, Base, Payload};
 use super::{media, response};
 use crate::outbound::{Answer, Outbound, Request};
 
+/// The types that an answer may have where nobody says.
+const ACCEPT: &str = "application/json, */*;q=0.5";
+
 /// What all REST tools share: the way out, and tokens.
 #[derive(Clone)]
 pub struct Rest {
@@ -62,7 +65,9 @@ impl Rest {
             return Err(refused(why.clone()));
         }
         let assumed = Assumed::of(spec);
-        Ok(Arc::new(Tool { rest: self.clone(), plan, open, method, base, assumed }))
+        let accept = plan.accept.as_deref().and_then(|types| HeaderValue::from_str(types).ok());
+        let accept = accept.unwrap_or(HeaderValue::from_static(ACCEPT));
+        Ok(Arc::new(Tool { rest: self.clone(), plan, open, method, accept, base, assumed }))
     }
 }
 
@@ -96,6 +101,8 @@ struct Tool {
     /// The arguments say where the request goes.
     open: bool,
     method: Method,
+    /// The types that the answer may have.
+    accept: HeaderValue,
     base: Result<Base, String>,
     assumed: Assumed,
 }
@@ -180,9 +187,7 @@ impl Tool {
         signed: &Signed,
     ) -> Result<Answer, Error> {
         let looks = method.is_safe();
-        let mut request = Request::new(method, signed.address(built));
-        let accept = self.plan.accept.as_deref().unwrap_or("application/json, */*;q=0.5");
-        request = request.header("accept", accept)?;
+        let mut request = Request::new(method, signed.address(built)).accept(self.accept.clone());
         for (name, value) in &built.headers {
             request = request.header(name, value)?;
         }

@@ -36,7 +36,10 @@ const ALWAYS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 /// Everything that the server answers.
 pub(crate) struct Front {
     app: Arc<App>,
-    routes: Compression<Router, And<SizeAbove, NotForContentType>>,
+    routes: Router,
+    /// The same for clients that take compressed answers. The others need not pay
+    /// for looking whether theirs is to be.
+    compressed: Compression<Router, And<SizeAbove, NotForContentType>>,
     /// Requests that are being worked on.
     open: AtomicUsize,
 }
@@ -44,8 +47,8 @@ pub(crate) struct Front {
 impl Front {
     pub(crate) fn new(app: Arc<App>, routes: Router) -> Self {
         let compress = SizeAbove::new(COMPRESS_FROM).and(NotForContentType::SSE);
-        let routes = Compression::new(routes).compress_when(compress);
-        Self { app, routes, open: AtomicUsize::new(0) }
+        let compressed = Compression::new(routes.clone()).compress_when(compress);
+        Self { app, routes, compressed, open: AtomicUsize::new(0) }
     }
 
     /// Answers a request. Every answer has the id of its request, so that people
@@ -102,8 +105,14 @@ impl Front {
         B: HttpBody<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        match self.routes.clone().call(request).await {
-            Ok(response) => response.map(Body::new),
+        let answered = if request.headers().contains_key(header::ACCEPT_ENCODING) {
+            let compressed = Box::pin(self.compressed.clone().call(request)).await;
+            compressed.map(|response| response.map(Body::new))
+        } else {
+            self.routes.clone().call(request).await
+        };
+        match answered {
+            Ok(response) => response,
             Err(never) => match never {},
         }
     }

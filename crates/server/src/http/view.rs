@@ -1,6 +1,6 @@
 //! Results and records, as the API shows them.
 
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::ser::SerializeStruct;
@@ -159,8 +159,13 @@ pub(crate) fn with_status<T: Serialize>(status: StatusCode, body: &T) -> Respons
     let mut bytes = Vec::with_capacity(1024);
     match serde_json::to_writer(&mut bytes, body) {
         Ok(()) => {
-            let media = HeaderValue::from_static("application/json");
-            (status, [(header::CONTENT_TYPE, media)], bytes).into_response()
+            let mut response = Response::new(bytes.into());
+            *response.status_mut() = status;
+            // With room for those that every answer gets.
+            let mut headers = HeaderMap::with_capacity(8);
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            *response.headers_mut() = headers;
+            response
         }
         Err(error) => Problem::new(
             StatusCode::INTERNAL_SERVER_ERROR,

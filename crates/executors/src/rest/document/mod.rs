@@ -46,7 +46,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { file_bytes: 32 << 20, depth: 100, nodes: 2_000_000, files: 200, operations: 50_000 }
+        Self { file_bytes: 64 << 20, depth: 100, nodes: 4_000_000, files: 200, operations: 50_000 }
     }
 }
 
