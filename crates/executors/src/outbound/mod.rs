@@ -106,6 +106,15 @@ impl Outbound {
         Self { policy, user_agent, connector, client }
     }
 
+    /// The same for answers that may be as large as this, whatever the policy says:
+    /// for what an operator fetches, and not a model.
+    #[must_use]
+    pub fn taking(mut self, bytes: u64) -> Self {
+        let policy = Arc::make_mut(&mut self.policy);
+        policy.max_response_bytes = policy.max_response_bytes.max(bytes);
+        self
+    }
+
     /// Sends a request and waits for the headers of its answer.
     pub async fn send(&self, mut request: Request) -> Result<Answer, Error> {
         let limits = request.limits(&self.policy);

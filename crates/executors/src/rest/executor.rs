@@ -65,8 +65,8 @@ impl Rest {
             return Err(refused(why.clone()));
         }
         let assumed = Assumed::of(spec);
-        let accept = plan.accept.as_deref().and_then(|types| HeaderValue::from_str(types).ok());
-        let accept = accept.unwrap_or(HeaderValue::from_static(ACCEPT));
+        let accept = HeaderValue::from_str(plan.accept.as_deref().unwrap_or(ACCEPT))
+            .map_err(|_| refused("`accept` has characters that no header may have".to_owned()))?;
         Ok(Arc::new(Tool { rest: self.clone(), plan, open, method, accept, base, assumed }))
     }
 }

@@ -13,6 +13,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use serde_path_to_error::{Path, Segment};
 
+use windlass_executors::rest::Limits;
+
 use super::app::App;
 use super::problem::{Fault, Problem};
 use crate::arguments::Unique;
@@ -42,6 +44,23 @@ impl<T: DeserializeOwned + 'static> FromRequest<Arc<App>> for Body<T> {
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
         parse(&json(request, app).await?).map(Self)
+    }
+}
+
+/// A JSON body that may hold an API document.
+pub(crate) struct DocumentBody<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + 'static> FromRequest<Arc<App>> for DocumentBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(mut request: Request, app: &Arc<App>) -> Result<Self, Problem> {
+        let limits = Limits::default();
+        request
+            .extensions_mut()
+            .insert(Largest(app.settings.max_body_bytes.max(limits.file_bytes)));
+        let bytes = json(request, app).await?;
+        limits.check_json(&bytes).map_err(|why| too_large().at("", why))?;
+        parse(&bytes).map(Self)
     }
 }
 

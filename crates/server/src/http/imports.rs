@@ -17,7 +17,7 @@ use windlass_store::Expect;
 
 use super::app::App;
 use super::definitions::refused;
-use super::extract::{self, Body, Largest, Name, Who};
+use super::extract::{self, Body, DocumentBody, Largest, Name, Who};
 use super::operation::Operation;
 use super::problem::Problem;
 use super::{providers, view};
@@ -140,7 +140,7 @@ impl FromRequest<Arc<App>> for Sent {
         let media = media.and_then(|media| media.to_str().ok()).unwrap_or_default();
         let upload = ["yaml", "octet-stream", "text/plain", "vnd.oai.openapi"];
         if !upload.iter().any(|kind| media.contains(kind)) {
-            let Body(body) = Body::from_request(request, app).await?;
+            let DocumentBody(body) = DocumentBody::from_request(request, app).await?;
             return Ok(Self(body));
         }
         let query = request.uri().query().unwrap_or_default().to_owned();
@@ -284,7 +284,7 @@ async fn update(
     State(app): State<Arc<App>>,
     Who(who): Who,
     Name(name): Name,
-    Body(body): Body<UpdateBody>,
+    DocumentBody(body): DocumentBody<UpdateBody>,
 ) -> Result<Response, Problem> {
     let (version, old) = kept(&app, &who.tenant, &name).await?;
     let from = match (body.document, body.url.or_else(|| old.url.clone())) {

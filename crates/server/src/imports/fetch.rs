@@ -16,7 +16,7 @@ pub(crate) async fn fetch(outbound: &Outbound, url: &str) -> Result<Source, Erro
     let request = Request::parse(axum::http::Method::GET, url)?
         .header("accept", "application/json, application/yaml, text/yaml, */*;q=0.5")?
         .max_bytes(most);
-    let answer = outbound.send(request).await?.checked().await?;
+    let answer = outbound.clone().taking(most).send(request).await?.checked().await?;
     let from = answer.url().to_string();
     let text = String::from_utf8(answer.bytes().await?.to_vec())
         .map_err(|_| Error::new(ErrorKind::InvalidDefinition, "the document is not UTF-8 text"))?;

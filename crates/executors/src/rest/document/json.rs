@@ -2,7 +2,7 @@
 //!
 //! Large documents are one part examples, and all of a tree is memory that has
 //! to be fetched before it can be used: examples are passed over as they are
-//! read, and a map takes the room of its entries and no more.
+//! read, and a map takes the room of the entries that were written.
 
 use std::fmt;
 
@@ -25,6 +25,8 @@ enum Place {
     /// Media types by name, or whatever else is called `content`.
     Content,
     Media,
+    /// What values may be, and no words about them.
+    Data,
     Other,
 }
 
@@ -33,6 +35,7 @@ impl Place {
     fn of(self, key: &str) -> Option<Self> {
         match (self, key) {
             (Self::Components, "examples") | (Self::Media, "example" | "examples") => None,
+            (Self::Data, _) | (_, "const" | "default" | "enum") => Some(Self::Data),
             (Self::Root, "components") => Some(Self::Components),
             // No keyword of a schema has a slash in it.
             (Self::Content, key) if key.contains('/') => Some(Self::Media),
@@ -87,7 +90,8 @@ impl<'de> Visitor<'de> for Place {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(Self::Other)? {
+        let place = if matches!(self, Self::Data) { Self::Data } else { Self::Other };
+        while let Some(item) = items.next_element_seed(place)? {
             list.push(item);
         }
         list.shrink_to_fit();
@@ -122,6 +126,10 @@ mod tests {
                 "schemas": {
                     "examples": {"type": "string"},
                     "content": {"properties": {"example": {"type": "string"}}},
+                    "data": {
+                        "const": {"content": {"a/b": {"example": 1}}},
+                        "enum": [{"content": {"a/b": {"examples": 1}}}],
+                    },
                 },
             },
             "examples": {"at": "the root"},
@@ -143,14 +151,15 @@ mod tests {
 
     #[test]
     fn everything_else_is_read_as_it_is() {
-        let text = r#"{"a": [null, true, -1, 18446744073709551615, 1.5, 1e400, "\u4e2d", [], {}],
+        let text = r#"{"a": [null, true, -1, 18446744073709551615, 18446744073709551616, -0, 1.5, 1e400, "\u4e2d", [], {}],
             "b": 1, "b": {"c": 2}}"#;
         let usual: serde_json::Result<Value> = serde_json::from_str(text);
         assert_eq!(parse(text).ok(), usual.ok());
         let text = text.replace("1e400", "1e300");
         let usual: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(parse(&text).unwrap(), usual);
-        for wrong in ["", "{", "{}}", "{\"a\" 1}", &"[".repeat(200)] {
+        let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+        for wrong in ["", "{", "{}}", "{\"a\" 1}", &deep] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }

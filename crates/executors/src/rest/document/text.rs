@@ -19,9 +19,7 @@ pub(super) fn parse(text: &str, limits: &Limits) -> Result<Value, String> {
     }
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim_start().starts_with('{') {
-        if values_in(text) > limits.nodes {
-            return Err(format!("more than {} values", limits.nodes));
-        }
+        limits.check_json(text.as_bytes())?;
         // YAML's flow style begins like this, too, so a fault here is not the
         // last word; but what JSON reads, it reads much faster.
         match json::parse(text) {
@@ -35,11 +33,22 @@ pub(super) fn parse(text: &str, limits: &Limits) -> Result<Value, String> {
     yaml(text, limits)
 }
 
+impl Limits {
+    /// Refuses JSON that has more values than a document may have, before any of
+    /// them takes memory.
+    pub fn check_json(&self, text: &[u8]) -> Result<(), String> {
+        match values_in(text) > self.nodes {
+            true => Err(format!("more than {} values", self.nodes)),
+            false => Ok(()),
+        }
+    }
+}
+
 /// How many values and keys a text of JSON has at the most, told before any of
 /// them takes memory: each begins behind a bracket, a comma or a colon.
-fn values_in(text: &str) -> usize {
+fn values_in(text: &[u8]) -> usize {
     let (mut values, mut quoted, mut escaped) = (0, false, false);
-    for byte in text.bytes() {
+    for &byte in text {
         match byte {
             _ if escaped => escaped = false,
             b'\\' if quoted => escaped = true,

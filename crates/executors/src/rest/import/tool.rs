@@ -1,5 +1,6 @@
 //! One operation becomes one tool.
 
+use http::HeaderValue;
 use serde_json::Value;
 use url::Url;
 use windlass::definition::check_schema;
@@ -185,8 +186,8 @@ fn behaviour(operation: &Operation<'_>, marks: &Marks<'_>) -> Behaviour {
 
 /// What the answer may be: JSON before anything else.
 fn accept(operation: &Operation<'_>) -> Option<String> {
-    let mut kinds: Vec<&str> =
-        operation.answer.as_ref()?.media_types.iter().map(String::as_str).collect();
+    let kinds = operation.answer.as_ref()?.media_types.iter().map(String::as_str);
+    let mut kinds: Vec<&str> = kinds.filter(|kind| HeaderValue::from_str(kind).is_ok()).collect();
     kinds.sort_by_key(|kind| !media::is_json(kind));
     kinds.dedup();
     kinds.truncate(MAX_ACCEPT);

@@ -62,20 +62,20 @@ impl Shaper<'_> {
             Cut { description: 0, depth: 1, described: 0 },
             Cut { description: 0, depth: 0, described: 0 },
         ];
-        // What is larger is not worth squeezing: less of it says more.
+        // What is larger is not worth squeezing while less of it can be told.
         let largest = bounds.bytes.saturating_mul(2);
         // The most that can be told, and what to begin with where nothing fits.
         let mut start = None;
         for (at, cut) in cuts.into_iter().enumerate() {
-            let Some(schema) = self.emit_cut(root, cut, largest) else {
-                continue;
-            };
+            let is_last = at + 1 == cuts.len();
+            let most = if is_last { largest.saturating_mul(2) } else { largest };
+            let Some(schema) = self.emit_cut(root, cut, most) else { continue };
             let bytes = written(&schema);
             let left_out = (at > 1).then(|| LEFT_OUT.to_owned());
             if bytes <= bounds.bytes {
                 return Emitted { schema, cut: left_out.into_iter().collect() };
             }
-            if start.is_none() && bytes <= largest || at + 1 == cuts.len() {
+            if start.is_none() && bytes <= largest || is_last {
                 start.get_or_insert((schema, left_out));
             }
         }
@@ -365,7 +365,9 @@ pub(crate) fn brief(text: &str, most: usize) -> String {
         return text.to_owned();
     }
     let mut line = String::with_capacity(text.len().min(most * 4));
+    let mut seen = 0;
     for word in text.split_whitespace() {
+        let before = line.len();
         if !line.is_empty() {
             line.push(' ');
         }
@@ -374,7 +376,8 @@ pub(crate) fn brief(text: &str, most: usize) -> String {
         } else {
             line.push_str(word);
         }
-        if line.len() > most && line.chars().nth(most).is_some() {
+        seen += line[before..].chars().count();
+        if seen > most {
             break;
         }
     }

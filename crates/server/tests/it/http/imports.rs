@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::server::Server;
+use crate::upstream::{Said, Upstream};
 
 fn document(paths: &Value) -> Value {
     json!({
@@ -102,6 +103,28 @@ fn documents_are_uploaded_and_bad_ones_refused() {
     client
         .post("/v1/providers", &json!({"name": "large", "document": large, "dry_run": true}))
         .is(200);
+}
+
+#[test]
+fn large_documents_are_sent_fetched_and_sent_again() {
+    // More than a body may have, and more than a model may fetch.
+    let mut large = pets();
+    large["info"]["x-logo"] = "a".repeat(11 * 1024 * 1024).into();
+    let text = large.to_string();
+    let site = Upstream::start(move |_| Said::text("200 OK", "application/json", text.clone()));
+    let server = Server::with("outbound: {allow: [127.0.0.1]}", &[]);
+    let client = server.key("default", "operator");
+    client.post("/v1/providers", &json!({"name": "sent", "document": large})).is(201);
+    let again = client.put("/v1/providers/sent/document", &json!({"document": large})).is(200);
+    assert_eq!(again["unchanged"], 2);
+    let url = format!("{}/pets", site.url());
+    let fetch = json!({"name": "fetched", "url": url, "options": {"prefix": "b_"}});
+    client.post("/v1/providers", &fetch).is(201);
+
+    // What a document may not have is refused before it is read.
+    let many = vec![Value::Array(Vec::new()); 2_100_000];
+    let many = json!({"name": "many", "document": {"openapi": "3.0.0", "x": many}});
+    client.post("/v1/providers", &many).problem(413, "too_large");
 }
 
 #[test]
