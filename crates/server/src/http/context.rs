@@ -111,7 +111,19 @@ pub(crate) enum Span {
 
 /// A time span as a text.
 pub(crate) fn span(_: &mut SchemaGenerator) -> Schema {
-    schemars::json_schema!({"type": "string", "pattern": "^[1-9][0-9]{0,3}(ms|s|m|h)$"})
+    schemars::json_schema!({"type": "string", "pattern": "^[1-9][0-9]{0,3}(ms|s|m)$|^[1-9][0-9]{0,2}h$"})
+}
+
+/// Whether a text is written as [`span`] says. Settings take more forms than
+/// that; here the document says what is taken.
+fn is_span(text: &str) -> bool {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let most = match &text[digits..] {
+        "ms" | "s" | "m" => 4,
+        "h" => 3,
+        _ => return false,
+    };
+    (1..=most).contains(&digits) && !text.starts_with('0')
 }
 
 impl Span {
@@ -119,7 +131,11 @@ impl Span {
     pub(crate) fn read(&self, path: &str) -> Result<Duration, Problem> {
         let text = match self {
             Self::Seconds(seconds) => seconds.to_string(),
-            Self::Text(text) => text.clone(),
+            Self::Text(text) if is_span(text) => text.clone(),
+            Self::Text(_) => {
+                let why = "write a number and a unit, such as 500ms, 30s, 2m or 1h, or seconds";
+                return Err(Problem::bad("a time span is wrong").at(path, why));
+            }
         };
         let span = windlass::duration::parse(&text);
         span.and_then(|span| match span.is_zero() {
