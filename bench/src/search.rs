@@ -16,9 +16,11 @@ const FUNCTIONS: &str = "../shared/corpora/functions/bfcl";
 const SETS: [&str; 4] = ["simple_python", "multiple", "parallel", "parallel_multiple"];
 /// The document whose tools are in the way: GitHub's, some 1,200.
 const DOCUMENT: &str = "../shared/corpora/openapi/real/github-3.0.json";
-/// Among how many the right tool has to be, and how often, in per cent.
+/// Among how many the right tool has to be, and how often, in per cent: as
+/// people wrote the question, and with a typing slip in its longest word.
 const FIRST: usize = 5;
-const WANTED: f64 = 80.0;
+const WANTED: f64 = 92.0;
+const WITH_SLIP: f64 = 85.0;
 const MILLIS: f64 = 5.0;
 
 /// A question, and the names of the tools that answer it.
@@ -49,11 +51,14 @@ pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
     let start = Instant::now();
     let index = ToolIndex::new(engine.registry().list());
     let built = start.elapsed().as_secs_f64() * 1e3;
-    let found = questions.iter().filter(|question| {
-        let found = index.find(&question.text);
-        found.iter().take(FIRST).any(|(tool, _)| question.right.contains(tool.name().as_str()))
-    });
-    let rate = found.count() as f64 * 100.0 / questions.len() as f64;
+    let rate = |ask: &dyn Fn(&str) -> String| {
+        let found = questions.iter().filter(|question| {
+            let found = index.find(&ask(&question.text));
+            found.iter().take(FIRST).any(|(tool, _)| question.right.contains(tool.name().as_str()))
+        });
+        found.count() as f64 * 100.0 / questions.len() as f64
+    };
+    let (plain, slipped) = (rate(&str::to_owned), rate(&with_slip));
     let look = || {
         timed(|| {
             for question in &questions {
@@ -69,9 +74,23 @@ pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
         engine.registry().len()
     );
     Ok(vec![
-        Figure::new("right tool in the first 5 / 80 %", "%", rate, WANTED).at_least(1.0),
+        Figure::new("right tool in the first 5 / 92 %", "%", plain, WANTED).at_least(1.0),
+        Figure::new("the same with a slip / 85 %", "%", slipped, WITH_SLIP).at_least(1.0),
         Figure::new("a search over all tools / 5 ms", "ms", one, MILLIS).at_most(1.0),
     ])
+}
+
+/// The question with two letters exchanged in the middle of its longest word.
+fn with_slip(question: &str) -> String {
+    let words = question.split_whitespace();
+    let longest = words.filter(|word| word.bytes().all(|b| b.is_ascii_alphabetic()));
+    let Some(word) = longest.max_by_key(|word| word.len()).filter(|word| word.len() > 3) else {
+        return question.to_owned();
+    };
+    let mut letters: Vec<char> = word.chars().collect();
+    let middle = letters.len() / 2;
+    letters.swap(middle - 1, middle);
+    question.replacen(word, &letters.into_iter().collect::<String>(), 1)
 }
 
 fn functions() -> anyhow::Result<(BTreeMap<String, ToolBuilder>, Vec<Question>)> {

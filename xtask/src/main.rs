@@ -2,6 +2,7 @@
 
 mod bench;
 mod chaos;
+mod clients;
 mod conformance;
 mod docs;
 mod mcp;
@@ -19,6 +20,7 @@ cargo xtask bench [NAME…] [--json]  measure; NAME is one of call, burst, susta
                                   sse, start, overload, turn, agents, search, mcp
 cargo xtask chaos [--kills N] [--minutes N]
                                   kill a process under load again and again (200 kills, 10 minutes)
+cargo xtask clients               clients that others generate from our OpenAPI document, in use
 cargo xtask conformance [server|client|through|rounds…]
                                   the official suite of the Model Context Protocol, and 200
                                   starts and ends of servers that leave nothing behind
@@ -41,6 +43,7 @@ fn main() -> anyhow::Result<()> {
         "test" => test::run(),
         "bench" => bench::run(rest),
         "chaos" => chaos::run(rest),
+        "clients" => clients::with(),
         "conformance" => conformance::run(rest),
         "docs" => docs::run(rest.iter().any(|argument| argument == "--check")),
         "schemathesis" => schemathesis::with(rest),

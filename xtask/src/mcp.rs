@@ -11,16 +11,43 @@ use crate::run::{must, root};
 
 /// Packages of npm. Node itself is one of them: the suite wants a newer one than
 /// many machines have.
-const NPM: [&str; 6] = [
+const NPM: [&str; 12] = [
     "node@22",
     "@modelcontextprotocol/conformance@0.2.0-alpha.12",
     "@modelcontextprotocol/inspector@2",
     "@modelcontextprotocol/server-everything",
     "@modelcontextprotocol/server-filesystem",
     "@modelcontextprotocol/server-memory",
+    "@modelcontextprotocol/server-sequential-thinking@2026.8.31",
+    "mcp-hello-world@1.1.2",
+    "mcp-server-commands@0.5.0",
+    "@ai-sdk/mcp@1.0.101",
+    "@modelcontextprotocol/client@2.4.0",
+    "@modelcontextprotocol/sdk@1.32.2",
 ];
-/// Packages of PyPI.
-const PYPI: [&str; 3] = ["mcp-server-time", "mcp-server-git", "fastmcp"];
+/// Packages of PyPI. The last one installs those below.
+const PYPI: [&str; 4] = ["mcp-server-time", "mcp-server-git", "fastmcp", "uv==0.13.8"];
+/// Packages of PyPI that want an environment of their own each, as `uvx` gives
+/// them: servers, and libraries of clients. Some were written for the first major
+/// version of the SDK, and do not say so.
+const APART: [(&str, &[&str]); 16] = [
+    ("arxiv", &["arxiv-mcp-server==0.8.2"]),
+    ("calculator", &["mcp-server-calculator==0.2.1"]),
+    ("cli", &["cli-mcp-server==0.2.5", "mcp==1.30.0"]),
+    ("duck", &["mcp-server-motherduck==1.1.0"]),
+    ("editor", &["mcp-text-editor==1.0.2", "mcp==1.30.0"]),
+    ("excel", &["excel-mcp-server==2.2.2"]),
+    ("interpreter", &["mcp-python-interpreter==1.2.3", "mcp==1.30.0"]),
+    ("shell", &["mcp-shell-server==1.1.14"]),
+    ("sqlite", &["mcp-server-sqlite==2025.4.25", "mcp==1.30.0"]),
+    ("timeserver", &["mcp-simple-timeserver==3.3.2"]),
+    ("word", &["office-word-mcp-server==1.1.11"]),
+    ("client-fastmcp", &["fastmcp==4.1.2"]),
+    ("client-langchain", &["langchain-mcp-adapters==0.3.2"]),
+    ("client-mcp", &["mcp==2.3.0"]),
+    ("client-openai-agents", &["openai-agents==0.24.0"]),
+    ("client-pydantic-ai", &["pydantic-ai-slim[mcp]==2.66.0"]),
+];
 /// Where tests find them.
 const VARIABLE: &str = "WINDLASS_TEST_MCP";
 
@@ -36,6 +63,7 @@ impl Programs {
         let programs = Self { folder };
         programs.npm().context("npm's packages for MCP (needs npm)")?;
         programs.python().context("PyPI's packages for MCP (needs python3 with venv)")?;
+        programs.apart().context("PyPI's packages for MCP, each for itself")?;
         Ok(programs)
     }
 
@@ -71,6 +99,22 @@ impl Programs {
         once(&place, &PYPI, || {
             must(Command::new("python3").args(["-m", "venv"]).arg(&place))?;
             must(Command::new(place.join("bin/pip")).args(["install", "--quiet"]).args(PYPI))
+        })
+    }
+
+    fn apart(&self) -> anyhow::Result<()> {
+        let place = self.folder.join("apart");
+        let wanted: Vec<&str> = APART.iter().flat_map(|(_, packages)| *packages).copied().collect();
+        once(&place, &wanted, || {
+            let uv = self.folder.join("py/bin/uv");
+            for (name, packages) in APART {
+                let own = place.join(name);
+                must(Command::new(&uv).args(["venv", "--quiet", "--clear"]).arg(&own))?;
+                let mut install = Command::new(&uv);
+                install.args(["pip", "install", "--quiet", "--python"]).arg(&own);
+                must(install.args(packages))?;
+            }
+            Ok(())
         })
     }
 }

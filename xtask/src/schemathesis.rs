@@ -2,7 +2,7 @@
 //! document, against the real server. No answer may be a server error, or one
 //! that the document does not have.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -76,19 +76,21 @@ enum Asked<'a> {
 }
 
 /// A server until it is dropped.
-struct Server {
+pub(crate) struct Server {
     child: Child,
-    url: String,
-    key: String,
+    pub(crate) url: String,
+    pub(crate) key: String,
 }
 
 impl Server {
-    fn start(folder: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn start(folder: &Path) -> anyhow::Result<Self> {
         let mut child = Command::new(root().join("target/debug/windlass"))
             .args(["serve", "--json", "--listen", "127.0.0.1:0"])
             .current_dir(folder)
             .env("HOME", folder)
             .env("WINDLASS_LOG", "error")
+            // Keys that do not work are part of what is made up.
+            .env("WINDLASS_SERVER_MAX_FAILED_KEYS", "1000000")
             .stdout(Stdio::piped())
             .spawn()
             .context("the server does not start")?;
@@ -135,17 +137,30 @@ impl Server {
 
     /// Whether the key works.
     fn is_welcome(&self) -> anyhow::Result<bool> {
+        Ok(self.ask_for("/v1/stats")?.starts_with("HTTP/1.1 200"))
+    }
+
+    /// What is at a path.
+    pub(crate) fn get(&self, path: &str) -> anyhow::Result<String> {
+        let answer = self.ask_for(path)?;
+        ensure!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
+        let (_, body) = answer.split_once("\r\n\r\n").context("an answer without an end")?;
+        Ok(body.to_owned())
+    }
+
+    /// A whole answer, as it is sent.
+    fn ask_for(&self, path: &str) -> anyhow::Result<String> {
         let address = self.url.trim_start_matches("http://");
         let mut stream = TcpStream::connect(address)?;
         write!(
             stream,
-            "GET /v1/stats HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {}\r\n\
+            "GET {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {}\r\n\
              Connection: close\r\n\r\n",
             self.key
         )?;
         let mut answer = String::new();
-        BufReader::new(stream).read_line(&mut answer)?;
-        Ok(answer.starts_with("HTTP/1.1 200"))
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::mcp::Programs;
 use crate::postgres::Postgres;
 use crate::run::{cargo, must, root, watched};
-use crate::{docs, schemathesis, sdks, upstreams};
+use crate::{clients, docs, schemathesis, sdks, upstreams};
 
 /// Checks and tests everything, and ends with one line of counts.
 pub(crate) fn run() -> anyhow::Result<()> {
@@ -29,6 +29,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
     drop(postgres);
     step("requests made up from our OpenAPI document");
     schemathesis::run(schemathesis::SHORT)?;
+    step("clients made from our OpenAPI document");
+    clients::run()?;
     step("real upstreams");
     // Left out above, because they need what this installs.
     let late = upstreams::run()?;

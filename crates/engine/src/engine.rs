@@ -49,8 +49,10 @@ use crate::providers::Providers;
 use crate::record::RecordStore;
 use crate::registry::{Found, Registry};
 use crate::schedule::{
-    Attempt, LimitMetrics, LimitSettings, RetryPolicy, Running, TicketCell, UnderWay, Upstreams,
+    Attempt, LimitMetrics, LimitSettings, QuotaScope, QuotaUse, Quotas, RetryPolicy, Running,
+    TenantLoad, TicketCell, UnderWay, Upstreams,
 };
+use crate::search::Finder;
 use crate::stage::{self, Attempts};
 use crate::tool::{Kind, Tool};
 
@@ -65,9 +67,12 @@ pub(crate) struct Parts {
     library: Library,
     groups: Groups,
     running: Arc<Running>,
+    /// None where no calls are limited.
+    quotas: Option<Quotas>,
     upstreams: Upstreams,
     cache: Cache,
     activated: Activated,
+    finder: Finder,
     hooks: Vec<Arc<dyn Hook>>,
     credentials: Option<Arc<dyn CredentialSource>>,
     approvals: Option<Arc<dyn Approvals>>,
@@ -193,6 +198,11 @@ impl Engine {
                 None => error,
             }
         })?;
+        if let Some(quotas) = &parts.quotas
+            && request.approved().is_none()
+        {
+            quotas.take(caller, request.context.begun_by.as_ref(), tool.name().as_str())?;
+        }
         let timeout = request.timeout.or(tool.spec().timeout).unwrap_or(self.default_timeout());
         let until = Until::new(timeout, request, open, &parts.running);
         let mut call = Call {
@@ -267,6 +277,10 @@ impl Engine {
         call.leave_slot();
         if let Some(bill) = call.seldom.bill() {
             open.used(bill);
+            if let Some(quotas) = &parts.quotas {
+                let (key, cost) = (request.context.begun_by.as_ref(), bill.own.cost_usd);
+                quotas.spend(caller, key, tool.name().as_str(), cost);
+            }
         }
         if !parts.hooks.is_empty() {
             open.rewritten(call.arguments.now());
@@ -364,6 +378,26 @@ impl Engine {
         self.0.shared.limits.set(limits);
     }
 
+    /// What has been used of a tenant's call quota; nothing where none is set.
+    pub fn quota_use(&self, tenant: &TenantId, scope: QuotaScope<'_>) -> QuotaUse {
+        let quotas = self.0.quotas.as_ref();
+        quotas.map(|quotas| quotas.used(tenant, scope)).unwrap_or_default()
+    }
+
+    /// What tenants, and their keys, have used here today: for programs that keep
+    /// it, or share it with others.
+    pub fn quota_uses(&self) -> Vec<(TenantId, Option<Arc<str>>, QuotaUse)> {
+        self.0.quotas.as_ref().map(Quotas::of_today).unwrap_or_default()
+    }
+
+    /// What tenants, and their keys, have used elsewhere today. It counts, in place
+    /// of what was said before.
+    pub fn set_quota_uses(&self, elsewhere: &[(TenantId, Option<Arc<str>>, QuotaUse)]) {
+        if let Some(quotas) = &self.0.quotas {
+            quotas.set_elsewhere(elsewhere);
+        }
+    }
+
     /// Cancels a call that has not ended. What it did until then stays done.
     /// Returns whether there was one.
     pub fn cancel_call(&self, tenant: &TenantId, id: CallId) -> bool {
@@ -416,6 +450,13 @@ impl Engine {
     /// How full the engine is.
     pub fn limit_metrics(&self) -> LimitMetrics {
         self.0.shared.limits.metrics()
+    }
+
+    /// How much a tenant has the engine do now. It tells nothing of others.
+    pub fn tenant_load(&self, tenant: &TenantId) -> TenantLoad {
+        let queue_length = self.0.shared.limits.waiting_of(tenant);
+        let current_concurrent = self.0.running.of(tenant).saturating_sub(queue_length);
+        TenantLoad { current_concurrent, queue_length }
     }
 
     /// Events from now on.

@@ -75,6 +75,7 @@ pub use load::{FolderWatch, LoadReport, WatchOptions};
 pub use name::{BatchId, CallId, MAX_TOOL_NAME, TenantId, ToolName};
 pub use native::{FromCall, Inject, IntoOutput, Json};
 pub use nested::Tools;
+pub use output_tool::OutputScope;
 pub use providers::Providers;
 pub use record::{
     Begun, BriefSummary, CallRecord, Details, FailedAttempt, Histogram, IdempotencyKey, Intent,
@@ -83,13 +84,13 @@ pub use record::{
 };
 pub use registry::Registry;
 pub use schedule::{
-    BreakerSettings, BucketMetrics, LimitMetrics, LimitSettings, RetryBudget, RetryPolicy,
-    Strategy, UnderWay,
+    BreakerSettings, BucketMetrics, CallQuota, CallQuotas, LimitMetrics, LimitSettings, QuotaScope,
+    QuotaUse, RetryBudget, RetryPolicy, Strategy, TenantLoad, UnderWay,
 };
 pub use schemars::{self, JsonSchema};
-pub use search::ToolIndex;
+pub use search::{Embedder, ToolIndex};
 pub use search_tool::SearchScope;
-pub use secret::Secret;
+pub use secret::{Secret, Veil};
 pub use sub_agent::{CallDetail, ExecutionSummary, SubAgent};
 pub use text::{Lang, Text};
 pub use tokio_util::sync::CancellationToken;
@@ -98,7 +99,10 @@ pub use tool::{
     Source, Tool, ToolBuilder, ToolSpec, empty_object_schema,
 };
 pub use trace::TraceContext;
-pub use turn::{ModelCall, OpenTurn, SseDecoder, SseEvent, Turn, TurnAnswer, TurnFormat};
+pub use turn::{
+    ModelCall, OpenTurn, SseDecoder, SseEvent, Turn, TurnAnswer, TurnFormat, failure_reason,
+    lenient_json, replace_lone_surrogates,
+};
 pub use usage::Usage;
 pub use windlass_macros::tool;
 

@@ -156,6 +156,9 @@ impl Engine {
         for (name, place, tool) in tools {
             match tool {
                 Ok(tool) => {
+                    compiled
+                        .notes
+                        .extend(tool.unchecked().map(|why| place.note(&source, &name, why)));
                     own.tools.push(Arc::new(tool));
                     compiled.places.push((name, place));
                 }
@@ -166,7 +169,7 @@ impl Engine {
             }
         }
         compiled.source = Some(own);
-        compiled.notes = parsed.notes;
+        compiled.notes.extend(parsed.notes);
         compiled.others = Some((source, parsed.providers, parsed.library));
         compiled
     }
@@ -210,15 +213,11 @@ impl Engine {
     /// Finds the code for a definition. A definition whose handler is not
     /// installed is a tool all the same; its calls say what is missing.
     fn bind(&self, definition: Definition) -> Result<ToolBuilder, Error> {
-        let Definition { spec, presets, .. } = definition;
-        let executor = self.executor_for(&spec).or_else(|error| match error.kind() {
+        let executor = self.executor_for(&definition.spec).or_else(|error| match error.kind() {
             ErrorKind::ExecutorNotFound => Ok(Arc::new(Unbound(error)) as Arc<dyn Executor>),
             _ => Err(error),
         })?;
-        let builder = ToolBuilder::new(spec, executor);
-        Ok(presets
-            .into_iter()
-            .fold(builder, |builder, (name, preset)| builder.preset(&name, preset)))
+        Ok(definition.builder(executor))
     }
 }
 
@@ -242,11 +241,19 @@ struct Place {
 
 impl Place {
     fn error(self, source: &Source, error: &Error) -> LoadError {
+        self.says(source, error.message().to_owned())
+    }
+
+    fn note(self, source: &Source, tool: &ToolName, unchecked: &str) -> LoadError {
+        self.says(source, format!("tool `{tool}`: {unchecked}"))
+    }
+
+    fn says(self, source: &Source, message: String) -> LoadError {
         LoadError {
             file: source.to_string(),
             line: self.line,
             column: self.column,
-            message: error.message().to_owned(),
+            message,
             hint: None,
         }
     }

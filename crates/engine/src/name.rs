@@ -65,19 +65,42 @@ impl ToolName {
     /// The name as every model API takes it: at most 64 characters of
     /// `[A-Za-z0-9_-]`.
     ///
-    /// A name that fits is returned as it is. Any other is shortened and gets
-    /// a hash of the whole name, so that two names never share a wire form;
-    /// the registry finds a tool by either.
+    /// A name that fits is returned as it is. In others `/` becomes `__`, `.`
+    /// and `:` become `_`: `server/tool` is `server__tool`. What is longer, or
+    /// in another script, is [`ToolName::hashed`]. Two names may have the same
+    /// wire form; [`crate::Tool::wire_name`] is the one that is shown among
+    /// the tools of an engine.
     pub fn wire(&self) -> String {
-        const LIMIT: usize = 64;
-        let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        if self.0.len() <= LIMIT && self.0.chars().all(fits) {
+        self.readable().unwrap_or_else(|| self.hashed())
+    }
+
+    /// The wire form that no other name has: shortened, with a hash of the
+    /// whole name. A name that fits every API is returned as it is.
+    pub fn hashed(&self) -> String {
+        if self.fits() {
             return self.0.to_string();
         }
         let kept: String =
-            self.0.chars().map(|c| if fits(c) { c } else { '_' }).take(LIMIT - 14).collect();
+            self.0.chars().map(|c| if in_wire(c) { c } else { '_' }).take(MAX_WIRE - 14).collect();
         format!("{kept}__{:012x}", fnv1a(self.0.as_bytes()) & 0xffff_ffff_ffff)
     }
+
+    /// Whether every model API takes the name as it is.
+    pub(crate) fn fits(&self) -> bool {
+        self.0.len() <= MAX_WIRE && self.0.chars().all(in_wire)
+    }
+
+    fn readable(&self) -> Option<String> {
+        let wire = self.0.replace('/', "__").replace(['.', ':'], "_");
+        (wire.len() <= MAX_WIRE && wire.chars().all(in_wire)).then_some(wire)
+    }
+}
+
+/// The longest name that every model API takes.
+const MAX_WIRE: usize = 64;
+
+fn in_wire(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '-'
 }
 
 impl Borrow<str> for ToolName {
@@ -273,11 +296,17 @@ mod tests {
         assert_eq!(plain.wire(), "get_weather-v2");
         let dotted = ToolName::new("github.repos/list").unwrap();
         let slashed = ToolName::new("github/repos.list").unwrap();
-        assert_ne!(dotted.wire(), slashed.wire());
-        for name in [dotted, slashed, ToolName::new(&"天".repeat(128)).unwrap()] {
-            let wire = name.wire();
-            assert!(wire.len() <= 64, "{wire}");
-            assert!(wire.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'));
+        assert_eq!(
+            (dotted.wire().as_str(), slashed.wire().as_str()),
+            ("github_repos__list", "github__repos_list")
+        );
+        assert_ne!(dotted.hashed(), slashed.hashed());
+        let long = ToolName::new(&format!("{}/x", "y".repeat(62))).unwrap();
+        assert_eq!(long.wire(), long.hashed());
+        for name in [dotted, slashed, long, ToolName::new(&"天".repeat(128)).unwrap()] {
+            for wire in [name.wire(), name.hashed()] {
+                assert!(wire.len() <= MAX_WIRE && wire.chars().all(in_wire), "{wire}");
+            }
         }
     }
 

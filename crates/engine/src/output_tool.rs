@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use crate::call::Call;
 use crate::content::Output;
+use crate::context::Caller;
 use crate::error::{Error, ErrorKind};
 use crate::executor::{BoxFuture, Executor};
 use crate::name::CallId;
@@ -15,6 +16,38 @@ use crate::record::RecordStore;
 use crate::tool::{Behaviour, ToolBuilder};
 
 const MAX_PART: u64 = 50_000;
+
+/// Which results may be read: a context object of whoever may not see everything.
+#[derive(Clone)]
+pub struct OutputScope(Arc<dyn Fn(&str) -> bool + Send + Sync>);
+
+impl OutputScope {
+    /// Only results of the tools for whose names this is so, and those of the
+    /// caller's own conversation.
+    pub fn new(shows: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(shows))
+    }
+
+    /// Whether a caller may read what was kept under this id. What no call gave,
+    /// such as a file that somebody uploaded, is nobody's result.
+    pub async fn shows(
+        &self,
+        store: &dyn RecordStore,
+        caller: &Caller,
+        id: CallId,
+    ) -> Result<bool, Error> {
+        let mut record = store.get(&caller.tenant, id).await?;
+        if record.is_none() {
+            // The call may have ended a moment ago.
+            store.flush().await?;
+            record = store.get(&caller.tenant, id).await?;
+        }
+        Ok(record.is_some_and(|record| {
+            let own = &caller.conversation;
+            (self.0)(&record.tool_name) || (own.is_some() && record.caller.conversation == *own)
+        }))
+    }
+}
 
 #[derive(Deserialize, JsonSchema)]
 struct Part {
@@ -59,6 +92,11 @@ impl Executor for ReadOutput {
             if let Some(own) = &call.caller().conversation
                 && let Some(record) = self.0.get(&call.caller().tenant, id).await?
                 && record.caller.conversation.as_ref() != Some(own)
+            {
+                return Err(missing());
+            }
+            if let Some(scope) = call.object::<OutputScope>()
+                && !scope.shows(&*self.0, call.caller(), id).await?
             {
                 return Err(missing());
             }

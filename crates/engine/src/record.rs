@@ -34,7 +34,7 @@ use crate::content::Output;
 use crate::context::Caller;
 use crate::error::{Error, ErrorKind};
 use crate::name::CallId;
-use crate::text::Text;
+use crate::text::{Lang, Text};
 use crate::trace::TraceContext;
 use crate::usage::Usage;
 
@@ -197,6 +197,12 @@ impl From<&RecordedError> for Error {
     fn from(recorded: &RecordedError) -> Self {
         let error = Self::new(recorded.kind, recorded.message.as_str());
         match &recorded.feedback {
+            // Kept in English only; both languages are made of it again.
+            Some(feedback) if ErrorKind::says_doubt(feedback) => {
+                let error = error.after_begin();
+                let chinese = error.feedback(Lang::Zh);
+                error.with_feedback(Text::both(feedback.as_str(), chinese))
+            }
             Some(feedback) => error.with_feedback(feedback.as_str()),
             None => error,
         }

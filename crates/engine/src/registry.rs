@@ -311,9 +311,14 @@ impl Snapshot {
         owner: Option<&TenantId>,
         apply: impl FnOnce(&mut Shelf) -> Result<Vec<EventBody>, Error>,
     ) -> Result<Vec<EventBody>, Error> {
-        let Some(tenant) = owner else { return apply(&mut self.everybodys) };
-        let shelf = self.tenants.entry(tenant.clone()).or_default();
-        let events = apply(Arc::make_mut(shelf))?;
+        let Some(tenant) = owner else {
+            let events = apply(&mut self.everybodys)?;
+            self.everybodys.settle();
+            return Ok(events);
+        };
+        let shelf = Arc::make_mut(self.tenants.entry(tenant.clone()).or_default());
+        let events = apply(shelf)?;
+        shelf.settle();
         if shelf.len() == 0 {
             self.tenants.remove(tenant);
         }

@@ -3,14 +3,17 @@
 mod access;
 mod limits;
 mod plan;
+mod quota;
 mod retry;
 mod running;
 mod slot;
 mod upstream;
 
-pub use limits::{BucketMetrics, LimitMetrics, LimitSettings, Strategy};
+pub use limits::{BucketMetrics, LimitMetrics, LimitSettings, Strategy, TenantLoad};
 pub(crate) use limits::{Demand, Limits, Permit, TicketCell};
 pub(crate) use plan::{Access, Plan};
+pub(crate) use quota::Quotas;
+pub use quota::{CallQuota, CallQuotas, QuotaScope, QuotaUse};
 pub use retry::RetryPolicy;
 pub use running::UnderWay;
 pub(crate) use running::{Listed, Running};

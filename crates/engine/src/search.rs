@@ -1,9 +1,16 @@
-//! Finds tools by words: BM25 over their names, descriptions and parameters.
+//! Finds tools by words: BM25 over their names, descriptions and parameters,
+//! with synonyms of the trade and tolerance for typing slips.
 //!
-//! Words of European languages are compared without their endings, Chinese and
-//! Japanese by pairs of characters. No model and no network: the index of 2,000
-//! tools is made in the time of a call.
+//! Words of English are compared without their endings, Chinese and Japanese by
+//! pairs of characters. No model and no network: the index of 2,000 tools is made
+//! in the time of a call. Meaning beyond words is for an [`Embedder`], whose
+//! order the [`Finder`] fuses with this one.
 
+mod embedding;
+mod finder;
+mod question;
+mod spelling;
+mod synonyms;
 mod words;
 
 use std::collections::HashMap;
@@ -11,9 +18,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+pub use embedding::Embedder;
+pub(crate) use finder::Finder;
+
 use crate::text::Text;
 use crate::tool::{Tool, ToolSpec};
-use words::words;
+use question::{Asked, asked};
+use spelling::Lexicon;
+use words::{is_stop_word, tokens};
 
 /// The usual constants of BM25.
 const K1: f32 = 1.2;
@@ -29,59 +41,101 @@ const MAX_DEPTH: usize = 4;
 /// Tools, to be found by words.
 pub struct ToolIndex {
     tools: Vec<Arc<Tool>>,
-    /// For each word, the tools that have it and what it counts there.
-    postings: HashMap<String, Vec<(u32, f32)>>,
+    lexicon: Lexicon,
+    /// By the numbers that the lexicon gives them.
+    terms: Vec<Term>,
+}
+
+/// A word without its endings.
+#[derive(Default)]
+struct Term {
+    /// How much it tells of a tool that it has it.
+    rarity: f32,
+    /// The tools that have it, and what it counts there.
+    tools: Vec<(u32, f32)>,
 }
 
 impl ToolIndex {
     /// An index of these tools.
     pub fn new(tools: impl IntoIterator<Item = Arc<Tool>>) -> Self {
         let tools: Vec<Arc<Tool>> = tools.into_iter().collect();
-        let counted: Vec<HashMap<String, f32>> = tools.iter().map(|tool| count(tool)).collect();
+        let mut lexicon = Lexicon::default();
+        let counted: Vec<HashMap<u32, f32>> =
+            tools.iter().map(|tool| count(tool, &mut lexicon)).collect();
         let lengths: Vec<f32> = counted.iter().map(|words| words.values().sum()).collect();
         let average = (lengths.iter().sum::<f32>() / lengths.len().max(1) as f32).max(1.0);
-        let mut postings: HashMap<String, Vec<(u32, f32)>> = HashMap::new();
+        let mut terms: Vec<Term> = Vec::new();
+        terms.resize_with(lexicon.len(), Term::default);
         for (at, words) in counted.into_iter().enumerate() {
             let length = K1 * (1.0 - B + B * lengths[at] / average);
-            for (word, count) in words {
+            for (term, count) in words {
                 let weight = count * (K1 + 1.0) / (count + length);
-                postings.entry(word).or_default().push((at as u32, weight));
+                terms[term as usize].tools.push((at as u32, weight));
             }
         }
         let all = tools.len() as f32;
-        for found in postings.values_mut() {
-            let with = found.len() as f32;
-            let rarity = (1.0 + (all - with + 0.5) / (with + 0.5)).ln();
-            found.iter_mut().for_each(|(_, weight)| *weight *= rarity);
+        for term in &mut terms {
+            let with = term.tools.len() as f32;
+            term.rarity = (1.0 + (all - with + 0.5) / (with + 0.5)).ln();
         }
-        Self { tools, postings }
+        lexicon.close();
+        Self { tools, lexicon, terms }
     }
 
     /// The tools that fit these words, best first, and how well they do.
     pub fn find(&self, query: &str) -> Vec<(&Arc<Tool>, f32)> {
-        let mut asked = words(query);
-        asked.sort_unstable();
-        asked.dedup();
-        let mut scores: HashMap<u32, f32> = HashMap::new();
-        for (at, weight) in asked.iter().filter_map(|word| self.postings.get(word)).flatten() {
-            *scores.entry(*at).or_default() += weight;
-        }
-        let mut found: Vec<(u32, f32)> = scores.into_iter().collect();
+        let mut found: Vec<(u32, f32)> = self
+            .scores(query)
+            .into_iter()
+            .enumerate()
+            .filter(|(_, score)| *score > 0.0)
+            .map(|(at, score)| (at as u32, score))
+            .collect();
         // Where two fit equally well, the order is that of their names.
         found.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         found.into_iter().map(|(at, score)| (&self.tools[at as usize], score)).collect()
     }
+
+    /// How well each tool fits.
+    fn scores(&self, query: &str) -> Vec<f32> {
+        let mut scores = vec![0.0; self.tools.len()];
+        // The best of the terms that stand for a word, for each tool.
+        let mut best = vec![0.0; self.tools.len()];
+        for Asked { own, terms } in asked(query, &self.lexicon) {
+            let own_rarity = own.map(|term| self.terms[term as usize].rarity);
+            for (term, counts) in &terms {
+                let Term { rarity, tools } = &self.terms[*term as usize];
+                // A synonym tells no more than the word that was asked for.
+                let rarity = own_rarity.map_or(*rarity, |own| own.min(*rarity));
+                for (at, weight) in tools {
+                    let best = &mut best[*at as usize];
+                    *best = f32::max(*best, counts * rarity * weight);
+                }
+            }
+            for (term, _) in &terms {
+                for (at, _) in &self.terms[*term as usize].tools {
+                    scores[*at as usize] += std::mem::take(&mut best[*at as usize]);
+                }
+            }
+        }
+        scores
+    }
 }
 
 /// The words of a tool, and what each counts.
-fn count(tool: &Tool) -> HashMap<String, f32> {
-    let ToolSpec { name, label, description, tags, .. } = tool.spec();
+fn count(tool: &Tool, lexicon: &mut Lexicon) -> HashMap<u32, f32> {
     let mut counted = HashMap::new();
-    let mut add = |text: &str, weight: f32| {
-        for word in words(text) {
-            *counted.entry(word).or_default() += weight;
+    texts(tool, &mut |text, weight| {
+        for word in tokens(text).iter().filter(|word| !is_stop_word(word)) {
+            *counted.entry(lexicon.intern(word)).or_default() += weight;
         }
-    };
+    });
+    counted
+}
+
+/// Everything that is said about a tool, and what a word of it counts.
+fn texts(tool: &Tool, add: &mut impl FnMut(&str, f32)) {
+    let ToolSpec { name, label, description, tags, .. } = tool.spec();
     add(name.as_str(), NAME);
     label.iter().flat_map(all).for_each(|text| add(text, ABOUT));
     all(description).for_each(|text| add(text, ABOUT));
@@ -91,7 +145,6 @@ fn count(tool: &Tool) -> HashMap<String, f32> {
         texts.flat_map(all).for_each(|text| add(text, PARAMETER));
     }
     parameters(tool.model_schema(), 0, &mut |text| add(text, PARAMETER));
-    counted
 }
 
 /// A text in all its languages.

@@ -3,10 +3,8 @@
 //! Where there are many tools, most are deferred: the model sees this one in
 //! their place, and what it finds is active in its conversation from then on.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -18,7 +16,6 @@ use crate::error::Error;
 use crate::executor::{BoxFuture, Executor};
 use crate::groups::Session;
 use crate::native::schema_of;
-use crate::search::ToolIndex;
 use crate::text::{Lang, Text};
 use crate::tool::{Behaviour, Exposure, Tool, ToolBuilder, ToolSpec};
 
@@ -51,9 +48,7 @@ fn few() -> usize {
     5
 }
 
-/// The index of the tools that somebody sees, until those change.
-#[derive(Default)]
-struct ToolSearch(Mutex<Option<(u64, Arc<ToolIndex>)>>);
+struct ToolSearch;
 
 pub(crate) fn tool_search() -> ToolBuilder {
     let about = [
@@ -65,7 +60,7 @@ pub(crate) fn tool_search() -> ToolBuilder {
         ("zh_Hans", "按关键词查找更多工具。当现有工具都不满足需求时使用;找到的工具随后即可调用。"),
     ];
     let about = about.map(|(lang, text)| (lang.to_owned(), text.to_owned()));
-    ToolBuilder::native(NAME, schema_of::<Query>(), Arc::new(ToolSearch::default()))
+    ToolBuilder::native(NAME, schema_of::<Query>(), Arc::new(ToolSearch))
         .description(Text::Many(about.into()))
         .behaviour(Behaviour::READ_ONLY)
         // Shown where there is something to be found.
@@ -73,29 +68,13 @@ pub(crate) fn tool_search() -> ToolBuilder {
 }
 
 impl ToolSearch {
-    /// The index of these tools, made anew where it is another's.
-    fn index(&self, tools: Vec<Arc<Tool>>) -> Arc<ToolIndex> {
-        let mut hasher = DefaultHasher::new();
-        tools.iter().for_each(|tool| tool.generation().hash(&mut hasher));
-        let of = hasher.finish();
-        if let Some((known, index)) = &*self.0.lock()
-            && *known == of
-        {
-            return Arc::clone(index);
-        }
-        // Made without the lock: two that begin at once both make one.
-        let index = Arc::new(ToolIndex::new(tools));
-        *self.0.lock() = Some((of, Arc::clone(&index)));
-        index
-    }
-
-    fn find(&self, engine: &Engine, call: &Call, query: &Query) -> Output {
+    async fn find(&self, engine: &Engine, call: &Call, query: &Query) -> Output {
         let session = Session::of(call.caller());
-        let index = self.index(engine.findable_tools(&call.caller().tenant, session.as_ref()));
+        let tools = engine.findable_tools(&call.caller().tenant, session.as_ref());
         let scope = call.object::<SearchScope>();
         let shows = |tool: &Tool| scope.as_ref().is_none_or(|scope| (scope.0)(tool.spec()));
-        let found: Vec<&Arc<Tool>> = (index.find(&query.query).into_iter())
-            .map(|(tool, _)| tool)
+        let found = engine.find_tools(tools, &query.query).await;
+        let found: Vec<Arc<Tool>> = (found.into_iter())
             .filter(|tool| shows(tool))
             .take(query.limit.clamp(1, MAX_FOUND))
             .collect();
@@ -107,7 +86,7 @@ impl ToolSearch {
             .map(|tool| {
                 let description = tool.spec().description.get(Lang::En);
                 let schema = tool.model_schema();
-                json!({"name": tool.name().wire(), "description": description, "input_schema": schema})
+                json!({"name": tool.wire_name(), "description": description, "input_schema": schema})
             })
             .collect();
         Output::json(json!({"tools": shown}))
@@ -118,7 +97,7 @@ impl Executor for ToolSearch {
     fn execute<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
         Box::pin(async move {
             let query: Query = call.parse()?;
-            Ok(self.find(&call.tools().engine()?, call, &query))
+            Ok(self.find(&call.tools().engine()?, call, &query).await)
         })
     }
 }

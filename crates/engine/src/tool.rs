@@ -1,16 +1,19 @@
 //! A tool: its description, its compiled schemas and the code that runs it.
 
+mod compact;
 mod schema;
 mod spec;
 
+use std::borrow::Cow;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-pub(crate) use schema::{MISSING, Schema};
+use schema::{Fill, Guarded};
+pub(crate) use schema::{LazySchema, Schema, assumed};
 pub use spec::{
     Approval, Behaviour, Category, Entry, Exposure, FilledBy, InputKind, Kind, Parameter, ToolSpec,
     empty_object_schema,
@@ -27,9 +30,14 @@ use crate::text::Text;
 /// A registered tool: everything about it is checked and compiled.
 pub struct Tool {
     spec: ToolSpec,
-    model_schema: Value,
-    input: Schema,
-    output: Option<Schema>,
+    /// None where a model sees all of the input schema.
+    model_schema: Option<Value>,
+    input: LazySchema,
+    /// What of the arguments is not checked, and why.
+    unchecked: Option<String>,
+    /// Its schemas come from elsewhere: what does not compile is not checked.
+    of_others: bool,
+    output: Option<LazySchema>,
     hidden: Vec<HiddenParameter>,
     executor: Arc<dyn Executor>,
     source: Source,
@@ -41,6 +49,17 @@ pub struct Tool {
     generation: u64,
     upstream: OnceLock<Arc<Upstream>>,
     asks_many: bool,
+    wire: Option<WireNames>,
+}
+
+/// The names that model APIs take, of a tool whose own name they do not.
+pub(crate) struct WireNames {
+    /// The one that people can read.
+    pub(crate) readable: Arc<str>,
+    /// The one that no other tool can have.
+    pub(crate) hashed: Arc<str>,
+    /// Another tool of the same owner has the readable one, too.
+    pub(crate) is_shared: AtomicBool,
 }
 
 /// Where a tool came from: one file, one server, or the program itself. All
@@ -53,7 +72,7 @@ impl Tool {
         source: Source,
         owner: Option<TenantId>,
     ) -> Result<Self, Error> {
-        let ToolBuilder { mut spec, presets, executor, problem } = builder;
+        let ToolBuilder { mut spec, presets, executor, of_others, problem, checked } = builder;
         if let Some(problem) = problem {
             return Err(problem);
         }
@@ -61,10 +80,30 @@ impl Tool {
             Error::new(error.kind(), format!("tool `{}`: {}", spec.name, error.message()))
         };
         let hidden = hidden_parameters(&spec, presets).map_err(about)?;
-        let input = Schema::compile(&arguments_schema(&spec.input, &hidden)).map_err(about)?;
+        let arguments = arguments_schema(&spec.input, &hidden);
+        let known = match checked {
+            true => Ok(LazySchema::default()),
+            false => LazySchema::check(&arguments),
+        };
+        let (input, unchecked) = match known {
+            Ok(input) => (input, None),
+            Err(_) if of_others => {
+                let unchecked = Schema::unchecked_of(&arguments).map_err(about)?;
+                (LazySchema::default(), unchecked)
+            }
+            Err(error) => return Err(about(error)),
+        };
+        drop(arguments);
         let enforced = spec.output.as_ref().filter(|_| !spec.output_advisory);
-        let output = enforced.map(Schema::compile).transpose().map_err(about)?;
-        let model_schema = model_schema(&spec.input, &hidden);
+        let output = match enforced.map(LazySchema::check).transpose() {
+            // Nothing can be told from it, and a call is not to fail for that.
+            Err(_) if of_others => None,
+            output => output.map_err(about)?,
+        };
+        let model_schema = (!hidden.is_empty()).then(|| model_schema(&spec.input, &hidden));
+        compact::value(&mut spec.input);
+        spec.output.as_mut().into_iter().for_each(compact::value);
+        compact::map(&mut spec.entry.config);
         if spec.entry.handler.is_empty() {
             spec.entry.handler = spec.name.to_string();
         }
@@ -74,6 +113,11 @@ impl Tool {
                 "only the results of a tool that is `read_only` can be cached",
             )));
         }
+        let wire = (!spec.name.fits()).then(|| WireNames {
+            readable: spec.name.wire().into(),
+            hashed: spec.name.hashed().into(),
+            is_shared: AtomicBool::new(false),
+        });
         let counted_as = scoped(owner.as_ref(), spec.name.shared());
         static GENERATIONS: AtomicU64 = AtomicU64::new(0);
         Ok(Self {
@@ -81,6 +125,8 @@ impl Tool {
             spec,
             model_schema,
             input,
+            unchecked,
+            of_others,
             output,
             hidden,
             executor,
@@ -89,12 +135,28 @@ impl Tool {
             counted_as,
             generation: GENERATIONS.fetch_add(1, Ordering::Relaxed),
             upstream: OnceLock::new(),
+            wire,
         })
     }
 
     /// The unique name.
     pub fn name(&self) -> &ToolName {
         &self.spec.name
+    }
+
+    /// The name that model APIs take and models see: see [`ToolName::wire`].
+    /// Where another tool of the engine would have the same, it is
+    /// [`ToolName::hashed`]. The registry finds a tool by each of its names.
+    pub fn wire_name(&self) -> &str {
+        match &self.wire {
+            None => self.spec.name.as_str(),
+            Some(wire) if wire.is_shared.load(Ordering::Relaxed) => &wire.hashed,
+            Some(wire) => &wire.readable,
+        }
+    }
+
+    pub(crate) fn wire_names(&self) -> Option<&WireNames> {
+        self.wire.as_ref()
     }
 
     /// The description.
@@ -104,7 +166,13 @@ impl Tool {
 
     /// The input schema as a model sees it: without hidden parameters.
     pub fn model_schema(&self) -> &Value {
-        &self.model_schema
+        self.model_schema.as_ref().unwrap_or(&self.spec.input)
+    }
+
+    /// What of its arguments is not checked before a call, and why: its schema
+    /// is somebody else's and does not compile.
+    pub fn unchecked(&self) -> Option<&str> {
+        self.unchecked.as_deref()
     }
 
     /// Where it came from.
@@ -121,12 +189,28 @@ impl Tool {
         &self.counted_as
     }
 
-    pub(crate) fn input(&self) -> &Schema {
-        &self.input
+    /// What arguments are checked against, compiled where it is not yet.
+    pub(crate) fn input(&self) -> Result<Guarded<Schema>, Error> {
+        self.input.get(|| {
+            let forms = asked_of_people(&self.spec);
+            let fill = match self.spec.kind.counts_on_defaults() {
+                true => Fill::Everything,
+                false => Fill::Required(&forms),
+            };
+            let arguments = arguments_schema(&self.spec.input, &self.hidden);
+            match self.of_others {
+                true => Schema::of_others(&arguments, &fill).map(|(schema, _)| schema),
+                false => Schema::of_arguments(&arguments, &fill),
+            }
+        })
     }
 
-    pub(crate) fn output(&self) -> Option<&Schema> {
-        self.output.as_ref()
+    /// What results are checked against, where they are.
+    pub(crate) fn output(&self) -> Result<Option<Guarded<Schema>>, Error> {
+        let (Some(lazy), Some(output)) = (&self.output, &self.spec.output) else {
+            return Ok(None);
+        };
+        lazy.get(|| Schema::compile(output)).map(Some)
     }
 
     pub(crate) fn hidden(&self) -> &[HiddenParameter] {
@@ -177,15 +261,26 @@ pub struct ToolBuilder {
     spec: ToolSpec,
     presets: Vec<(String, Preset)>,
     executor: Arc<dyn Executor>,
+    /// Its schemas were written by somebody else.
+    of_others: bool,
     /// What was wrong from the beginning; told at registration, so that a
     /// builder can be written without `?`.
     problem: Option<Error>,
+    /// Its schemas were checked before.
+    checked: bool,
 }
 
 impl ToolBuilder {
     /// A tool from its parts.
     pub fn new(spec: ToolSpec, executor: Arc<dyn Executor>) -> Self {
-        Self { spec, presets: Vec::new(), executor, problem: None }
+        let (presets, problem) = (Vec::new(), None);
+        Self { spec, presets, executor, of_others: false, problem, checked: false }
+    }
+
+    /// Takes the schemas as they are: they were checked before. One that is
+    /// wrong all the same is told by the first call.
+    pub(crate) fn checked(self, checked: bool) -> Self {
+        Self { checked, ..self }
     }
 
     /// A Rust function with this name and input schema.
@@ -202,6 +297,15 @@ impl ToolBuilder {
     /// The description so far.
     pub fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    /// Says that the schemas were written by somebody else: they reach a model
+    /// as they are, and what of them does not compile is not checked (see
+    /// [`Tool::unchecked`]).
+    #[must_use]
+    pub fn schemas_of_others(mut self) -> Self {
+        self.of_others = true;
+        self
     }
 
     /// Whether it could be registered: its name, schemas and presets are right.
@@ -350,6 +454,13 @@ pub(crate) struct HiddenParameter {
     pub(crate) overridable: bool,
 }
 
+/// Parameters that people fill in place of the model: their defaults are what
+/// the definition's author has chosen for them.
+fn asked_of_people(spec: &ToolSpec) -> Vec<&str> {
+    let forms = spec.parameters.iter().filter(|(_, one)| one.filled_by == FilledBy::Form);
+    forms.map(|(name, _)| name.as_str()).collect()
+}
+
 /// Brings together what the definition hides and what presets fill.
 fn hidden_parameters(
     spec: &ToolSpec,
@@ -404,8 +515,12 @@ fn hidden_parameters(
 
 /// The schema that arguments are checked against: all parameters but secrets,
 /// which are never arguments.
-fn arguments_schema(input: &Value, hidden: &[HiddenParameter]) -> Value {
-    without(input, hidden, |parameter| parameter.filled_by == FilledBy::Secret)
+fn arguments_schema<'s>(input: &'s Value, hidden: &[HiddenParameter]) -> Cow<'s, Value> {
+    let is_secret = |parameter: &HiddenParameter| parameter.filled_by == FilledBy::Secret;
+    match hidden.iter().any(is_secret) {
+        true => Cow::Owned(without(input, hidden, is_secret)),
+        false => Cow::Borrowed(input),
+    }
 }
 
 /// The schema that a model sees.

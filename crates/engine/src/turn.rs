@@ -13,9 +13,13 @@
 mod anthropic;
 mod chat;
 mod gemini;
+mod hosted;
 mod ids;
+mod lenient;
 mod mend;
 mod open;
+mod partial;
+mod reason;
 mod responses;
 mod scan;
 mod slots;
@@ -25,7 +29,7 @@ mod told;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::call::{CallRequest, CallResult};
 use crate::context::Context;
@@ -33,7 +37,9 @@ use crate::engine::{Batch, Engine};
 use crate::error::{Error, ErrorKind};
 use crate::text::Lang;
 use ids::Ids;
+pub use lenient::{lenient_json, replace_lone_surrogates};
 pub use open::OpenTurn;
+pub use reason::failure_reason;
 pub use sse::{SseDecoder, SseEvent};
 
 /// The API whose messages are read and written.
@@ -70,6 +76,8 @@ impl TurnFormat {
         match () {
             () if has("choices") || has("tool_calls") || has("function_call") => Some(Self::OpenAi),
             () if has("candidates") || has("parts") => Some(Self::Gemini),
+            // The answer to a question that was refused.
+            () if has("promptFeedback") || has("prompt_feedback") => Some(Self::Gemini),
             () if has("output") || message["object"] == "response" => Some(Self::Responses),
             () if items.iter().any(anthropic::is_block) => Some(Self::Anthropic),
             () if items.first().is_some_and(|item| item.get("type").is_some()) => {
@@ -106,7 +114,13 @@ pub struct ModelCall {
     pub arguments: Value,
     form: Form,
     is_broken: bool,
+    /// What the API said of the call besides, as far as an answer repeats it.
+    repeated: Map<String, Value>,
 }
+
+/// What an answer may have to repeat: on whose behalf the call was made, such as
+/// that of a program that the model wrote, and the family of its tool.
+const REPEATED: [&str; 2] = ["caller", "toolset_name"];
 
 /// How the answer to a call is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,12 +134,34 @@ enum Form {
     Custom,
     /// With the keys that Google's SDK for Python writes.
     Snake,
+    /// OpenAI's shell of the caller's machine, in its first form.
+    LocalShell,
+    /// OpenAI's shell.
+    Shell,
+    /// OpenAI's patches to files.
+    Patch,
 }
 
 impl ModelCall {
     fn new(id: Option<Arc<str>>, name: Option<&str>, arguments: Value) -> Self {
         let name = name.unwrap_or_default().into();
-        Self { id, name, arguments, form: Form::Usual, is_broken: false }
+        let repeated = Map::new();
+        Self { id, name, arguments, form: Form::Usual, is_broken: false, repeated }
+    }
+
+    /// The same with what its answer may have to repeat of what the API wrote.
+    fn repeating(mut self, written: &Value) -> Self {
+        let told = REPEATED.into_iter().filter_map(|key| Some((key, written.get(key)?)));
+        let told = told.filter(|(_, value)| !value.is_null());
+        self.repeated.extend(told.map(|(key, value)| (key.to_owned(), value.clone())));
+        self
+    }
+
+    /// Repeats in an answer what the API wants to read in it.
+    fn repeat(&self, answer: &mut Value, key: &str) {
+        if let Some(value) = self.repeated.get(key) {
+            answer[key] = value.clone();
+        }
     }
 
     fn form(self, form: Form) -> Self {

@@ -10,6 +10,7 @@ use syn::parse::{Parse, Parser};
 use syn::spanned::Spanned;
 use syn::{Attribute, Error, Expr, LitBool, LitStr, Meta, Path, Result, Token};
 
+use crate::reliability::{self, Cache, Retry, SafeWhen};
 use crate::text;
 
 /// `#[tool(..)]` on a function or a method.
@@ -24,6 +25,10 @@ pub(crate) struct ToolOptions {
     pub(crate) timeout: Option<Duration>,
     pub(crate) group: Option<LitStr>,
     pub(crate) category: Option<LitStr>,
+    pub(crate) writes: Option<Vec<LitStr>>,
+    pub(crate) retry: Option<Retry>,
+    pub(crate) cache: Option<Cache>,
+    pub(crate) safe_when: Option<Vec<SafeWhen>>,
     /// Where `inline` stands.
     pub(crate) inline: Option<Span>,
     pub(crate) root: Option<Path>,
@@ -71,13 +76,17 @@ impl ToolOptions {
             "timeout" => once(&mut self.timeout, meta, duration),
             "group" => once(&mut self.group, meta, value),
             "category" => once(&mut self.category, meta, value),
+            "writes" => once(&mut self.writes, meta, reliability::writes),
+            "retry" => once(&mut self.retry, meta, Retry::read),
+            "cache" => once(&mut self.cache, meta, Cache::read),
+            "safe_when" => once(&mut self.safe_when, meta, SafeWhen::read),
             "inline" => once(&mut self.inline, meta, |meta| Ok(meta.path.span())),
             "crate" => once(&mut self.root, meta, path),
             "prefix" => Err(meta.error("`prefix` belongs on the impl block")),
             unknown => Err(meta.error(format!(
                 "unknown key `{unknown}`; there are name, description, read_only, \
-                 concurrency_safe, idempotent, destructive, timeout, group, category, inline \
-                 and crate"
+                 concurrency_safe, idempotent, destructive, timeout, group, category, writes, \
+                 retry, cache, safe_when, inline and crate"
             ))),
         }
     }
@@ -158,12 +167,12 @@ impl ParameterOptions {
 }
 
 /// The name of a key; a path of several segments is no key at all.
-fn key(meta: &ParseNestedMeta<'_>) -> String {
+pub(crate) fn key(meta: &ParseNestedMeta<'_>) -> String {
     meta.path.get_ident().map(ToString::to_string).unwrap_or_default()
 }
 
 /// Reads the value of a key that may be given once.
-fn once<T>(
+pub(crate) fn once<T>(
     slot: &mut Option<T>,
     meta: &ParseNestedMeta<'_>,
     read: impl FnOnce(&ParseNestedMeta<'_>) -> Result<T>,
@@ -174,7 +183,7 @@ fn once<T>(
     }
 }
 
-fn value<T: Parse>(meta: &ParseNestedMeta<'_>) -> Result<T> {
+pub(crate) fn value<T: Parse>(meta: &ParseNestedMeta<'_>) -> Result<T> {
     meta.value()?.parse()
 }
 
@@ -183,7 +192,7 @@ fn flag(meta: &ParseNestedMeta<'_>) -> Result<bool> {
     if meta.input.peek(Token![=]) { Ok(value::<LitBool>(meta)?.value) } else { Ok(true) }
 }
 
-fn duration(meta: &ParseNestedMeta<'_>) -> Result<Duration> {
+pub(crate) fn duration(meta: &ParseNestedMeta<'_>) -> Result<Duration> {
     let written: LitStr = value(meta)?;
     text::parse_duration(&written.value()).map_err(|why| Error::new(written.span(), why))
 }

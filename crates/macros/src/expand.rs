@@ -13,6 +13,7 @@ use syn::{Path, Type};
 
 use crate::function::{Function, Run};
 use crate::parameter::{Argument, Injected, OWNER, Parameter, Source};
+use crate::reliability::Cache;
 
 /// The tool of a free function.
 pub(crate) fn function_tool(function: &Function) -> TokenStream {
@@ -198,6 +199,14 @@ fn settings(function: &Function) -> Vec<TokenStream> {
     if let Some(category) = &options.category {
         settings.push(quote!(__spec.category = #root::Category::new(#category);));
     }
+    if let Some(writes) = &options.writes {
+        settings.push(quote! {
+            __spec.writes = ::std::vec![#(::std::string::String::from(#writes)),*];
+        });
+    }
+    settings.extend(options.retry.as_ref().map(|retry| retry.setting(root)));
+    settings.extend(options.cache.as_ref().map(Cache::setting));
+    settings.extend(options.safe_when.iter().flatten().map(|one| one.setting(root)));
     settings.extend(function.injected().filter_map(|injected| secret(root, injected)));
     settings
 }

@@ -12,6 +12,7 @@ use syn::{
 
 use crate::attribute::ToolOptions;
 use crate::parameter::{self, Argument, Injected, Parameter, is_named, plain};
+use crate::reliability::SafeWhen;
 use crate::text;
 
 /// A function or method that becomes a tool.
@@ -71,6 +72,11 @@ impl Function {
             }
         }
         errors.keep(parameter::check_names(&parameters, signature));
+        if let Some(cache) = &options.cache {
+            errors.keep(cache.check(options.read_only));
+        }
+        let safe_when = options.safe_when.as_deref().unwrap_or_default();
+        SafeWhen::check(safe_when, &arguments(&parameters), &mut errors);
         let name = errors.keep(tool_name(&signature.ident, &options, place)).unwrap_or_default();
         let description = errors.keep(description(attributes, &signature.ident, &options));
         let ident = &signature.ident;
@@ -98,10 +104,7 @@ impl Function {
     }
 
     pub(crate) fn arguments(&self) -> impl Iterator<Item = &Argument> {
-        self.parameters.iter().filter_map(|parameter| match parameter {
-            Parameter::Argument(argument) => Some(argument),
-            _ => None,
-        })
+        arguments(&self.parameters)
     }
 
     pub(crate) fn injected(&self) -> impl Iterator<Item = &Injected> {
@@ -110,6 +113,13 @@ impl Function {
             _ => None,
         })
     }
+}
+
+fn arguments(parameters: &[Parameter]) -> impl Iterator<Item = &Argument> + Clone {
+    parameters.iter().filter_map(|parameter| match parameter {
+        Parameter::Argument(argument) => Some(argument),
+        _ => None,
+    })
 }
 
 /// Errors that are told together.

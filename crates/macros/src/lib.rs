@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! attribute.rs   what people wrote in `#[tool(..)]`, `#[param(..)]` and doc comments
+//! reliability.rs `writes`, `retry`, `cache` and `safe_when` among it
 //! text.rs        the rules for names, durations and doc comments
 //! function.rs    a checked function: the only thing that code is generated from
 //! parameter.rs   its parameters: who fills each of them
@@ -18,6 +19,7 @@ mod expand;
 mod function;
 mod item;
 mod parameter;
+mod reliability;
 mod text;
 
 use proc_macro::TokenStream;
@@ -59,6 +61,10 @@ use proc_macro::TokenStream;
 /// | `description = "…"` | in place of the doc comment; one of the two is needed |
 /// | `read_only`, `concurrency_safe`, `idempotent`, `destructive` | its behaviour; each also takes `= false` |
 /// | `timeout = "5s"` | how long one call may take |
+/// | `writes = ["memory:{user_id}"]` | what it changes, with parameters in braces: calls that change different things run together in a batch |
+/// | `safe_when(action = ["load"])` | the values of parameters with which it may run beside others |
+/// | `retry = 5` | how often a call that failed is tried; also `retry(attempts = 5, backoff = "1s", multiplier = 2, max_backoff = "30s")` |
+/// | `cache = "10m"` | how long a result is given again for the same arguments; without a time, five minutes. Only with `read_only` |
 /// | `group = "…"`, `category = "…"` | where it belongs |
 /// | `inline` | run a function that is not async in place, not on a thread for blocking work: only for quick ones |
 /// | `crate = "path"` | where to find windlass, if not at `::windlass` |

@@ -74,6 +74,21 @@ fn attributes_that_mean_nothing_are_refused() {
         ("timeout = \"soon\"", "`soon` is not a duration; write 30s"),
         ("timeout = 5", "expected string literal"),
         ("timeout = \"0s\"", "out of range"),
+        ("cache", "`cache` needs a tool that is `read_only`"),
+        ("cache = \"soon\", read_only", "`soon` is not a duration"),
+        ("retry", "write `retry = 3`"),
+        ("retry = 0", "from 1 to 100 attempts"),
+        ("retry = \"3\"", "expected integer literal"),
+        ("retry(times = 3)", "unknown key `times`; `retry` has attempts"),
+        ("retry(attempts = 3, multiplier = 0.5)", "from 1 to 100"),
+        ("writes = []", "names what the tool changes"),
+        ("writes = \"memory:{user\"", "write a parameter in braces"),
+        ("writes = \"memory:user}\"", "a brace that nothing opens"),
+        ("writes = [3]", "expected string literal"),
+        ("safe_when", "write `safe_when(action"),
+        ("safe_when(a = [])", "with which values"),
+        ("safe_when(a = [b()])", "a text, a number, true or false"),
+        ("safe_when(a = [1])", "the function has no parameter `a`"),
         ("inline", "leave `inline` out"),
         ("prefix = \"x\"", "belongs on the impl block"),
         ("crate = \"1\"", "expected"),
@@ -83,6 +98,16 @@ fn attributes_that_mean_nothing_are_refused() {
     accepted(
         "name = \"天气.get\", read_only, idempotent = false, timeout = \"1.5m\", crate = \"crate::w\"",
         "/** d */ async fn f(call: &Call, r#type: String) -> &'static str { \"\" }",
+    );
+    accepted(
+        "read_only, cache, writes = [\"notes\", \"memory:{user}:{type}\"], retry = 2, \
+         safe_when(action = [\"load\", -1, 2.5, true])",
+        "/** d */ async fn f(#[param(name = \"action\")] what: Action) {}",
+    );
+    accepted(
+        "read_only, cache = \"10m\", retry(attempts = 5, backoff = \"1s\", multiplier = 2, \
+         max_backoff = \"1m\")",
+        "/** d */ fn f() {}",
     );
 }
 

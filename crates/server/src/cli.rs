@@ -9,8 +9,8 @@ use clap::builder::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    agent, batch, call, calls, chat, check, completion, config, credentials, doctor, init, keys,
-    login, mcp, providers, serve, stats, tools,
+    agent, audit, batch, call, calls, chat, check, completion, config, credentials, doctor, init,
+    keys, login, mcp, providers, serve, stats, tools,
 };
 use crate::exit::{Exit, Failure};
 use crate::settings::Flag;
@@ -47,6 +47,7 @@ pub(crate) enum Command {
     Providers(providers::ProvidersArgs),
     Credentials(credentials::CredentialsArgs),
     Keys(keys::KeysArgs),
+    Audit(audit::AuditArgs),
     Check(check::CheckArgs),
     Config(config::ConfigArgs),
     Doctor(doctor::DoctorArgs),

@@ -1,6 +1,7 @@
 //! One module a command: what it takes, and what it does.
 
 pub(crate) mod agent;
+pub(crate) mod audit;
 pub(crate) mod batch;
 pub(crate) mod call;
 pub(crate) mod calls;

@@ -120,9 +120,15 @@ impl Consents {
         let query = serde_urlencoded::to_string(&query)
             .map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
         let sign = if consent.authorization_url.contains('?') { '&' } else { '?' };
-        // No secret (RFC 6749, 2.2), but a value of a credential: written sign by
-        // sign, it is not taken for one and hidden.
-        let client: String = client.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        // No secret (RFC 6749, 2.2), but a value of a credential: with every other
+        // sign encoded, it is not taken for one and hidden.
+        let plain = |at: usize, byte: u8| at % 2 == 1 && byte.is_ascii_alphanumeric();
+        let client: String = (client.bytes().enumerate())
+            .map(|(at, byte)| match plain(at, byte) {
+                true => char::from(byte).to_string(),
+                false => format!("%{byte:02X}"),
+            })
+            .collect();
         Ok(format!("{}{sign}{query}&client_id={client}", consent.authorization_url))
     }
 

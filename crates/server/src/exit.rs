@@ -57,6 +57,7 @@ impl Exit {
             | ErrorKind::AuthorizationRequired
             | ErrorKind::QueueFull
             | ErrorKind::RateLimited
+            | ErrorKind::QuotaExceeded
             | ErrorKind::BatchLimit
             | ErrorKind::CircuitOpen
             | ErrorKind::Conflict
@@ -155,6 +156,7 @@ mod tests {
             (ErrorKind::CircuitOpen, Exit::Refused),
             (ErrorKind::BatchLimit, Exit::Refused),
             (ErrorKind::RateLimited, Exit::Refused),
+            (ErrorKind::QuotaExceeded, Exit::Refused),
             (ErrorKind::IdempotencyConflict, Exit::Usage),
             (ErrorKind::Interrupted, Exit::Failed),
         ] {

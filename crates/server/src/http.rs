@@ -9,16 +9,20 @@
 mod agents;
 mod app;
 mod approvals;
+mod audit;
 mod auth;
 mod background;
 mod batches;
 mod calls;
 mod cancel;
+mod connections;
 mod context;
 mod credentials;
 mod definitions;
+mod event_id;
 mod events;
 mod extract;
+mod failed_keys;
 mod files;
 mod front;
 mod health;
@@ -29,6 +33,7 @@ mod keys;
 mod lapse;
 mod listen;
 mod mcp;
+mod members;
 mod metrics;
 mod oauth;
 mod observe;
@@ -40,11 +45,16 @@ mod page;
 mod problem;
 mod providers;
 mod questions;
+mod quotas;
+mod readiness;
+mod recovery;
 mod reference;
 #[expect(dead_code, reason = "it only describes what others write")]
 mod shape;
+mod slots;
 mod stream;
 mod tools;
+mod traffic;
 mod turns;
 mod view;
 
@@ -54,18 +64,24 @@ use axum::Extension;
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 use windlass::Error;
 use windlass_store::Change;
 
 pub(crate) use app::{App, HttpSettings};
+pub(crate) use event_id::EventIds;
+pub(crate) use failed_keys::FailedKeys;
 pub(crate) use files::Links;
 use front::Front;
 use health::Documentation;
 pub(crate) use hub::Hub;
 pub(crate) use listen::{Listener, Tls};
+pub(crate) use members::Members;
 pub(crate) use metrics::Metrics;
 use operation::{Operation, tagged};
-use problem::Problem;
+pub(crate) use problem::Problem;
+pub(crate) use readiness::Readiness;
 
 /// All routes.
 fn rows() -> Vec<Operation> {
@@ -84,9 +100,11 @@ fn rows() -> Vec<Operation> {
         .chain(tagged("agents", agents::rows()))
         .chain(tagged("approvals", approvals::rows()))
         .chain(tagged("operation", operate::rows()))
+        .chain(tagged("operation", quotas::rows()))
         .chain(tagged("events", events::rows()))
         .chain(tagged("files", files::rows()))
         .chain(tagged("keys", keys::rows()))
+        .chain(tagged("audit", audit::rows()))
         .chain(tagged("health", health::rows()))
         .collect()
 }
@@ -123,11 +141,24 @@ pub(crate) async fn prepare(app: &Arc<App>) -> Result<(), Error> {
     kept::load_all(app).await?;
     app.desk.read_rules().await?;
     app.desk.look(&app.engine).await?;
-    let (desk, engine) = (Arc::clone(&app.desk), app.engine.clone());
-    tokio::spawn(async move { desk.look_after(&engine).await });
-    let own = Arc::clone(app);
-    tokio::spawn(async move { background::look_after(&own).await });
+    let (desk, engine, stop) = (Arc::clone(&app.desk), app.engine.clone(), app.draining.clone());
+    tokio::spawn(async move { stop.run_until_cancelled(desk.look_after(&engine)).await });
+    let (own, stop) = (Arc::clone(app), app.draining.clone());
+    tokio::spawn(async move { stop.run_until_cancelled(background::look_after(&own)).await });
     Ok(())
+}
+
+/// Begins to keep events and to tell them, once those of servers that crashed
+/// are recovered. What comes back ends when all have been written.
+pub(crate) async fn follow(
+    app: &Arc<App>,
+    stop: CancellationToken,
+) -> Result<JoinHandle<()>, Error> {
+    app.hub.prepare().await?;
+    // Where it fails, it is tried again soon.
+    recovery::look(app).await;
+    recovery::start(app);
+    Ok(app.hub.start(&app.engine, app.members.own().cloned(), stop))
 }
 
 /// Does what other servers did, and what they ask for.

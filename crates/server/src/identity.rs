@@ -19,6 +19,7 @@ pub(crate) use tool_view::ToolView;
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use windlass::TenantId;
 
 /// What the name of a tenant may be, in words and as a pattern.
@@ -46,6 +47,36 @@ pub(crate) struct Identity {
     pub(crate) name: Arc<str>,
     /// Which tools they see; all where nobody said.
     pub(crate) tools: Option<ToolView>,
+    /// On whose behalf they call, where somebody said.
+    pub(crate) user: Option<UserBinding>,
+}
+
+/// The people on whose behalf the bearer of a key may call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub(crate) enum UserBinding {
+    /// Whomever a request names: for a program that serves many people.
+    Anybody,
+    /// This person, whether a request says so or not.
+    One(Arc<str>),
+}
+
+/// How [`UserBinding::Anybody`] is written.
+pub(crate) const ANYBODY: &str = "*";
+
+impl From<String> for UserBinding {
+    fn from(name: String) -> Self {
+        if name == ANYBODY { Self::Anybody } else { Self::One(name.into()) }
+    }
+}
+
+impl From<UserBinding> for String {
+    fn from(binding: UserBinding) -> Self {
+        match binding {
+            UserBinding::Anybody => ANYBODY.to_owned(),
+            UserBinding::One(user) => user.to_string(),
+        }
+    }
 }
 
 impl Identity {
@@ -53,5 +84,23 @@ impl Identity {
     /// that the installation begins with: whoever runs it.
     pub(crate) fn may(&self, action: Action) -> bool {
         self.role.may(action) && (!action.concerns_all() || self.tenant == TenantId::default())
+    }
+
+    /// The one person on whose behalf they call.
+    pub(crate) fn bound_user(&self) -> Option<&Arc<str>> {
+        match &self.user {
+            Some(UserBinding::One(user)) => Some(user),
+            Some(UserBinding::Anybody) | None => None,
+        }
+    }
+
+    /// Whether they may call on behalf of this person, and so use what that
+    /// person has stored or agreed to.
+    pub(crate) fn may_act_for(&self, user: &str) -> bool {
+        match &self.user {
+            Some(UserBinding::One(own)) => **own == *user,
+            Some(UserBinding::Anybody) => true,
+            None => self.may(Action::ActForUsers),
+        }
     }
 }

@@ -83,8 +83,9 @@ impl Source {
 
 /// The names by which tools are found: an import gives none of them again.
 pub(crate) fn names_of<'t>(tools: impl IntoIterator<Item = &'t Arc<Tool>>) -> HashSet<String> {
-    let both = |tool: &Arc<Tool>| [tool.name().to_string(), tool.name().wire()];
-    tools.into_iter().flat_map(both).collect()
+    let all =
+        |tool: &Arc<Tool>| [tool.name().to_string(), tool.name().wire(), tool.name().hashed()];
+    tools.into_iter().flat_map(all).collect()
 }
 
 fn check_name(name: &str) -> Result<(), Error> {
@@ -138,10 +139,13 @@ impl Kept {
     /// What is kept of a provider, where it was imported.
     pub(crate) fn read(document: &Document) -> Option<Result<Self, Error>> {
         let body = document.body.get(KEY)?;
-        Some(Self::deserialize(body).map_err(|error| {
-            let why = format!("the provider `{}` is damaged: {error}", document.id);
-            Error::new(ErrorKind::Internal, why)
-        }))
+        Some(Self::deserialize(body).map_err(|error| damaged(&document.id, &error)))
+    }
+
+    /// The same without a copy.
+    pub(crate) fn take(mut document: Document) -> Option<Result<Self, Error>> {
+        let body = document.body.get_mut(KEY)?.take();
+        Some(serde_json::from_value(body).map_err(|error| damaged(&document.id, &error)))
     }
 
     pub(crate) fn to_put(&self, tenant: &TenantId, name: &str) -> Result<Put, Error> {
@@ -155,7 +159,8 @@ impl Kept {
             if tool.flagged && spec.approval != Some(Approval::Deny) {
                 spec.approval = Some(Approval::Ask);
             }
-            Definition::from(spec)
+            // The importer checked it before it was kept.
+            Definition::checked(spec)
         });
         Parsed { tools: tools.collect(), providers: vec![self.provider], ..Parsed::default() }
     }
@@ -208,6 +213,10 @@ impl Kept {
     }
 }
 
+fn damaged(name: &str, error: &serde_json::Error) -> Error {
+    Error::new(ErrorKind::Internal, format!("the provider `{name}` is damaged: {error}"))
+}
+
 /// Reads the document that a provider's definition names.
 pub(crate) fn of_definition(request: &ImportRequest, folder: &Path) -> Result<Parsed, Error> {
     let (parsed, unsupported) = named_by(request, folder)?;
@@ -244,7 +253,7 @@ pub(crate) fn named_by(
         description: written.description.or(import.provider.description),
         ..written
     };
-    let tools = import.tools.into_iter().map(|tool| Definition::from(tool.spec)).collect();
+    let tools = import.tools.into_iter().map(|tool| Definition::checked(tool.spec)).collect();
     let parsed = Parsed { tools, providers: vec![provider], ..Parsed::default() };
     Ok((parsed, import.unsupported))
 }

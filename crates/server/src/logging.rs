@@ -2,7 +2,9 @@
 //!
 //! Some libraries write whole headers and statements down at their lowest
 //! levels, with keys and passwords in them. They are kept to what is safe
-//! unless somebody names them.
+//! unless somebody names them. `rmcp` writes whole messages at every level, of
+//! clients as well as of servers, and is silent: what it could say, an error of a
+//! call or of a server says, too.
 
 use std::io::{self, IsTerminal};
 
@@ -12,23 +14,20 @@ use crate::output::Screen;
 use crate::settings::{LogFormat, LogSettings};
 
 /// Parts whose lower levels may hold what others sent.
-const TALKATIVE: [&str; 9] = [
-    "h2",
-    "hyper",
-    "hyper_util",
-    "reqwest",
-    "rmcp",
-    "rustls",
-    "tokio_postgres",
-    "tower",
-    "tungstenite",
-];
+const TALKATIVE: [&str; 8] =
+    ["h2", "hyper", "hyper_util", "reqwest", "rustls", "tokio_postgres", "tower", "tungstenite"];
+
+/// Parts whose every level may.
+const INDISCREET: [&str; 1] = ["rmcp"];
 
 /// Begins to log to stderr.
 pub(crate) fn start(settings: &LogSettings, screen: Screen) {
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter(settings, screen))
         .with_writer(io::stderr)
+        // It would be said on stderr, too, and panic: a log that cannot be written,
+        // as on a full disk, ends no request.
+        .log_internal_errors(false)
         .with_ansi(io::stderr().is_terminal());
     let human = match settings.format {
         LogFormat::Auto => io::stderr().is_terminal() && !screen.json,
@@ -55,10 +54,14 @@ fn filter(settings: &LogSettings, screen: Screen) -> EnvFilter {
             name == part
         })
     };
-    let capped = TALKATIVE.iter().filter(|part| !named(part));
-    capped.fold(EnvFilter::new(level), |filter, part| match format!("{part}=warn").parse() {
-        Ok(directive) => filter.add_directive(directive),
-        Err(_) => filter,
+    let capped = TALKATIVE.iter().map(|part| (part, "warn"));
+    let capped = capped.chain(INDISCREET.iter().map(|part| (part, "off")));
+    let capped = capped.filter(|(part, _)| !named(part));
+    capped.fold(EnvFilter::new(level), |filter, (part, most)| {
+        match format!("{part}={most}").parse() {
+            Ok(directive) => filter.add_directive(directive),
+            Err(_) => filter,
+        }
     })
 }
 
@@ -79,6 +82,9 @@ mod tests {
         let trace = shown("trace");
         for part in TALKATIVE {
             assert!(trace.contains(&format!("{part}=warn")), "{trace}");
+        }
+        for part in INDISCREET {
+            assert!(trace.contains(&format!("{part}=off")), "{trace}");
         }
         let named = shown("trace,h2=trace");
         assert!(named.contains("h2=trace") && !named.contains("h2=warn"), "{named}");

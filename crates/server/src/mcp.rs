@@ -37,14 +37,17 @@ mod reports;
 mod requests;
 mod running;
 mod service;
+mod sessions;
+mod shares;
 mod tokens;
 mod upstream;
 mod who;
 
 pub(crate) use asking::pick;
-pub(crate) use endpoint::Endpoint;
+pub(crate) use endpoint::{Endpoint, EndpointLimits};
 pub(crate) use notebook::KeptNotebook;
 pub(crate) use service::{MAX_TOOLS, Service, Shared};
+pub(crate) use sessions::{MAX_SESSIONS, Sessions};
 pub(crate) use tokens::KeptTokens;
 pub(crate) use upstream::Upstream;
 pub(crate) use who::{View, Who};

@@ -79,10 +79,11 @@ impl Screen {
         self.line(table.render())
     }
 
-    /// Warns, unless asked to be quiet.
+    /// Warns; where asked to be quiet, only in the log.
     pub(crate) fn warn(&self, text: impl Display) {
-        if !self.quiet {
-            say(DOUBTFUL, "warning", text);
+        match self.quiet {
+            true => tracing::warn!("{text}"),
+            false => say(DOUBTFUL, "warning", text),
         }
     }
 

@@ -28,6 +28,7 @@ use windlass_executors::model::ModelSettings;
 
 use crate::cli::Global;
 use crate::exit::Failure;
+use crate::quota::QuotaSettings;
 pub(crate) use database::Database;
 pub(crate) use effective::Effective;
 use layers::Layers;
@@ -36,7 +37,7 @@ pub(crate) use layers::{Flag, Origin};
 pub(crate) use log::LogLevel;
 pub(crate) use log::{LogFormat, LogSettings};
 pub(crate) use outbound::OutboundSettings;
-pub(crate) use raw::RecordSettings;
+pub(crate) use raw::{RecordSettings, SearchSettings};
 pub(crate) use server::ServerSettings;
 pub(crate) use telemetry::{Headers, TelemetrySettings};
 
@@ -74,12 +75,26 @@ pub(crate) struct Settings {
     pub(crate) telemetry: TelemetrySettings,
     /// Who answers, where, and for how much.
     pub(crate) models: ModelSettings,
+    /// How tools are found.
+    pub(crate) search: SearchSettings,
     /// The operator's rules about calls.
     pub(crate) approvals: ApprovalRules,
+    /// What tenants and keys may have.
+    pub(crate) quotas: QuotaSettings,
+    /// Whether the program that embeds this brings engine settings and tools of
+    /// its own, in place of those of a project.
+    pub(crate) embedded: Option<Embedded>,
     /// Every setting, and where it came from.
     pub(crate) effective: Vec<Effective>,
     /// What is odd and no reason to stop.
     pub(crate) warnings: Vec<String>,
+}
+
+/// What a program that embeds the server wants of the project's usual things.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Embedded {
+    /// The built-in tools.
+    pub(crate) builtin_tools: bool,
 }
 
 /// A folder of definitions.
@@ -97,10 +112,19 @@ impl Settings {
         let here = env::current_dir().map_err(|error| {
             Failure::usage(format!("the current folder cannot be read: {error}"))
         })?;
-        let (root, path) = find_project(global.project.as_deref(), &here)?;
+        let project = find_project(global.project.as_deref(), &here)?;
+        Self::of_found(project, &[global.flags()?, flags].concat())
+    }
+
+    /// The settings of the project in this folder, for a program that embeds the
+    /// server.
+    pub(crate) fn of_project(folder: &Path, flags: &[Flag]) -> Result<Self, Failure> {
+        Self::of_found(find_project(Some(folder), folder)?, flags)
+    }
+
+    fn of_found((root, path): Project, flags: &[Flag]) -> Result<Self, Failure> {
         let base = root.as_deref().unwrap_or(Path::new(""));
-        let flags = [global.flags()?, flags].concat();
-        let mut layers = Layers::read(path.as_deref(), base, &flags)?;
+        let mut layers = Layers::read(path.as_deref(), base, flags)?;
         let raw = &mut layers.raw;
         if raw.tools_directory.is_empty() {
             raw.tools_directory = vec![base.join(TOOLS)];
@@ -108,6 +132,20 @@ impl Settings {
         if raw.database.is_none() {
             raw.database = Some(Database::default_for(root.as_deref())?);
         }
+        Self::of_layers(layers, path, None)
+    }
+
+    /// The settings of a program that embeds the server: what it says, and the
+    /// defaults. No file and no variable of the environment is heard.
+    pub(crate) fn of_program(flags: &[Flag], embedded: Embedded) -> Result<Self, Failure> {
+        Self::of_layers(Layers::of_flags(flags)?, None, Some(embedded))
+    }
+
+    fn of_layers(
+        layers: Layers,
+        path: Option<PathBuf>,
+        embedded: Option<Embedded>,
+    ) -> Result<Self, Failure> {
         let effective = effective::all(&layers);
         let tools = tools_folders(&layers)?;
         let Layers { raw, warnings, .. } = layers;
@@ -119,7 +157,7 @@ impl Settings {
                 interval: raw.reload_interval,
                 notify: raw.watch_for_changes,
             }),
-            engine: raw.engine,
+            engine: with_quotas(raw.engine, &raw.quotas),
             server: ServerSettings::resolve(raw.server)?,
             outbound: raw.outbound,
             records: raw.records,
@@ -127,7 +165,10 @@ impl Settings {
             log: raw.log,
             telemetry: raw.telemetry,
             models: raw.models,
+            search: raw.search,
             approvals: raw.approvals,
+            quotas: raw.quotas,
+            embedded,
             effective,
             warnings,
             file: path,
@@ -158,11 +199,17 @@ impl Settings {
     }
 }
 
-/// The root of the project and its settings file.
-fn find_project(
-    named: Option<&Path>,
-    here: &Path,
-) -> Result<(Option<PathBuf>, Option<PathBuf>), Failure> {
+/// The engine counts the quotas of calls.
+fn with_quotas(mut engine: windlass::Settings, quotas: &QuotaSettings) -> windlass::Settings {
+    engine.quotas = quotas.calls();
+    engine
+}
+
+/// The root of a project and its settings file.
+type Project = (Option<PathBuf>, Option<PathBuf>);
+
+/// The project that somebody named, else the one that this folder is in.
+fn find_project(named: Option<&Path>, here: &Path) -> Result<Project, Failure> {
     if let Some(root) = named {
         if !root.is_dir() {
             return Err(Failure::usage(format!("--project {}: no such folder", root.display()))

@@ -5,8 +5,11 @@
 //! requests ┴─ Tracer ─ sampled ─► Finished ─ otlp ─► JSON ─ sender ─► collector
 //! ```
 //!
-//! A call's spans are made from its record, which every call passes once; a
-//! span never holds arguments, results or texts of errors. Nobody waits for the
+//! Names and attributes are those of OpenTelemetry's conventions for generative
+//! AI, for the Model Context Protocol and for HTTP, of the version that
+//! [`otlp::SCHEMA`] names. A call's spans are made from its record, which every
+//! call passes once; a span holds arguments and results only where that was set,
+//! and never texts of errors. Nobody waits for the
 //! collector: what does not fit into the queue is dropped and counted.
 
 mod otlp;
@@ -20,14 +23,15 @@ use std::time::Duration;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use windlass::{CallRecord, Engine, TraceContext};
+use windlass::{CallId, CallRecord, Engine, TraceContext};
+use windlass_executors::model::Chat;
 
 use crate::random;
 use crate::settings::TelemetrySettings;
 use otlp::Resource;
 use sender::Sender;
-pub(crate) use span::RequestSpan;
-use span::{CallSpan, Finished};
+use span::{CallSpan, ChatSpan, Finished};
+pub(crate) use span::{McpFailure, McpRequest, McpSpan, McpTarget, RequestSpan};
 
 /// What may wait to be sent.
 const WAITING: usize = 8192;
@@ -46,6 +50,8 @@ pub(crate) struct Tracer {
     /// A trace that begins here is sampled where the last 63 bits of its id are
     /// below this.
     below: u64,
+    /// Whether spans hold arguments and results.
+    content: bool,
     counts: Arc<Counts>,
 }
 
@@ -72,7 +78,8 @@ pub(crate) fn start(
     let endpoint = settings.endpoint.as_ref()?;
     let (sending, queue) = mpsc::channel(WAITING);
     let below = (settings.sample_ratio.0 * (1_u64 << 63) as f64) as u64;
-    let tracer = Tracer { queue: sending, below, counts: Arc::clone(counts) };
+    let content = settings.content;
+    let tracer = Tracer { queue: sending, below, content, counts: Arc::clone(counts) };
     let exporter = Exporter {
         queue,
         sender: Sender::new(&endpoint.0, &settings.headers),
@@ -112,13 +119,62 @@ impl Tracer {
     /// A call has ended.
     pub(crate) fn call(&self, record: &CallRecord) {
         let trace = record.details.as_ref().and_then(|details| details.trace.as_ref());
-        let sampled = trace.map_or_else(
-            || record.id.uuid().as_u64_pair().1 << 2 >> 1 < self.below,
-            TraceContext::is_sampled,
-        );
-        if sampled {
-            self.take(Finished::Call(Box::new(CallSpan::new(record))));
+        if self.samples(record.id, trace) {
+            self.take(Finished::Call(Box::new(CallSpan::new(record, self.content))));
         }
+    }
+
+    /// A request of the Model Context Protocol begins. `named` is where the
+    /// request itself says that it belongs, `around` the HTTP request.
+    pub(crate) fn begin_mcp(
+        &self,
+        named: Option<&TraceContext>,
+        around: Option<TraceContext>,
+        about: McpRequest,
+    ) -> Option<McpSpan> {
+        let parent = named.or(around.as_ref())?;
+        let trace = parent.within(random::number().ok()?);
+        let (parent, link) = (parent.span_id(), around.filter(|_| named.is_some()));
+        Some(McpSpan::new(trace, Some(parent), link, about))
+    }
+
+    /// It has been answered.
+    pub(crate) fn mcp(&self, span: McpSpan) {
+        if span.trace.is_sampled() {
+            self.take(Finished::Mcp(Box::new(span)));
+        }
+    }
+
+    /// A model has answered a question of a call, or has not.
+    pub(crate) fn chat(&self, chat: &Chat<'_>) {
+        let (call, trace) = (chat.call, chat.call.trace());
+        let Ok(id) = random::number() else { return };
+        if !self.samples(call.id(), trace.as_ref()) {
+            return;
+        }
+        let own = || call.id().uuid().as_u128();
+        self.take(Finished::Chat(Box::new(ChatSpan {
+            trace_id: trace.as_ref().map_or_else(own, TraceContext::trace_id),
+            id,
+            parent: TraceContext::span_of(call.id()),
+            began: jiff::Timestamp::try_from(chat.began).unwrap_or_default(),
+            took: chat.took,
+            provider: chat.model.provider.clone(),
+            model: chat.model.name.clone(),
+            answered: chat.answered.map(|model| model.name.clone()),
+            host: chat.model.host(),
+            max_tokens: chat.max_tokens,
+            temperature: chat.temperature,
+            conversation: call.caller().conversation.clone(),
+            usage: chat.usage,
+            finish: chat.finish,
+            error: chat.error.map(windlass::ErrorKind::name),
+        })));
+    }
+
+    fn samples(&self, call: CallId, trace: Option<&TraceContext>) -> bool {
+        let own = || call.uuid().as_u64_pair().1 << 2 >> 1 < self.below;
+        trace.map_or_else(own, TraceContext::is_sampled)
     }
 
     fn take(&self, finished: Finished) {
@@ -135,6 +191,12 @@ pub(crate) fn from_headers(headers: &HeaderMap) -> Option<TraceContext> {
     TraceContext::parse(text(&PARENT)?, text(&STATE))
 }
 
+/// Where in a trace a request of the Model Context Protocol says that it belongs.
+pub(crate) fn from_meta(meta: &serde_json::Map<String, serde_json::Value>) -> Option<TraceContext> {
+    let text = |name: &str| meta.get(name).and_then(serde_json::Value::as_str);
+    TraceContext::parse(text(PARENT.as_str())?, text(STATE.as_str()))
+}
+
 impl Exporter {
     /// Sends until the server ends, and then what is left.
     pub(crate) async fn run(mut self, engine: Engine, stop: CancellationToken) {
@@ -145,14 +207,19 @@ impl Exporter {
                 () = stop.cancelled() => self.queue.try_recv().ok(),
             };
             let Some(first) = first else { return };
-            batch.push(first);
-            self.gather(&mut batch, &stop).await;
-            self.send(&batch, &engine, &stop).await;
+            batch.push(first.resolved(&engine));
+            self.gather(&mut batch, &engine, &stop).await;
+            self.send(&batch, &stop).await;
             batch.clear();
         }
     }
 
-    async fn gather(&mut self, batch: &mut Vec<Finished>, stop: &CancellationToken) {
+    async fn gather(
+        &mut self,
+        batch: &mut Vec<Finished>,
+        engine: &Engine,
+        stop: &CancellationToken,
+    ) {
         let enough = tokio::time::sleep(GATHER);
         let mut enough = std::pin::pin!(enough);
         while batch.len() < BATCH {
@@ -162,12 +229,12 @@ impl Exporter {
                 () = stop.cancelled() => self.queue.try_recv().ok(),
             };
             let Some(more) = more else { return };
-            batch.push(more);
+            batch.push(more.resolved(engine));
         }
     }
 
-    async fn send(&mut self, batch: &[Finished], engine: &Engine, stop: &CancellationToken) {
-        let body = otlp::document(&self.resource, batch, engine);
+    async fn send(&mut self, batch: &[Finished], stop: &CancellationToken) {
+        let body = otlp::document(&self.resource, batch);
         let count = batch.len() as u64;
         match self.sender.send(body, stop).await {
             true => self.counts.sent.fetch_add(count, Ordering::Relaxed),

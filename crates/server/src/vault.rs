@@ -12,6 +12,7 @@
 mod credential;
 mod credentials;
 mod data_keys;
+mod definitions;
 mod fields;
 mod grants;
 mod key_file;

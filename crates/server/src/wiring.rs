@@ -13,7 +13,7 @@ use windlass::{
 };
 use windlass_executors::agent::{Agents, RunLog};
 use windlass_executors::builtin::Builtins;
-use windlass_executors::model::{Api, ModelSettings, Models};
+use windlass_executors::model::{Api, Embeddings, ModelSettings, Models};
 use windlass_executors::outbound::Outbound;
 use windlass_executors::rest::{AskConsent, Rest};
 use windlass_executors::{agent, files, network, sql};
@@ -34,6 +34,9 @@ use crate::vault::{Credentials, Grants, KEY_FILE, KeySource, MASTER_KEY, Missing
 
 /// Finds what runs a definition.
 type Bind = Box<dyn Fn(&ToolSpec) -> Result<Arc<dyn Executor>, Error> + Send + Sync>;
+
+/// What the sources of tools begin with that come with the program.
+pub(crate) const SHIPPED: &str = "builtin/";
 
 /// The kinds of tools that definitions may name.
 pub(crate) struct Kinds {
@@ -101,10 +104,15 @@ pub(crate) fn engine(settings: &Settings, screen: &Screen) -> Result<Engine, Fai
     let kept = block_on(Kept::open(settings))?;
     let (source, asked) = VaultSource::new(kept.credentials, kept.grants, outbound(settings));
     let builder = builder.credentials(source).approvals(NoDesk(settings.approvals.clone()));
-    let engine = load(builder, settings, screen, None, Some(Arc::new(kept.runs)))?;
+    let engine = load(builder, settings, screen, None, Some(Arc::new(kept.runs)), None)?;
     let _ = asked.set(engine.clone());
-    load_imports(&engine, &kept.providers, screen)?;
+    load_imports(&engine, kept.providers, screen)?;
     Ok(engine)
+}
+
+/// The providers of the tenant that commands are of: the first.
+pub(crate) async fn own_providers(documents: &dyn Documents) -> Result<Vec<Document>, Failure> {
+    Ok(documents.of_tenant(imports::SPACE, &TenantId::default(), "").await?)
 }
 
 /// What commands need of what is kept besides records.
@@ -120,22 +128,21 @@ impl Kept {
         let documents = kept_documents(&settings.database).await?;
         let credentials = Arc::new(credentials(settings, &documents)?);
         let grants = Arc::new(Grants::new(Arc::clone(&documents), Arc::clone(&credentials)));
-        let providers = documents.all(imports::SPACE).await?;
+        let providers = own_providers(&*documents).await?;
         let runs = KeptRuns(documents);
         Ok(Self { credentials, grants, providers, runs })
     }
 }
 
-/// The providers that were imported. Commands are one tenant's, the first.
+/// The providers that were imported.
 pub(crate) fn load_imports(
     engine: &Engine,
-    providers: &[Document],
+    providers: Vec<Document>,
     screen: &Screen,
 ) -> Result<(), Failure> {
-    let own = TenantId::default();
-    for document in providers.iter().filter(|document| document.tenant == own) {
-        let Some(kept) = imports::Kept::read(document) else { continue };
+    for document in providers {
         let source = format!("api/providers/{}", document.id);
+        let Some(kept) = imports::Kept::take(document) else { continue };
         let report = engine.load_parsed(None, &source, kept?.parsed());
         report.errors.iter().for_each(|error| screen.warn(error));
     }
@@ -160,6 +167,15 @@ fn models(outbound: &OutboundSettings, settings: &ModelSettings) -> Models {
     Models::new(settings.clone(), outbound.policy.clone()).with_keys(keys.collect())
 }
 
+/// The model that tools are searched with besides words, where one was set.
+fn embedding(settings: &Settings) -> Result<Option<Embeddings>, Failure> {
+    let Some(name) = settings.search.embedding_model.as_deref() else { return Ok(None) };
+    let models = models(&settings.outbound, &settings.models);
+    let embeddings = Embeddings::new(models, name)
+        .map_err(|error| Failure::usage(format!("search.embedding_model: {}", error.message())))?;
+    Ok(Some(embeddings))
+}
+
 /// The guarded way out.
 pub(crate) fn outbound(settings: &Settings) -> Outbound {
     Outbound::new(settings.outbound.policy.clone())
@@ -168,11 +184,10 @@ pub(crate) fn outbound(settings: &Settings) -> Outbound {
 /// An engine with all tools for those who only look at them: nothing is
 /// opened or created on disk.
 pub(crate) fn catalogue(settings: &Settings, screen: &Screen) -> Result<Engine, Failure> {
-    let engine = load(Engine::builder(), settings, screen, None, None)?;
-    let providers = block_on(async {
-        Ok(kept_documents(&settings.database).await?.all(imports::SPACE).await?)
-    })?;
-    load_imports(&engine, &providers, screen)?;
+    let engine = defined(settings, screen)?;
+    let providers =
+        block_on(async { own_providers(&*kept_documents(&settings.database).await?).await })?;
+    load_imports(&engine, providers, screen)?;
     Ok(engine)
 }
 
@@ -182,8 +197,12 @@ pub(crate) fn defined_names(
     settings: &Settings,
     screen: &Screen,
 ) -> Result<HashSet<String>, Failure> {
-    let engine = load(Engine::builder(), settings, screen, None, None)?;
-    Ok(imports::names_of(&engine.registry().list()))
+    Ok(imports::names_of(&defined(settings, screen)?.registry().list()))
+}
+
+/// An engine with all tools but those of imports, to be looked at.
+pub(crate) fn defined(settings: &Settings, screen: &Screen) -> Result<Engine, Failure> {
+    load(Engine::builder(), settings, screen, None, None, None)
 }
 
 /// The same for a server: what ends is counted, and traced where that was set.
@@ -197,6 +216,7 @@ pub(crate) async fn serving(
     runs: Arc<dyn RunLog>,
 ) -> Result<Engine, Failure> {
     let metrics = Arc::clone(metrics);
+    let follower = tracer.clone();
     let builder = builder.on_record(move |record| {
         metrics.count(record);
         tracer.iter().for_each(|tracer| tracer.call(record));
@@ -209,7 +229,7 @@ pub(crate) async fn serving(
         #[cfg(feature = "postgres")]
         Database::Postgres(url) => builder.store(postgres(url, &settings.records).await?),
     };
-    load(builder, settings, &screen, ask, Some(runs))
+    load(builder, settings, &screen, ask, Some(runs), follower)
 }
 
 /// What a server keeps besides records.
@@ -331,18 +351,28 @@ fn load(
     screen: &Screen,
     ask: Option<AskConsent>,
     runs: Option<Arc<dyn RunLog>>,
+    tracer: Option<Arc<Tracer>>,
 ) -> Result<Engine, Failure> {
-    let agents = Agents::new(models(&settings.outbound, &settings.models)).lang(settings.lang);
+    let models = models(&settings.outbound, &settings.models);
+    let models = match tracer {
+        Some(tracer) => models.observed(move |chat| tracer.chat(chat)),
+        None => models,
+    };
+    let agents = Agents::new(models).lang(settings.lang);
     let agents = runs.into_iter().fold(agents, Agents::log);
     let Kinds { kinds, definitions } =
         Kinds::asking(&settings.outbound, &settings.models, ask, agents);
     let builder = kinds.into_iter().fold(builder, |builder, (kind, bind)| builder.kind(kind, bind));
     let builder = builder.importer(imports::of_definition);
-    let engine = builder
-        .output_tool()
-        .search_tool()
-        .settings(|own| own.clone_from(&settings.engine))
-        .build()?;
+    let builder = match embedding(settings)? {
+        Some(embedder) => builder.search_embedder(embedder),
+        None => builder,
+    };
+    let builder = match settings.embedded {
+        Some(_) => builder,
+        None => builder.settings(|own| own.clone_from(&settings.engine)),
+    };
+    let engine = builder.output_tool().search_tool().build()?;
     for folder in &settings.tools {
         if folder.path.is_dir() {
             let report = engine.load_folder(&folder.path);
@@ -353,8 +383,9 @@ fn load(
     }
     // Last, so that a definition of the user's wins over a built-in of its
     // name. That a name is taken is the only thing which can be wrong here.
-    for (file, text) in definitions {
-        let source = format!("builtin/{file}");
+    let wanted = settings.embedded.is_none_or(|program| program.builtin_tools);
+    for (file, text) in definitions.into_iter().filter(|_| wanted) {
+        let source = format!("{SHIPPED}{file}");
         engine.providers().give_way(&source);
         engine.load_text(&source, &text);
     }

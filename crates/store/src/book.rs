@@ -15,12 +15,16 @@ use windlass::{Begun, CallId, CallRecord};
 
 use crate::connect::lock;
 use crate::fault::is_duplicate;
+use crate::file_identity::FileIdentity;
 use crate::owner::Owner;
 use crate::queue::{Begin, KeepOutput};
 use crate::retention::Retention;
 use crate::rows::{insert_new, insert_records};
 use crate::stats::Counts;
 use crate::{intents, orphans, outputs};
+
+/// How much a probe writes: a few pages, as the intent of a call does.
+const PROBE_BYTES: i64 = 24 * 1024;
 
 /// How many more keys may go than have come, in one transaction.
 const EXPIRE_STEP: usize = 100;
@@ -29,6 +33,7 @@ const EXPIRE_STEP: usize = 100;
 /// nothing is written any more.
 pub(crate) struct Book {
     connection: Connection,
+    identity: Arc<FileIdentity>,
     open: HashSet<CallId, ahash::RandomState>,
     counts: Counts,
     retention: Retention,
@@ -50,12 +55,14 @@ type Insert = fn(&Connection, &[CallRecord], &mut Counts) -> rusqlite::Result<()
 impl Book {
     pub(crate) fn new(
         connection: Connection,
+        identity: Arc<FileIdentity>,
         owner: Arc<Owner>,
         keep_records: u64,
         keep_keys: Duration,
     ) -> Self {
         Self {
             connection,
+            identity,
             open: HashSet::default(),
             counts: Counts::default(),
             retention: Retention::new(keep_records),
@@ -92,7 +99,20 @@ impl Book {
         give_up: &dyn Fn() -> bool,
         closed: impl FnMut(Vec<CallRecord>),
     ) -> rusqlite::Result<()> {
+        self.identity.check()?;
         orphans::close_all(&self.connection, &self.owner, give_up, closed)
+    }
+
+    /// Writes about as much as a call that begins, and keeps it: only a commit
+    /// shows that there is room for one.
+    pub(crate) fn probe(&mut self, give_up: &dyn Fn() -> bool) -> rusqlite::Result<()> {
+        self.identity.check()?;
+        let transaction = lock(&self.connection, give_up)?;
+        transaction
+            .prepare_cached("UPDATE write_probe SET filler = randomblob(?)")?
+            .execute([PROBE_BYTES])?;
+        transaction.commit()?;
+        self.identity.check()
     }
 
     /// Keeps outputs, and lets the oldest go until all fit into `room` bytes.
@@ -102,7 +122,9 @@ impl Book {
         room: u64,
         give_up: &dyn Fn() -> bool,
     ) -> rusqlite::Result<()> {
-        outputs::keep(&self.connection, outputs, room, give_up)
+        self.identity.check()?;
+        outputs::keep(&self.connection, outputs, room, give_up)?;
+        self.identity.check()
     }
 
     fn try_enter(
@@ -112,6 +134,7 @@ impl Book {
         insert: Insert,
         give_up: &dyn Fn() -> bool,
     ) -> rusqlite::Result<Entered> {
+        self.identity.check()?;
         let transaction = lock(&self.connection, give_up)?;
         let mut entered = Entered::default();
         let mut write = || {
@@ -125,10 +148,14 @@ impl Book {
                 }
             }
             self.counts.write(&transaction)?;
-            self.retention.make_room(&transaction, self.counts.total())
+            self.retention.make_room(&transaction, &self.counts)
         };
         match write().and_then(|()| transaction.commit()) {
             Ok(()) => {
+                // What was committed to a file that is gone is acknowledged to
+                // nobody. The intents count as open: should the file come back,
+                // they go with the records of the calls that were refused.
+                self.identity.check()?;
                 if !self.open.is_empty() {
                     for record in records {
                         self.open.remove(&record.id);

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use windlass::Error;
 
 use crate::fault::{is_busy, storage, unavailable};
+use crate::file_identity::FileIdentity;
 use crate::options::Options;
 use crate::schema;
 
@@ -48,6 +50,23 @@ pub fn writer(path: &Path, options: &Options) -> Result<Connection, Error> {
     Ok(connection)
 }
 
+/// The same, with what tells later whether the file is still the one that was
+/// opened.
+pub(crate) fn identified(
+    path: &Path,
+    options: &Options,
+) -> Result<(Connection, Arc<FileIdentity>), Error> {
+    let gone = |cause: io::Error| {
+        unavailable(format!("cannot create {}: {cause}", path.display())).with_source(cause)
+    };
+    create(path).map_err(gone)?;
+    let before = FileIdentity::before(path).map_err(gone)?;
+    let connection = writer(path, options)?;
+    let identity =
+        before.with_log().map_err(|cause| storage(path, "open the record store", cause))?;
+    Ok((connection, Arc::new(identity)))
+}
+
 /// Begins a transaction that writes. Waits for another process until `give_up`
 /// says otherwise, which SQLite's own waiting does not ask for. Once a
 /// transaction has begun, it waits for nobody.
@@ -63,11 +82,17 @@ pub(crate) fn lock<'a>(
     }
 }
 
-/// A connection that reads.
-pub(crate) fn reader(path: &Path, options: &Options) -> rusqlite::Result<Connection> {
+/// A connection that reads the file that was opened before.
+pub(crate) fn reader(
+    path: &Path,
+    options: &Options,
+    identity: &FileIdentity,
+) -> rusqlite::Result<Connection> {
+    identity.check()?;
     let connection = open(path, OpenFlags::SQLITE_OPEN_READ_ONLY, options)?;
     // A page of a large database was measured a quarter faster so.
     connection.pragma_update(None, "mmap_size", READER_MAP_BYTES)?;
+    identity.check()?;
     Ok(connection)
 }
 
@@ -83,7 +108,7 @@ fn open(path: &Path, mode: OpenFlags, options: &Options) -> rusqlite::Result<Con
 /// Creates the file, for its owner alone: records hold what people asked.
 fn create(path: &Path) -> io::Result<()> {
     if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
+        private_folder(folder)?;
     }
     let mut file = fs::OpenOptions::new();
     file.write(true).create_new(true);
@@ -93,6 +118,16 @@ fn create(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => Ok(()),
     }
+}
+
+/// Creates a folder, and those above it, for its owner alone, whatever the
+/// umask. One that exists is left as it is.
+pub fn private_folder(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
 }
 
 fn set_up(connection: &Connection, options: &Options) -> rusqlite::Result<()> {

@@ -107,6 +107,15 @@ impl Expect {
     }
 }
 
+/// How much of a space is a tenant's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpaceSize {
+    /// How many documents.
+    pub count: u64,
+    /// The bytes of their bodies as they are kept.
+    pub bytes: u64,
+}
+
 /// A change that was made by this or another server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
@@ -169,9 +178,23 @@ pub trait Documents: Send + Sync + 'static {
         })
     }
 
+    /// How many documents a tenant has in a space, and how large they are.
+    fn size_of<'a>(
+        &'a self,
+        space: &'static str,
+        tenant: &'a TenantId,
+    ) -> BoxFuture<'a, Result<SpaceSize, Error>>;
+
     /// All documents of a space, of all tenants. For what a server reads when
     /// it starts.
     fn all<'a>(&'a self, space: &'static str) -> BoxFuture<'a, Result<Vec<Document>, Error>>;
+
+    /// Whose documents there are in a space, and their ids. For who reads them
+    /// one by one: all at once they may not fit into memory.
+    fn names<'a>(
+        &'a self,
+        space: &'static str,
+    ) -> BoxFuture<'a, Result<Vec<(TenantId, String)>, Error>>;
 
     /// Keeps a document for good, if what is there is what was expected. Returns
     /// the new version; none where it was not, or where another document has the
@@ -209,11 +232,6 @@ pub trait Documents: Send + Sync + 'static {
 
     /// Wakes up when there are new events, of this or another server.
     fn new_events(&self) -> tokio::sync::watch::Receiver<u64>;
-
-    /// Whether other servers may use the same database.
-    fn is_shared(&self) -> bool {
-        false
-    }
 }
 
 /// An event to be kept.

@@ -5,12 +5,17 @@ use std::path::Path;
 use rusqlite::ErrorCode;
 use windlass::{Error, ErrorKind};
 
+use crate::file_identity::is_moved;
+
 /// The error of an operation on a database file.
 ///
 /// `what` finishes the sentence "cannot …".
 pub(crate) fn storage(path: &Path, what: &str, cause: rusqlite::Error) -> Error {
     let file = path.display();
     let why = match cause.sqlite_error_code() {
+        _ if is_moved(&cause) => format!(
+            "{cause}; nothing more is written: put back what was there, or restart windlass to use what is there now"
+        ),
         Some(ErrorCode::NotADatabase) => format!(
             "{file} is not a SQLite database (or is encrypted); name another file, or move it away to begin with an empty one"
         ),

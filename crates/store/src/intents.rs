@@ -115,21 +115,6 @@ pub(crate) fn expire_keys(
     Ok(())
 }
 
-/// Forgets the keys of a tenant's calls before this one, but for calls that run.
-pub(crate) fn forget_keys_before(
-    connection: &Connection,
-    tenant: &str,
-    id: &[u8],
-) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "DELETE FROM keys INDEXED BY keys_by_call WHERE tenant = ? AND id < ? AND NOT EXISTS (
-                 SELECT 1 FROM intents WHERE tenant = keys.tenant AND id = keys.id)",
-        )?
-        .execute((tenant, id))?;
-    Ok(())
-}
-
 /// The call that has a key.
 struct Claim {
     id: CallId,

@@ -73,11 +73,13 @@ mod value;
 mod connect;
 mod examine;
 mod fault;
+mod file_identity;
 mod schema;
 
+pub use connect::private_folder;
 pub use documents::{
     Change, Document, Documents, EventFilter, Expect, KeptEvent, MemoryDocuments, NewEvent, Put,
-    SqliteDocuments,
+    SpaceSize, SqliteDocuments,
 };
 pub use examine::{Examination, examine_file};
 pub use options::{KEEP_RUNS, Options, Synchronous};

@@ -30,10 +30,12 @@ pub struct Options {
     pub keep_outputs_bytes: u64,
     /// The size of one kept output; a larger one is refused.
     pub max_output_bytes: u64,
-    /// How many records are kept; beyond it the oldest go, with their keys and
-    /// outputs. Statistics are totals over all time and stay as they are.
+    /// How many records are kept; beyond it the tenant with the most gives up its
+    /// oldest ones, with their outputs. Those of calls with a key stay as long as
+    /// the key. Statistics are totals over all time and stay as they are.
     pub keep_records: u64,
-    /// How long an idempotency key keeps calls one, from the first of them. The
+    /// How long an idempotency key keeps calls one, from the first of them, however
+    /// many calls come meanwhile. The
     /// key of a call that still runs is kept in any case, and that of a call which
     /// a kept run made for [`KEEP_RUNS`] more.
     pub keep_keys: Duration,

@@ -60,7 +60,7 @@ pub(crate) fn close(connection: &Connection, dead: Uuid) -> rusqlite::Result<Vec
         }
     }
     counts.write(connection)?;
-    retention::add_records(connection, counts.total())?;
+    retention::add_records(connection, &counts)?;
     Ok(closed)
 }
 

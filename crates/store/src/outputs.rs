@@ -33,9 +33,9 @@ pub(crate) fn keep(
     transaction.commit()
 }
 
-/// Removes the outputs of a tenant's calls before this one, but for calls that
-/// run.
-pub(crate) fn forget_before(
+/// Removes the outputs of a tenant's calls up to this one, but for calls that
+/// run or have a key.
+pub(crate) fn forget_up_to(
     connection: &Connection,
     tenant: &str,
     id: &[u8],
@@ -43,8 +43,11 @@ pub(crate) fn forget_before(
     let freed = connection
         .prepare_cached(
             "DELETE FROM outputs INDEXED BY outputs_by_id
-             WHERE tenant = ? AND id < ? AND NOT EXISTS (
+             WHERE tenant = ? AND id <= ? AND NOT EXISTS (
                  SELECT 1 FROM intents WHERE tenant = outputs.tenant AND id = outputs.id)
+             AND NOT EXISTS (
+                 SELECT 1 FROM keys INDEXED BY keys_by_call
+                 WHERE keys.tenant = outputs.tenant AND keys.id = outputs.id)
              RETURNING size",
         )?
         .query_map((tenant, id), |row| row.get::<_, i64>(0))?

@@ -24,7 +24,7 @@ pub(crate) use progress::Progress;
 #[cfg(feature = "postgres")]
 pub(crate) use task::TaskQueue;
 pub(crate) use thread::ThreadQueue;
-pub(crate) use work::{Begin, KeepOutput, Work, answer};
+pub(crate) use work::{Begin, KeepOutput, Probe, Work, answer};
 
 use crate::fault::unavailable;
 
@@ -131,6 +131,17 @@ impl<W: Wake> Queue<W> {
         self.wake.wake();
     }
 
+    /// Takes somebody who wants to know whether anything can be written.
+    pub(crate) fn probe(&self, probe: Probe) {
+        self.inbox.lock().hasten(|work| work.probes.push(probe));
+        self.wake.wake();
+    }
+
+    /// How many records were appended and are not committed yet.
+    pub(crate) fn left(&self) -> usize {
+        self.pending.load(Ordering::Relaxed)
+    }
+
     /// Lets the writer write now. Returns how many records must be committed
     /// for everything appended so far to be kept.
     pub(crate) fn hurry(&self) -> u64 {
@@ -225,6 +236,7 @@ impl Inbox {
         Work {
             begins: mem::take(&mut self.work.begins),
             outputs: mem::take(&mut self.work.outputs),
+            probes: mem::take(&mut self.work.probes),
             records: Vec::new(),
         }
     }

@@ -13,19 +13,21 @@ use windlass::Error;
 
 use crate::connect;
 use crate::fault::{storage, unavailable};
+use crate::file_identity::FileIdentity;
 use crate::options::Options;
 
 pub(crate) struct Readers {
     path: PathBuf,
     options: Options,
+    identity: Arc<FileIdentity>,
     idle: Arc<Mutex<Vec<Connection>>>,
     permits: Arc<Semaphore>,
 }
 
 impl Readers {
-    pub(crate) fn new(path: PathBuf, options: Options) -> Self {
+    pub(crate) fn new(path: PathBuf, options: Options, identity: Arc<FileIdentity>) -> Self {
         let permits = Arc::new(Semaphore::new(options.readers.max(1)));
-        Self { path, options, idle: Arc::default(), permits }
+        Self { path, options, identity, idle: Arc::default(), permits }
     }
 
     /// Asks a question on a thread that may block. `what` finishes the
@@ -39,12 +41,13 @@ impl Readers {
         let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(gone)?;
         let idle = Arc::clone(&self.idle);
         let (path, options) = (self.path.clone(), self.options.clone());
+        let identity = Arc::clone(&self.identity);
         let answer = task::spawn_blocking(move || {
             let _permit = permit;
             let kept = idle.lock().pop();
             let connection = match kept {
                 Some(connection) => connection,
-                None => connect::reader(&path, &options)?,
+                None => connect::reader(&path, &options, &identity)?,
             };
             let answer = question(&connection)?;
             // One that failed is not trusted again; it was dropped above.

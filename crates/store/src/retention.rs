@@ -1,148 +1,154 @@
-//! Lets the oldest records go when there are more than should be kept.
+//! Makes room when there are more records than should be kept.
 //!
-//! A table by age alone would cost every insert. Instead the oldest record of
-//! each tenant is remembered, and the oldest of these goes first: a lookup for
-//! each tenant once, then one for each run of records that goes.
+//! The tenant with the most records gives up its oldest ones, so a busy tenant
+//! never pushes out what a quiet one keeps. A record whose call has an idempotency
+//! key stays as long as the key does: a retry gets its result, whatever came in
+//! between. Keys go by age alone, so there may be more records than should be kept
+//! for as long as a key is.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::{intents, outputs};
+use crate::outputs;
+use crate::stats::Counts;
 
 /// How many more records may go than have come, in one commit.
 const STEP: u64 = 1000;
+
+/// How often all of a tenant's records are looked through for some that may go.
+/// In between it is enough to go on from where the last ones went.
+const LOOK_THROUGH: Duration = Duration::from_secs(60);
+
+/// Of a tenant's records at most this part goes before it is looked again who has
+/// the most.
+const PART: u64 = 16;
 
 type Id = [u8; 16];
 
 pub(crate) struct Retention {
     limit: u64,
-    /// The oldest record of each tenant, oldest first.
-    oldest: BinaryHeap<Reverse<(Id, String)>>,
-    /// The newest record of all when that was looked up. A tenant that has come
-    /// since has younger records only.
-    newest: Id,
-    /// How many of the records of that time may be left. It ends what `newest`
-    /// does not: ids from a clock that is ahead.
-    known: u64,
+    /// Up to where each tenant's records have gone or have a key, and when that
+    /// was found out from the beginning.
+    gone_up_to: HashMap<String, (Id, Instant)>,
 }
 
 impl Retention {
     pub(crate) fn new(limit: u64) -> Self {
-        Self { limit: limit.max(1), oldest: BinaryHeap::new(), newest: [0; 16], known: 0 }
+        Self { limit: limit.max(1), gone_up_to: HashMap::new() }
     }
 
     /// Counts records that have come, and lets as many go as are too many, in
     /// steps: after a lower limit it takes some commits.
-    pub(crate) fn make_room(&mut self, connection: &Connection, come: u64) -> rusqlite::Result<()> {
+    pub(crate) fn make_room(
+        &mut self,
+        connection: &Connection,
+        come: &Counts,
+    ) -> rusqlite::Result<()> {
         let total = add_records(connection, come)?;
-        let surplus = total.saturating_sub(self.limit).min(come + STEP);
-        if surplus > 0 {
-            if self.is_outdated() {
-                self.look_up(connection)?;
-                self.known = total;
+        let mut surplus = total.saturating_sub(self.limit).min(come.total() + STEP);
+        while surplus > 0 {
+            let Some((tenant, records, next)) = largest(connection)? else { break };
+            let most = (records - next).max(records / PART).clamp(1, surplus);
+            let gone = self.let_go(connection, &tenant, most)?;
+            if gone == 0 {
+                // All that is left of it has keys. Nobody else pays for that.
+                break;
             }
-            let gone = self.let_go(connection, surplus)?;
-            self.known = self.known.saturating_sub(gone);
-            remove_records(connection, gone)?;
+            remove_records(connection, &tenant, gone)?;
+            surplus = surplus.saturating_sub(gone);
         }
         Ok(())
     }
 
     /// What was remembered of a transaction that was rolled back is wrong.
     pub(crate) fn forget(&mut self) {
-        self.oldest.clear();
+        self.gone_up_to.clear();
     }
 
-    fn let_go(&mut self, connection: &Connection, surplus: u64) -> rusqlite::Result<u64> {
-        let mut gone = 0;
-        let mut touched: HashMap<String, Id> = HashMap::new();
-        // One that is no longer what was remembered takes a turn without
-        // letting anything go; hence the bound.
-        for _ in 0..surplus + STEP {
-            if gone >= surplus {
-                break;
-            }
-            let Some(Reverse((_, tenant))) = self.oldest.pop() else { break };
-            let before = self.oldest.peek().map_or([0xff; 16], |Reverse((id, _))| *id);
-            gone += delete_oldest(connection, &tenant, &before, surplus - gone)?;
-            let left = oldest_of(connection, &tenant)?;
-            touched.insert(tenant.clone(), left.unwrap_or(before));
-            if let Some(id) = left {
-                self.oldest.push(Reverse((id, tenant)));
-            }
+    /// Lets a tenant's oldest records go that have no key, at most so many.
+    fn let_go(
+        &mut self,
+        connection: &Connection,
+        tenant: &str,
+        most: u64,
+    ) -> rusqlite::Result<u64> {
+        let known = self.gone_up_to.get(tenant).copied();
+        let (after, since) = known
+            .filter(|(_, since)| since.elapsed() < LOOK_THROUGH)
+            .unwrap_or_else(|| ([0; 16], Instant::now()));
+        let gone: Vec<Id> = connection
+            .prepare_cached(
+                "DELETE FROM calls WHERE tenant = ?1 AND id IN (
+                     SELECT id FROM calls WHERE tenant = ?1 AND id > ?2 AND NOT EXISTS (
+                         SELECT 1 FROM keys INDEXED BY keys_by_call
+                         WHERE keys.tenant = ?1 AND keys.id = calls.id)
+                     ORDER BY id LIMIT ?3)
+                 RETURNING id",
+            )?
+            .query_map(params![tenant, after, signed(most)], |row| row.get(0))?
+            .collect::<rusqlite::Result<_>>()?;
+        let last = gone.iter().max().copied();
+        if let Some(last) = last {
+            outputs::forget_up_to(connection, tenant, &last)?;
         }
-        for (tenant, id) in touched {
-            intents::forget_keys_before(connection, &tenant, &id)?;
-            outputs::forget_before(connection, &tenant, &id)?;
-        }
-        Ok(gone)
-    }
-
-    /// Whether tenants that nobody has looked up may have the oldest records.
-    fn is_outdated(&self) -> bool {
-        self.known == 0 || self.oldest.peek().is_none_or(|Reverse((id, _))| *id >= self.newest)
-    }
-
-    /// Finds each tenant's oldest record, by jumping from tenant to tenant.
-    fn look_up(&mut self, connection: &Connection) -> rusqlite::Result<()> {
-        self.oldest.clear();
-        self.newest = [0; 16];
-        let mut statement = connection.prepare_cached(
-            "WITH RECURSIVE found (tenant) AS (
-                 SELECT min(tenant) FROM calls
-                 UNION ALL
-                 SELECT (SELECT min(tenant) FROM calls WHERE tenant > found.tenant)
-                 FROM found WHERE tenant IS NOT NULL)
-             SELECT tenant,
-                    (SELECT min(id) FROM calls WHERE tenant = found.tenant),
-                    (SELECT max(id) FROM calls WHERE tenant = found.tenant)
-             FROM found WHERE tenant IS NOT NULL",
-        )?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            self.oldest.push(Reverse((row.get(1)?, row.get(0)?)));
-            self.newest = self.newest.max(row.get(2)?);
-        }
-        Ok(())
+        let up_to = match last {
+            Some(last) if gone.len() as u64 == most => last,
+            // The rest has keys.
+            _ => newest_of(connection, tenant)?.unwrap_or(after),
+        };
+        self.gone_up_to.insert(tenant.to_owned(), (up_to, since));
+        Ok(gone.len() as u64)
     }
 }
 
 /// Counts records that have come; returns how many there are.
-pub(crate) fn add_records(connection: &Connection, come: u64) -> rusqlite::Result<u64> {
+pub(crate) fn add_records(connection: &Connection, come: &Counts) -> rusqlite::Result<u64> {
+    let mut add = connection.prepare_cached(
+        "INSERT INTO tenant_records (tenant, records) VALUES (?, ?)
+         ON CONFLICT DO UPDATE SET records = records + excluded.records",
+    )?;
+    for (tenant, records) in come.by_tenant() {
+        add.execute(params![tenant.as_str(), signed(records)])?;
+    }
     let total: i64 = connection
         .prepare_cached("UPDATE record_total SET records = records + ? RETURNING records")?
-        .query_row([i64::try_from(come).unwrap_or(i64::MAX)], |row| row.get(0))?;
+        .query_row([signed(come.total())], |row| row.get(0))?;
     Ok(u64::try_from(total).unwrap_or_default())
 }
 
-fn remove_records(connection: &Connection, gone: u64) -> rusqlite::Result<()> {
+fn remove_records(connection: &Connection, tenant: &str, gone: u64) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("UPDATE tenant_records SET records = max(records - ?, 0) WHERE tenant = ?")?
+        .execute(params![signed(gone), tenant])?;
+    connection.prepare_cached("DELETE FROM tenant_records WHERE records = 0")?.execute([])?;
     connection
         .prepare_cached("UPDATE record_total SET records = max(records - ?, 0)")?
-        .execute([i64::try_from(gone).unwrap_or(i64::MAX)])?;
+        .execute([signed(gone)])?;
     Ok(())
 }
 
-fn oldest_of(connection: &Connection, tenant: &str) -> rusqlite::Result<Option<Id>> {
+/// The tenant with the most records, how many it has, and how many the next one.
+fn largest(connection: &Connection) -> rusqlite::Result<Option<(String, u64, u64)>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT tenant, records FROM tenant_records ORDER BY records DESC LIMIT 2",
+    )?;
+    let mut rows = statement.query([])?;
+    let Some(first) = rows.next()? else { return Ok(None) };
+    let (tenant, records): (String, i64) = (first.get(0)?, first.get(1)?);
+    let next: i64 = rows.next()?.map_or(Ok(0), |row| row.get(1))?;
+    let unsigned = |count| u64::try_from(count).unwrap_or_default();
+    Ok(Some((tenant, unsigned(records), unsigned(next))))
+}
+
+fn newest_of(connection: &Connection, tenant: &str) -> rusqlite::Result<Option<Id>> {
     connection
-        .prepare_cached("SELECT id FROM calls WHERE tenant = ? ORDER BY id LIMIT 1")?
+        .prepare_cached("SELECT id FROM calls WHERE tenant = ? ORDER BY id DESC LIMIT 1")?
         .query_row([tenant], |row| row.get(0))
         .optional()
 }
 
-/// Deletes a tenant's oldest records up to the one with this id.
-fn delete_oldest(
-    connection: &Connection,
-    tenant: &str,
-    up_to: &Id,
-    limit: u64,
-) -> rusqlite::Result<u64> {
-    let deleted = connection
-        .prepare_cached(
-            "DELETE FROM calls WHERE tenant = ?1 AND id IN (
-                 SELECT id FROM calls WHERE tenant = ?1 AND id <= ?2 ORDER BY id LIMIT ?3)",
-        )?
-        .execute((tenant, up_to, i64::try_from(limit).unwrap_or(i64::MAX)))?;
-    Ok(deleted as u64)
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -20,6 +20,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0002_intents.sql"),
     include_str!("../migrations/0003_documents.sql"),
     include_str!("../migrations/0004_model_usage.sql"),
+    include_str!("../migrations/0005_write_probe.sql"),
+    include_str!("../migrations/0006_tenant_records.sql"),
 ];
 
 /// Refuses a file that is no database, is another program's, or was written by

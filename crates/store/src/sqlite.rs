@@ -62,15 +62,15 @@ impl SqliteStore {
     /// As [`SqliteStore::open`].
     pub fn open_with(path: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
         let path = path.as_ref().to_owned();
-        let connection = connect::writer(&path, &options)?;
+        let (connection, identity) = connect::identified(&path, &options)?;
         let queue = Arc::new(ThreadQueue::new(options.queue, options.commit_interval));
         let (sender, progress) = watch::channel(Progress::default());
         let max_output_bytes = options.max_output_bytes.min(options.keep_outputs_bytes);
-        let readers = Readers::new(path.clone(), options.clone());
+        let readers = Readers::new(path.clone(), options.clone(), Arc::clone(&identity));
         let interrupted = Arc::new(Interrupted::default());
         let owner = Arc::new(Owner::new(&path));
-        let book =
-            Book::new(connection, Arc::clone(&owner), options.keep_records, options.keep_keys);
+        let (keep_records, keep_keys) = (options.keep_records, options.keep_keys);
+        let book = Book::new(connection, identity, Arc::clone(&owner), keep_records, keep_keys);
         let mut writer = Writer::new(
             book,
             path.clone(),
@@ -159,6 +159,18 @@ impl RecordStore for SqliteStore {
 
     fn caught_up(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.queue.caught_up(self.progress.clone()))
+    }
+
+    fn probe(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move {
+            let (done, answer) = oneshot::channel();
+            self.queue.probe(done);
+            answer.await.unwrap_or_else(|_| Err(self.writer_ended()))
+        })
+    }
+
+    fn unwritten(&self) -> usize {
+        self.queue.left()
     }
 
     fn flush(&self) -> BoxFuture<'_, Result<(), Error>> {

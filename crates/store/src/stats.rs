@@ -38,6 +38,15 @@ impl Counts {
         self.calls.values().sum()
     }
 
+    /// The same by tenant.
+    pub(crate) fn by_tenant(&self) -> HashMap<&TenantId, u64, ahash::RandomState> {
+        let mut by_tenant: HashMap<_, u64, _> = HashMap::default();
+        for ((tenant, ..), count) in &self.calls {
+            *by_tenant.entry(tenant).or_default() += count;
+        }
+        by_tenant
+    }
+
     pub(crate) fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
         let mut statement = connection.prepare_cached(
             "INSERT INTO call_stats (tenant, tool, status, bucket, count) VALUES (?, ?, ?, ?, ?)

@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use windlass::CallRecord;
+use windlass::{CallRecord, Error};
 
 use crate::book::{Book, Entered};
 use crate::fault::{storage, unavailable};
 use crate::interrupted::Interrupted;
 use crate::options::Options;
-use crate::queue::{Begin, KeepOutput, Next, Progress, ThreadQueue, Work, answer};
+use crate::queue::{Begin, KeepOutput, Next, Probe, Progress, ThreadQueue, Work, answer};
 
 /// Rows in one transaction: more would keep records out of sight for longer.
 const TRANSACTION_ROWS: usize = 8192;
@@ -39,6 +39,9 @@ pub(crate) struct Writer {
     progress: watch::Sender<Progress>,
     interrupted: Arc<Interrupted>,
     outage: Option<Outage>,
+    /// Those who want to know whether anything can be written; the next attempt
+    /// tells.
+    probes: Vec<Probe>,
     /// Some intents of processes that have ended could not be closed yet.
     orphans_left: bool,
 }
@@ -66,6 +69,7 @@ impl Writer {
             progress,
             interrupted,
             outage: None,
+            probes: Vec::new(),
             orphans_left: false,
         }
     }
@@ -94,6 +98,7 @@ impl Writer {
         while queue.next(&mut work, taken) == Next::Write {
             taken = Instant::now();
             self.write_outputs(&mut work.outputs);
+            self.probe(mem::take(&mut work.probes));
             let lost = self.write(mem::take(&mut work.begins), &work.records);
             if lost > 0 {
                 tracing::error!(
@@ -161,6 +166,7 @@ impl Writer {
         }
         self.queue.committed(records);
         self.progress.send_modify(|progress| progress.succeeded(records));
+        self.answer_probes(&Ok(()));
         self.interrupted.add(entered.interrupted);
         for (begin, begun) in begins.into_iter().zip(entered.begun) {
             // Who asked may have gone away; the call's record comes all the same.
@@ -180,6 +186,7 @@ impl Writer {
         });
         self.progress.send_modify(|progress| progress.failed(error.clone()));
         Work::of(begins).refuse(&error);
+        self.answer_probes(&Err(error));
     }
 
     /// Waits before the next attempt, longer each time.
@@ -189,6 +196,7 @@ impl Writer {
         outage.pause = (pause * 2).min(LONGEST_PAUSE);
         let mut waiting = self.queue.pause(pause, self.options.close_timeout);
         begins.append(&mut waiting.begins);
+        self.probes.append(&mut waiting.probes);
         let why = self.progress.borrow().outage.clone();
         if let Some(error) = why {
             waiting.refuse(&error);
@@ -205,6 +213,26 @@ impl Writer {
     fn patience(&self) -> Duration {
         let patience = self.options.busy_timeout;
         if self.outage.is_some() { patience.min(OUTAGE_PATIENCE) } else { patience }
+    }
+
+    /// Tries to write, for those who want to know whether that works.
+    fn probe(&mut self, mut probes: Vec<Probe>) {
+        if probes.is_empty() {
+            return;
+        }
+        self.probes.append(&mut probes);
+        let give_up = self.give_up_after(self.patience());
+        match self.book.probe(&give_up) {
+            Ok(()) => self.succeeded(0, Vec::new(), Entered::default()),
+            Err(cause) => self.failed(cause, Vec::new()),
+        }
+    }
+
+    fn answer_probes(&mut self, end: &Result<(), Error>) {
+        for probe in self.probes.drain(..) {
+            // Who asked may have gone away.
+            let _ = probe.send(end.clone());
+        }
     }
 
     /// Unlike records, outputs are tried once: whoever asked is still there to

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::Decision;
 use crate::call::Call;
-use crate::tool::{Approval, Kind, ToolSpec};
+use crate::tool::{Approval, Kind, ToolSpec, assumed};
 
 /// The most rules that are read: every call is compared with all of them.
 const MAX_RULES: usize = 1_000;
@@ -76,7 +76,8 @@ pub enum BehaviourTest {
 #[serde(try_from = "RawArgument")]
 pub struct ArgumentRule {
     /// Which one, as a JSON pointer: `/recipient/name`. One that is not there
-    /// does not fit.
+    /// does not fit; in a rule that asks or denies, it is what the tool's
+    /// schema says is assumed.
     pub pointer: String,
     /// How it is looked at.
     #[serde(flatten)]
@@ -129,7 +130,27 @@ impl ApprovalRule {
             && (self.provider.as_ref())
                 .is_none_or(|glob| provider.is_some_and(|name| matches(glob, name)))
             && self.behaviour.iter().all(|test| test.fits(spec))
-            && self.arguments.iter().all(|rule| rule.fits(call.arguments()))
+            && self
+                .arguments
+                .iter()
+                .all(|rule| self.value(rule, spec, call).is_some_and(|value| rule.fits(value)))
+    }
+}
+
+impl ApprovalRule {
+    /// The argument that a rule looks at. A model must not get around a rule by
+    /// leaving out what the other side would assume; that another side claims
+    /// to assume something allows nothing, though.
+    fn value<'a>(
+        &self,
+        rule: &ArgumentRule,
+        spec: &'a ToolSpec,
+        call: &'a Call,
+    ) -> Option<&'a Value> {
+        match self.then {
+            Approval::Allow => call.arguments().pointer(&rule.pointer),
+            Approval::Ask | Approval::Deny => assumed(&spec.input, call.arguments(), &rule.pointer),
+        }
     }
 }
 
@@ -140,8 +161,8 @@ impl BehaviourTest {
             Self::ReadOnly => behaviour.read_only,
             Self::NotReadOnly => !behaviour.read_only,
             Self::Destructive => behaviour.destructive,
-            Self::Idempotent => behaviour.idempotent || behaviour.read_only,
-            Self::NotIdempotent => !behaviour.idempotent && !behaviour.read_only,
+            Self::Idempotent => behaviour.may_be_repeated(),
+            Self::NotIdempotent => !behaviour.may_be_repeated(),
             Self::OpenWorld => {
                 spec.upstream.is_some() || matches!(spec.kind, Kind::Rest | Kind::Mcp | Kind::Agent)
             }
@@ -150,8 +171,7 @@ impl BehaviourTest {
 }
 
 impl ArgumentRule {
-    fn fits(&self, arguments: &Value) -> bool {
-        let Some(value) = arguments.pointer(&self.pointer) else { return false };
+    fn fits(&self, value: &Value) -> bool {
         match (&self.test, value) {
             (ArgumentTest::Equals(wanted), value) => wanted == value,
             (ArgumentTest::Matches(pattern), Value::String(text)) => pattern.is_match(text),

@@ -94,18 +94,21 @@ pub(super) fn value(schema: &Value, node: &Node, what: &str, report: &mut Report
     }
 }
 
-/// Checks that a regular expression compiles.
-pub(super) fn pattern(pattern: &str, at: At, report: &mut Report<'_>) -> bool {
+/// Checks that a regular expression compiles, and whether it is kept. In a
+/// schema from elsewhere, one that does not is told to the model all the same.
+pub(super) fn pattern(pattern: &str, at: At, dialect: Dialect, report: &mut Report<'_>) -> bool {
     if !report.afford(at, PATTERN_COST) {
         return false;
     }
-    let compiled = Schema::compile(&json!({"pattern": pattern}));
-    if let Err(error) = &compiled {
-        let shown: String = pattern.chars().take(60).collect();
-        let message = format!("the pattern `{shown}` does not compile");
-        report.hinted(at, message, error.message().to_owned());
+    let Err(error) = Schema::compile(&json!({"pattern": pattern})) else { return true };
+    let shown: String = pattern.chars().take(60).collect();
+    let message = format!("the pattern `{shown}` does not compile");
+    let why = error.message().to_owned();
+    match dialect {
+        Dialect::Short => report.hinted(at, message, why),
+        Dialect::JsonSchema => report.note(at, format!("{message}, and is not checked"), why),
     }
-    compiled.is_ok()
+    dialect == Dialect::JsonSchema
 }
 
 /// What compiling a schema costs: its values, and much more for a pattern.

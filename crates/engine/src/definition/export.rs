@@ -1,6 +1,7 @@
 //! Tools as model APIs and protocols want to read them.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::str::FromStr;
 
 use serde_json::{Map, Value, json};
@@ -54,13 +55,24 @@ impl FromStr for Format {
 pub fn export<'t>(tools: impl IntoIterator<Item = &'t Tool>, format: Format, lang: Lang) -> Value {
     let mut tools: Vec<&Tool> = tools.into_iter().collect();
     tools.sort_by(|a, b| a.name().cmp(b.name()));
-    tools.into_iter().map(|tool| declare(tool.spec(), tool.model_schema(), format, lang)).collect()
+    // A tenant's own tool may be called as one of everybody's is shown.
+    let mut names = HashMap::<&str, usize>::new();
+    tools.iter().for_each(|tool| *names.entry(tool.wire_name()).or_default() += 1);
+    let declarations = tools.into_iter().map(|tool| {
+        let shared = names[tool.wire_name()] > 1 && tool.owner().is_none();
+        let name = if shared { tool.name().hashed() } else { tool.wire_name().to_owned() };
+        declare_as(&name, tool.spec(), tool.model_schema(), format, lang)
+    });
+    declarations.collect()
 }
 
 /// The declaration of one tool. `schema` is what the model may see of its
 /// arguments: [`Tool::model_schema`], or the whole input.
 pub fn declare(spec: &ToolSpec, schema: &Value, format: Format, lang: Lang) -> Value {
-    let name = spec.name.wire();
+    declare_as(&spec.name.wire(), spec, schema, format, lang)
+}
+
+fn declare_as(name: &str, spec: &ToolSpec, schema: &Value, format: Format, lang: Lang) -> Value {
     let description = spec.description.get(lang);
     let schema = &in_language(spec, schema, lang);
     match format {
@@ -80,7 +92,7 @@ pub fn declare(spec: &ToolSpec, schema: &Value, format: Format, lang: Lang) -> V
             }
             declared
         }
-        Format::Mcp => mcp(spec, &name, schema, lang),
+        Format::Mcp => mcp(spec, name, schema, lang),
     }
 }
 

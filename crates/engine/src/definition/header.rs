@@ -45,6 +45,11 @@ pub(super) struct Draft {
     pub(super) at: At,
     /// Where each parameter is written.
     pub(super) places: BTreeMap<String, At>,
+    /// Its schemas come from elsewhere.
+    pub(super) of_others: bool,
+    /// Where each setting of the entry is written; an item of a list by its
+    /// index: `tools/0`.
+    pub(super) settings: BTreeMap<String, At>,
 }
 
 impl Draft {
@@ -56,7 +61,8 @@ impl Draft {
             ToolName::new(&text).map_err(|error| report.add(node.at, error.message())).ok()
         });
         let name = read.or_else(|| ToolName::new("unnamed").ok())?;
-        Some(Self { spec: ToolSpec::new(name), at, places: BTreeMap::new() })
+        let (places, settings) = (BTreeMap::new(), BTreeMap::new());
+        Some(Self { spec: ToolSpec::new(name), at, places, of_others: false, settings })
     }
 
     /// Reads the keys that every form takes, reports the ones that none takes,
@@ -73,7 +79,18 @@ impl Draft {
         }
         let At { line, column } = self.at;
         let notes = report.take_notes();
-        Definition { spec: self.spec, presets, line, column, places: self.places, notes }
+        let Self { spec, places, of_others, settings, .. } = self;
+        Definition {
+            spec,
+            presets,
+            line,
+            column,
+            places,
+            settings,
+            of_others,
+            notes,
+            checked: false,
+        }
     }
 }
 
@@ -81,18 +98,19 @@ impl Draft {
 /// `implementation_config` (S0.26) and `metadata` (S1.9).
 pub(super) fn read_kind(
     fields: &mut Fields<'_>,
-    spec: &mut ToolSpec,
+    draft: &mut Draft,
     unsaid: Kind,
     report: &mut Report<'_>,
 ) {
+    let Draft { spec, settings, .. } = draft;
     let mut named: Option<(Named, At)> = None;
     for key in ["implementation_config", "metadata"] {
         if let Some(node) = fields.get(key) {
-            add_settings(node, key, spec, report);
+            add_settings(node, key, spec, settings, report);
         }
     }
     if let Some(entry) = fields.get("entry") {
-        add_settings(entry, "entry", spec, report);
+        add_settings(entry, "entry", spec, settings, report);
         spec.entry.config.shift_remove("type");
         spec.entry.config.shift_remove("handler");
         named = entry
@@ -121,6 +139,9 @@ pub(super) fn read_kind(
         (said, entry) => said.map(|(kind, _)| kind).or(entry).unwrap_or(unsaid),
     };
     if spec.kind == Kind::Agent {
+        for key in ["model", "tools", "groups"] {
+            fields.get(key).into_iter().for_each(|node| note_place(key, node, settings));
+        }
         agent::read(fields, spec, report);
     }
 }
@@ -138,10 +159,26 @@ fn kind_named(node: &Node, what: &str, report: &mut Report<'_>) -> Option<Named>
     reader::choice(node, what, &KINDS, report)
 }
 
-fn add_settings(node: &Node, key: &str, spec: &mut ToolSpec, report: &mut Report<'_>) {
+/// Notes where a setting is written, and the items of a list.
+fn note_place(key: &str, node: &Node, places: &mut BTreeMap<String, At>) {
+    places.insert(key.to_owned(), node.at);
+    if let Data::List(items) = &node.data {
+        let items = items.iter().enumerate();
+        places.extend(items.map(|(index, item)| (format!("{key}/{index}"), item.at)));
+    }
+}
+
+fn add_settings(
+    node: &Node,
+    key: &str,
+    spec: &mut ToolSpec,
+    places: &mut BTreeMap<String, At>,
+    report: &mut Report<'_>,
+) {
     match &node.data {
         Data::Map(entries) => {
             for entry in entries {
+                note_place(&entry.key, &entry.value, places);
                 spec.entry.config.insert(entry.key.clone(), entry.value.to_json());
             }
         }

@@ -36,7 +36,7 @@ pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<Definition> {
     if let Some(node) = fields.get("parameters") {
         parameter::read_list(node, &mut draft, report);
     }
-    header::read_kind(&mut fields, &mut draft.spec, Kind::Builtin, report);
+    header::read_kind(&mut fields, &mut draft, Kind::Builtin, report);
     Some(draft.finish(fields, report))
 }
 

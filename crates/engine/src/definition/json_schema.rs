@@ -63,6 +63,7 @@ fn read_flat(mut fields: Fields<'_>, report: &mut Report<'_>) -> Option<Definiti
     fields.ignore(&FOREIGN);
     let name = fields.need("name", report);
     let mut draft = Draft::new(fields.at, name, report)?;
+    draft.of_others = true;
     if let Some(node) = fields.get("description") {
         draft.spec.description = reader::i18n(node, "description", report).unwrap_or_default();
     }
@@ -73,7 +74,7 @@ fn read_flat(mut fields: Fields<'_>, report: &mut Report<'_>) -> Option<Definiti
         draft.spec.output = Some(schema::read(node, Dialect::JsonSchema, report));
     }
     let kind = fields.get("type").and_then(|node| read_kind(node, report));
-    header::read_kind(&mut fields, &mut draft.spec, kind.unwrap_or(Kind::Native), report);
+    header::read_kind(&mut fields, &mut draft, kind.unwrap_or(Kind::Native), report);
     if let Some(node) = fields.get("title") {
         draft.spec.label = reader::text(node, "title", report).map(Text::One);
     }

@@ -75,6 +75,10 @@ pub struct ResourceSpec {
     pub body: ResourceBody,
     /// Values for the names of a template, or some of them.
     pub values: BTreeMap<String, Vec<String>>,
+    /// The line where what is in it is written, from 1.
+    pub line: u32,
+    /// The column, from 1, in characters.
+    pub column: u32,
 }
 
 /// What is in a resource.
@@ -206,7 +210,12 @@ fn read_resource(node: &Node, report: &mut Report<'_>) -> Option<ResourceSpec> {
     let mime_type = fields
         .get_any(&["mime_type", "mimeType"], report)
         .and_then(|node| reader::text(node, "mime_type", report));
-    let mut text = |key| fields.get(key).and_then(|node| reader::text(node, key, report));
+    let mut at = node.at;
+    let mut text = |key| {
+        let node = fields.get(key)?;
+        at = node.at;
+        reader::text(node, key, report)
+    };
     let body = match (text("text"), text("blob"), text("file")) {
         (Some(text), None, None) => Some(ResourceBody::Text(text)),
         (None, Some(blob), None) => Some(ResourceBody::Blob(blob)),
@@ -235,6 +244,8 @@ fn read_resource(node: &Node, report: &mut Report<'_>) -> Option<ResourceSpec> {
         mime_type,
         body: body?,
         values,
+        line: at.line,
+        column: at.column,
     })
 }
 

@@ -100,7 +100,7 @@ fn lint_tool(definition: &Definition, lints: &mut Lints) {
             "without `behaviour: {read_only: true}` it runs alone in a batch",
         );
     }
-    let repeatable = spec.behaviour.read_only || spec.behaviour.idempotent;
+    let repeatable = spec.behaviour.may_be_repeated();
     if spec.retry.is_some_and(|retry| retry.attempts > 1) && !repeatable {
         lints.add(
             at,

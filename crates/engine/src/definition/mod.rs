@@ -46,6 +46,7 @@ mod tree;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
@@ -59,7 +60,8 @@ pub use provider::{CredentialCheck, CredentialField, CredentialKind, ProviderSpe
 use self::located::{At, Data, Node};
 use self::reader::Report;
 use crate::error::Error;
-use crate::tool::{Preset, Schema, ToolSpec};
+use crate::executor::Executor;
+use crate::tool::{LazySchema, Preset, Schema, ToolBuilder, ToolSpec};
 
 /// A tool as a file defines it, and where.
 #[derive(Clone)]
@@ -73,12 +75,40 @@ pub struct Definition {
     /// The column where it begins, from 1, in characters.
     pub column: u32,
     places: BTreeMap<String, At>,
+    /// Its schemas come from elsewhere, in the form of a model API or protocol.
+    of_others: bool,
+    settings: BTreeMap<String, At>,
     notes: Vec<Lint>,
+    /// Its schemas were checked before.
+    pub(crate) checked: bool,
 }
 
 impl Definition {
+    /// The tool, run by this executor. A schema from elsewhere that does not
+    /// compile is checked as far as it does; one that is too large is refused.
+    pub fn builder(self, executor: Arc<dyn Executor>) -> ToolBuilder {
+        let lenient = self.of_others && Schema::is_bounded(&self.spec.input);
+        let builder = ToolBuilder::new(self.spec, executor).checked(self.checked);
+        let builder = if lenient { builder.schemas_of_others() } else { builder };
+        (self.presets.into_iter())
+            .fold(builder, |builder, (name, preset)| builder.preset(&name, preset))
+    }
+
+    /// A tool whose schemas [`check_schema`] has passed, now or before it was
+    /// kept: they are not looked at again until a call needs them.
+    pub fn checked(spec: ToolSpec) -> Self {
+        Self { checked: true, ..Self::from(spec) }
+    }
+
     fn at(&self) -> At {
         At { line: self.line, column: self.column }
+    }
+
+    /// The line and the column where a setting of the entry is written, an item
+    /// of a list by its index (`tools/0`); of the tool where that is not known.
+    pub fn setting_at(&self, key: &str) -> (u32, u32) {
+        let At { line, column } = self.settings.get(key).copied().unwrap_or_else(|| self.at());
+        (line, column)
     }
 
     /// Where a parameter is written; the tool itself where that is not known.
@@ -104,13 +134,16 @@ impl From<ToolSpec> for Definition {
     /// A tool that no file defines, such as an imported one.
     fn from(spec: ToolSpec) -> Self {
         let At { line, column } = At::START;
-        Self { spec, presets: Vec::new(), line, column, places: BTreeMap::new(), notes: Vec::new() }
+        let (places, settings) = (BTreeMap::new(), BTreeMap::new());
+        let (presets, notes) = (Vec::new(), Vec::new());
+        let (of_others, checked) = (false, false);
+        Self { spec, presets, line, column, places, settings, of_others, notes, checked }
     }
 }
 
 /// Says why the engine would not take a schema for the arguments of a tool.
 pub fn check_schema(schema: &Value) -> Result<(), Error> {
-    Schema::compile(schema).map(drop)
+    LazySchema::check(schema).map(drop)
 }
 
 /// Whether a value fits a schema; it does not fit one that is not valid.

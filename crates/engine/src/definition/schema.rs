@@ -192,7 +192,7 @@ fn keyword(
             Data::Bool(flag) => Some(Value::Bool(flag)),
             _ => Some(read(value, dialect, report)),
         },
-        "pattern" => read_pattern(value, report),
+        "pattern" => read_pattern(value, dialect, report),
         "enum" => match &value.data {
             Data::List(items) if items.is_empty() => {
                 report.add(value.at, "`enum` is empty: no value would be allowed");
@@ -268,11 +268,11 @@ fn read_each(name: &str, node: &Node, dialect: Dialect, report: &mut Report<'_>)
     Some(Value::Object(schemas))
 }
 
-fn read_pattern(node: &Node, report: &mut Report<'_>) -> Option<Value> {
+fn read_pattern(node: &Node, dialect: Dialect, report: &mut Report<'_>) -> Option<Value> {
     let Data::Text(pattern) = &node.data else {
         return wrong(node, "pattern", "a regular expression", report);
     };
-    check::pattern(pattern, node.at, report).then(|| Value::String(pattern.clone()))
+    check::pattern(pattern, node.at, dialect, report).then(|| Value::String(pattern.clone()))
 }
 
 fn read_required(node: &Node, report: &mut Report<'_>) -> Option<Value> {

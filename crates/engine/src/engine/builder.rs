@@ -26,7 +26,8 @@ use crate::output_tool;
 use crate::providers::Providers;
 use crate::record::{CallRecord, MemoryStore, RecordStore};
 use crate::registry::Registry;
-use crate::schedule::{Limits, UpstreamSettings, Upstreams};
+use crate::schedule::{Limits, Quotas, UpstreamSettings, Upstreams};
+use crate::search::{Embedder, Finder};
 use crate::search_tool;
 use crate::tool::{Kind, ToolBuilder, ToolSpec};
 
@@ -54,6 +55,7 @@ pub struct EngineBuilder {
     group_tool: bool,
     output_tool: bool,
     search_tool: bool,
+    embedder: Option<Arc<dyn Embedder>>,
     kinds: HashMap<Kind, Bind>,
     importer: Option<Importer>,
     callbacks: Vec<Callback>,
@@ -134,6 +136,14 @@ impl EngineBuilder {
     #[must_use]
     pub fn search_tool(mut self) -> Self {
         self.search_tool = true;
+        self
+    }
+
+    /// Searches for tools by meaning as well as by words, with the vectors of an
+    /// embedding model. Where it fails, the words decide alone.
+    #[must_use]
+    pub fn search_embedder(mut self, embedder: impl Embedder) -> Self {
+        self.embedder = Some(Arc::new(embedder));
         self
     }
 
@@ -236,10 +246,12 @@ impl EngineBuilder {
         Ok(Engine(Arc::new_cyclic(|engine| {
             let shared = Shared { journal, toolkit, limits, engine: Weak::clone(engine) };
             Parts {
+                quotas: Quotas::new(self.settings.quotas),
                 running: Arc::default(),
                 upstreams,
                 cache: Cache::new(self.settings.cache_entries),
                 activated: super::Activated::default(),
+                finder: Finder::new(self.embedder),
                 registry,
                 providers: Providers::default(),
                 library: Library::default(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::schedule::{BreakerSettings, LimitSettings, RetryBudget, RetryPolicy};
+use crate::schedule::{BreakerSettings, CallQuotas, LimitSettings, RetryBudget, RetryPolicy};
 
 /// The settings of an engine. The defaults are those of the requirements.
 #[derive(Clone, Debug)]
@@ -10,6 +10,9 @@ use crate::schedule::{BreakerSettings, LimitSettings, RetryBudget, RetryPolicy};
 pub struct Settings {
     /// How many calls run at once, and which wait.
     pub limits: LimitSettings,
+    /// How many calls may begin, and what they may cost, by tenant, user, key and
+    /// tool.
+    pub quotas: CallQuotas,
     /// How many calls of one batch run at once (S3.23).
     pub max_parallel: usize,
     /// How many calls a batch may have; each one more gets an error (S3.24).
@@ -41,6 +44,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             limits: LimitSettings::default(),
+            quotas: CallQuotas::default(),
             max_parallel: 10,
             max_batch: 50,
             max_depth: 5,

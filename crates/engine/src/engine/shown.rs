@@ -8,10 +8,12 @@ use lru::LruCache;
 use parking_lot::Mutex;
 
 use super::Engine;
+use crate::context::Caller;
 use crate::groups::Session;
 use crate::name::{TenantId, ToolName};
 use crate::search_tool;
-use crate::tool::{Exposure, Tool};
+use crate::secret::Secret;
+use crate::tool::{Exposure, Tool, ToolSpec};
 
 /// Sessions whose tools are remembered; the one that was longest unused is
 /// forgotten first.
@@ -19,6 +21,8 @@ const MAX_SESSIONS: NonZeroUsize = match NonZeroUsize::new(10_000) {
     Some(many) => many,
     None => NonZeroUsize::MIN,
 };
+/// The field of a provider's credential that is its key.
+const KEY_FIELD: &str = "api_key";
 /// Tools that a session may have found.
 const MAX_ACTIVATED: usize = 1_000;
 
@@ -70,6 +74,33 @@ impl Engine {
             tool.spec().exposure != Exposure::Hidden && self.is_active(tool, session)
         });
         tools
+    }
+
+    /// Those of these tools that fit a question, best first: by words, and by
+    /// meaning where the engine has an embedder.
+    pub async fn find_tools(&self, tools: Vec<Arc<Tool>>, question: &str) -> Vec<Arc<Tool>> {
+        let key = match self.0.finder.provider() {
+            Some(provider) => self.operators_key(provider).await,
+            None => None,
+        };
+        self.0.finder.find(tools, question, key.as_ref()).await
+    }
+
+    /// The operator's key for a provider, where a store has one.
+    async fn operators_key(&self, provider: &str) -> Option<Secret> {
+        let source = self.0.credentials.as_ref()?;
+        let mut asks = ToolSpec::new(ToolName::new(search_tool::NAME).ok()?);
+        asks.provider = Some(provider.to_owned());
+        let operator = Caller::default();
+        match source.secrets(&asks, &operator, None).await {
+            Ok(found) => {
+                found.into_iter().find(|(field, _)| field == KEY_FIELD).map(|(_, key)| key)
+            }
+            Err(error) => {
+                tracing::warn!(%error, provider, "the key of the embedding model cannot be read");
+                None
+            }
+        }
     }
 
     fn is_active(&self, tool: &Tool, session: Option<&Session>) -> bool {

@@ -30,12 +30,27 @@ pub struct KindInfo {
     pub feedback_en: &'static str,
     /// The same in Chinese (S4.13).
     pub feedback_zh: &'static str,
+    /// What a model reads in its place where a tool that must not simply be
+    /// repeated had begun: what happened, without advice to try again. Empty
+    /// where a failure of this kind means that nothing was done.
+    pub begun_en: &'static str,
+    /// The same in Chinese.
+    pub begun_zh: &'static str,
 }
+
+/// What follows where it is not known whether a call took effect.
+const DOUBT_EN: &str = "The call may have taken effect. Do not simply repeat it: check first \
+    whether it did, for example by looking up what it would have changed; if you cannot check, \
+    ask the user.";
+/// The same in Chinese.
+const DOUBT_ZH: &str = "该调用可能已经生效。请勿直接重复调用: 请先确认是否已生效,\
+    例如查询它本应更改的内容;若无法确认,请询问用户。";
 
 macro_rules! kinds {
     ($($kind:ident = $name:literal, $error_type:literal, $class:literal, $code:literal,
         $status:literal, $mcp:expr, $retryable:literal,
-        $meaning:literal, $en:literal, $zh:literal;)*) => {
+        $meaning:literal, $en:literal, $zh:literal
+        $(, begun $begun_en:literal, $begun_zh:literal)?;)*) => {
         /// Every way in which a call can fail.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[non_exhaustive]
@@ -61,6 +76,8 @@ macro_rules! kinds {
                         meaning: $meaning,
                         feedback_en: $en,
                         feedback_zh: $zh,
+                        begun_en: concat!($($begun_en)?),
+                        begun_zh: concat!($($begun_zh)?),
                     },)*
                 }
             }
@@ -125,22 +142,30 @@ kinds! {
         429, None, true,
         "A rate limit was reached, here or at the other side.",
         "The rate limit was reached. Wait a moment, then try again.", "已达到调用频率限制,请稍后重试。";
+    QuotaExceeded = "quota_exceeded", "execution_error", "RateLimitError", "TOOL_INVOKE_ERROR",
+        429, None, false,
+        "A quota of the tenant, the user, the key or the tool is used up. The message says which, and when it ends by itself.",
+        "A quota is used up: {detail}. Do not repeat the call before it ends; go on without it.", "配额已用完: {detail}。在配额恢复之前请勿重复调用,请使用其他方式。";
     Timeout = "timeout", "timeout", "TimeoutError", "TOOL_INVOKE_TIMEOUT",
         504, None, true,
         "The call did not end before its deadline and was stopped. Waiting for a slot counts.",
-        "{detail}. Try again or find the information another way.", "工具执行超时,请重试或使用其他方式获取信息。";
+        "{detail}. Try again or find the information another way.", "工具执行超时,请重试或使用其他方式获取信息。",
+        begun "{detail}.", "工具执行超时。";
     Cancelled = "cancelled", "execution_error", "ToolExecutionError", "TOOL_INVOKE_ERROR",
         499, None, false,
         "The caller cancelled the call or went away.",
-        "The call was cancelled.", "调用已取消。";
+        "The call was cancelled.", "调用已取消。",
+        begun "The call was cancelled while it ran.", "调用在执行过程中被取消。";
     Interrupted = "interrupted", "execution_error", "ToolExecutionError", "TOOL_INVOKE_ERROR",
         500, None, false,
         "The process ended while the call was running; whether it took effect is unknown.",
-        "The call was interrupted; it is not known whether it took effect. Check before you repeat it.", "调用被中断,无法确定是否已生效。请先确认再重试。";
+        "The call was interrupted; it is not known whether it took effect. Check before you repeat it.", "调用被中断,无法确定是否已生效。请先确认再重试。",
+        begun "The call was interrupted.", "调用被中断。";
     Network = "network", "execution_error", "NetworkError", "TOOL_INVOKE_ERROR",
         502, None, true,
         "The other side could not be reached.",
-        "The service could not be reached. Try again later or find the information another way.", "服务暂时无法访问,请稍后重试或使用其他方式获取信息。";
+        "The service could not be reached. Try again later or find the information another way.", "服务暂时无法访问,请稍后重试或使用其他方式获取信息。",
+        begun "The connection to the service broke off before it answered.", "与服务的连接在应答前中断。";
     UpstreamRejected = "upstream_rejected", "execution_error", "ToolExecutionError", "TOOL_INVOKE_ERROR",
         502, None, false,
         "The other side refused the request as wrong (400, 404 and the like).",
@@ -148,7 +173,8 @@ kinds! {
     UpstreamFailed = "upstream_failed", "execution_error", "ServerError", "TOOL_INVOKE_ERROR",
         502, None, true,
         "The other side failed (5xx).",
-        "The service failed. Try again later or find the information another way.", "服务暂时不可用,请稍后重试或使用其他方式获取信息。";
+        "The service failed. Try again later or find the information another way.", "服务暂时不可用,请稍后重试或使用其他方式获取信息。",
+        begun "The service failed.", "服务出错。";
     CircuitOpen = "circuit_open", "execution_error", "ServerError", "TOOL_INVOKE_ERROR",
         503, None, true,
         "The other side has failed too often and is left alone for a while; the call was not tried.",
@@ -164,15 +190,18 @@ kinds! {
     ToolError = "tool_error", "execution_error", "ToolExecutionError", "TOOL_INVOKE_ERROR",
         500, None, false,
         "The tool ran and reported a failure.",
-        "Tool execution failed: {detail}", "工具执行失败: {detail}。请重试或使用其他方式获取信息。";
+        "Tool execution failed: {detail}", "工具执行失败: {detail}。请重试或使用其他方式获取信息。",
+        begun "Tool execution failed: {detail}", "工具执行失败: {detail}。";
     Panicked = "panicked", "execution_error", "ToolExecutionError", "TOOL_INVOKE_ERROR",
         500, None, false,
         "The tool's code panicked.",
-        "The tool crashed. Find the information another way.", "工具运行崩溃,请使用其他方式获取信息。";
+        "The tool crashed. Find the information another way.", "工具运行崩溃,请使用其他方式获取信息。",
+        begun "The tool crashed while it ran.", "工具在运行中崩溃。";
     InvalidOutput = "invalid_output", "execution_error", "ToolExecutionError", "TOOL_INVOKE_ERROR",
         502, None, false,
         "The tool's result does not fit its own output schema.",
-        "The tool gave an invalid result: {detail}", "工具返回了无效的结果: {detail}";
+        "The tool gave an invalid result: {detail}", "工具返回了无效的结果: {detail}",
+        begun "The tool ran and gave an invalid result: {detail}.", "工具已运行,但返回了无效的结果: {detail}。";
     DepthExceeded = "depth_exceeded", "execution_error", "ToolExecutionError", "TOOL_INVOKE_ERROR",
         508, None, false,
         "Tools that call tools are nested too deeply.",
@@ -184,11 +213,13 @@ kinds! {
     StorageUnavailable = "storage_unavailable", "execution_error", "ServerError", "TOOL_INVOKE_ERROR",
         503, None, true,
         "The record store cannot be read or written.",
-        "The service is temporarily unavailable. Try again later.", "服务暂时不可用,请稍后重试。";
+        "The service is temporarily unavailable. Try again later.", "服务暂时不可用,请稍后重试。",
+        begun "The tool ran, but what came of it could not be kept.", "工具已运行,但结果无法保存。";
     Internal = "internal", "execution_error", "ToolExecutionError", "TOOL_INVOKE_ERROR",
         500, None, false,
         "A fault of the engine itself; please report it.",
-        "The tool could not be run because of an internal error.", "内部错误,工具无法执行。";
+        "The tool could not be run because of an internal error.", "内部错误,工具无法执行。",
+        begun "An internal error ended the call while it ran.", "内部错误使调用在执行过程中结束。";
 }
 
 impl ErrorKind {
@@ -211,6 +242,38 @@ impl ErrorKind {
         };
         template.replace("{detail}", detail)
     }
+
+    /// An operator's message as a text that can stand alone: that of an unknown
+    /// tool is its name.
+    pub fn explain(self, message: &str, lang: Lang) -> String {
+        match (self, lang) {
+            (Self::ToolNotFound, Lang::En) => format!("unknown tool: {message}"),
+            (Self::ToolNotFound, Lang::Zh) => format!("未知工具: {message}"),
+            _ => message.to_owned(),
+        }
+    }
+
+    /// The text for a model where a tool that must not simply be repeated had
+    /// begun; none where a failure of this kind means that nothing was done.
+    /// `own` is what the other side says, in place of what the kind says.
+    pub(crate) fn begun(self, lang: Lang, detail: &str, own: Option<&str>) -> Option<String> {
+        let info = self.info();
+        let (template, doubt) = match lang {
+            Lang::En => (info.begun_en, format!(" {DOUBT_EN}")),
+            Lang::Zh => (info.begun_zh, DOUBT_ZH.to_owned()),
+        };
+        if template.is_empty() {
+            return None;
+        }
+        let said = own.map_or_else(|| template.replace("{detail}", detail), str::to_owned);
+        // A tool that reports its own failure has said what it did.
+        Some(if self == Self::ToolError { said } else { format!("{said}{doubt}") })
+    }
+
+    /// Whether a text in English says that a call may have taken effect.
+    pub(crate) fn says_doubt(feedback: &str) -> bool {
+        feedback.ends_with(DOUBT_EN)
+    }
 }
 
 impl fmt::Display for ErrorKind {
@@ -228,6 +291,25 @@ mod tests {
         for &kind in ErrorKind::ALL {
             assert_eq!(ErrorKind::from_name(kind.name()), Some(kind));
         }
+    }
+
+    #[test]
+    fn where_a_tool_had_begun_no_text_says_to_try_again() {
+        for &kind in ErrorKind::ALL {
+            for lang in [Lang::En, Lang::Zh] {
+                let Some(text) = kind.begun(lang, "d", None) else { continue };
+                for advice in ["ry again", "ater", "another way", "重试", "其他方式"] {
+                    assert!(!text.contains(advice), "{kind}: {text}");
+                }
+                let doubt =
+                    if lang == Lang::En { "may have taken effect" } else { "可能已经生效" };
+                assert_eq!(text.contains(doubt), kind != ErrorKind::ToolError, "{kind}: {text}");
+            }
+        }
+        let own = ErrorKind::UpstreamFailed.begun(Lang::En, "", Some("It broke (503).")).unwrap();
+        assert!(own.starts_with("It broke (503). The call may have"), "{own}");
+        assert!(ErrorKind::says_doubt(&own));
+        assert_eq!(ErrorKind::UpstreamRejected.begun(Lang::En, "", None), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! surface takes its own name for the same thing.
 
 mod kind;
+pub(crate) mod phrase;
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -38,7 +39,18 @@ struct Inner {
     violations: Vec<Violation>,
     retry_after: Option<Duration>,
     metadata: Facts,
+    effect: Effect,
     source: Option<Arc<dyn StdError + Send + Sync>>,
+}
+
+/// What is known of what a failed call has done.
+#[derive(Clone, Copy, PartialEq)]
+enum Effect {
+    Unsaid,
+    /// It failed before anything could be done.
+    Nothing,
+    /// It may have done what it was to do.
+    Possible,
 }
 
 impl Error {
@@ -52,6 +64,7 @@ impl Error {
             violations: Vec::new(),
             retry_after: None,
             metadata: Facts::default(),
+            effect: Effect::Unsaid,
             source: None,
         }))
     }
@@ -121,13 +134,65 @@ impl Error {
     pub fn feedback(&self, lang: Lang) -> String {
         match &self.0.feedback {
             Some(text) => text.get(lang).to_owned(),
+            None if lang == Lang::Zh && !self.0.violations.is_empty() => {
+                self.0.kind.feedback(lang, &self.explain(lang))
+            }
             None => self.0.kind.feedback(lang, &self.0.message),
+        }
+    }
+
+    /// What went wrong, for people, in a language as far as it is Windlass that
+    /// says it. Unlike the message, it can stand alone.
+    pub fn explain(&self, lang: Lang) -> String {
+        match (self.0.violations.as_slice(), lang) {
+            ([], _) | (_, Lang::En) => self.0.kind.explain(&self.0.message, lang),
+            (violations, Lang::Zh) => {
+                let told: Vec<String> =
+                    violations.iter().map(|violation| violation.describe(lang)).collect();
+                told.join("; ")
+            }
         }
     }
 
     /// The text for models that came with the error, in place of the kind's.
     pub(crate) fn own_feedback(&self) -> Option<&Text> {
         self.0.feedback.as_ref()
+    }
+
+    /// Says that nothing was done: the other side was never asked. Without it, a
+    /// model is told that a call which must not simply be repeated may have
+    /// taken effect.
+    #[must_use]
+    pub fn nothing_done(mut self) -> Self {
+        self.inner().effect = Effect::Nothing;
+        self
+    }
+
+    /// Whether the call may have taken effect although it failed. Then it is not
+    /// to be repeated before somebody has looked.
+    pub fn may_have_acted(&self) -> bool {
+        self.0.effect == Effect::Possible
+    }
+
+    /// The same error of a call that had begun and must not simply be repeated:
+    /// the model reads that it may have taken effect, and what to do.
+    pub(crate) fn after_begin(mut self) -> Self {
+        let Inner { kind, message, feedback, effect, .. } = &*self.0;
+        let kind = *kind;
+        if *effect == Effect::Nothing {
+            return self;
+        }
+        // That a server cannot be reached is what its own text says of a
+        // connection that broke off, too.
+        let own = feedback.as_ref().filter(|_| kind != ErrorKind::Network);
+        let text = |lang| kind.begun(lang, message, own.map(|own| own.get(lang)));
+        let (Some(english), Some(chinese)) = (text(Lang::En), text(Lang::Zh)) else { return self };
+        let inner = self.inner();
+        inner.feedback = Some(Text::both(english, chinese));
+        if kind != ErrorKind::ToolError {
+            (inner.effect, inner.retry_after) = (Effect::Possible, None);
+        }
+        self
     }
 
     /// What is wrong with the arguments, for [`ErrorKind::InvalidArguments`].
@@ -150,9 +215,9 @@ impl Error {
     }
 
     /// Whether the same call may succeed later. Whether it is *safe* to repeat
-    /// depends on the tool.
+    /// depends on the tool; one that may have taken effect is not.
     pub fn is_retryable(&self) -> bool {
-        self.0.kind.info().retryable
+        self.0.kind.info().retryable && !self.may_have_acted()
     }
 
     /// The same error with texts of a bounded size: a tool may have put its
@@ -236,6 +301,25 @@ pub struct Violation {
     pub expected: String,
     /// What came, shortened; `hidden` where the value must not be shown.
     pub got: String,
+}
+
+impl Violation {
+    /// The violation in a language.
+    pub fn describe(&self, lang: Lang) -> String {
+        let place = |whole: &'static str| match self.path.as_str() {
+            "" => whole.to_owned(),
+            path => path.to_owned(),
+        };
+        match lang {
+            Lang::En => self.to_string(),
+            Lang::Zh => format!(
+                "{}: 应为{}, 实为{}",
+                place("参数"),
+                phrase::chinese(&self.expected),
+                phrase::chinese(&self.got)
+            ),
+        }
+    }
 }
 
 impl fmt::Display for Violation {

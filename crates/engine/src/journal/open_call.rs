@@ -22,6 +22,7 @@ use crate::record::{
 };
 use crate::secret::HIDDEN;
 use crate::stage::{output_size, preview_output, preview_value};
+use crate::text::Text;
 use crate::tool::{Kind, Tool};
 use crate::usage::Bill;
 
@@ -40,6 +41,8 @@ pub(crate) struct OpenCall {
     tool_name: Arc<str>,
     /// What runs the tool, once that is known.
     kind: Option<Kind>,
+    /// Whether doing it again does no harm.
+    repeatable: bool,
     caller: Arc<Caller>,
     /// The tool whose hidden parameters are masked, if it has any.
     masks: Option<Arc<Tool>>,
@@ -93,6 +96,7 @@ impl OpenCall {
             call_ref: request.call_ref.clone(),
             tool_name: kept_name(&request.tool),
             kind: None,
+            repeatable: true,
             caller: Arc::clone(&request.context.caller),
             masks: None,
             arguments: Kept::Own(std::mem::take(&mut request.arguments)),
@@ -129,6 +133,7 @@ impl OpenCall {
     /// The tool is known; its hidden parameters are masked from here on.
     pub(crate) fn resolved(&mut self, tool: &Arc<Tool>) {
         self.kind = Some(tool.spec().kind);
+        self.repeatable = tool.spec().behaviour.may_be_repeated();
         // The caller may have used the wire name.
         if *self.tool_name != *tool.name().as_str() {
             self.tool_name = tool.name().shared();
@@ -272,7 +277,10 @@ impl OpenCall {
     /// Hands the record to the store.
     fn end(&mut self, outcome: Result<Arc<Output>, Error>) -> CallResult {
         self.closed = true;
-        let outcome = outcome.map_err(Error::bounded);
+        let outcome = outcome.map_err(|error| {
+            let error = error.bounded();
+            if self.attempts > 0 && !self.repeatable { error.after_begin() } else { error }
+        });
         let run_time = match self.attempts {
             0 => Duration::ZERO,
             _ => self.began.elapsed().saturating_sub(self.queue_wait),
@@ -428,9 +436,10 @@ fn not_recorded(id: CallId, cause: &Error) -> Error {
         "the call ran, but its result could not be recorded: {cause}; it is written as soon as \
          that is possible: look for call {id}"
     );
-    Error::new(ErrorKind::StorageUnavailable, why).with_feedback(
+    Error::new(ErrorKind::StorageUnavailable, why).with_feedback(Text::both(
         "The call ran, but its result could not be recorded. Do not repeat it; check what it did.",
-    )
+        "调用已执行,但结果无法记录。请勿重复调用;请确认其效果。",
+    ))
 }
 
 /// The arguments with hidden values masked.

@@ -32,9 +32,11 @@ pub struct Intent {
 }
 
 impl Intent {
+    /// What is said of a call whose process ended while it ran.
+    pub const INTERRUPTED: &str = "the process ended while the call ran";
+
     /// The record of a call whose process ended while it ran.
     pub fn interrupted(self) -> CallRecord {
-        let message = "the process ended while the call ran";
         let key = self.key.map(|key| key.key);
         CallRecord {
             id: self.id,
@@ -45,7 +47,7 @@ impl Intent {
             status: Status::Interrupted,
             error: Some(Box::new(RecordedError {
                 kind: ErrorKind::Interrupted,
-                message: message.to_owned(),
+                message: Self::INTERRUPTED.to_owned(),
                 feedback: None,
             })),
             caller: self.caller,

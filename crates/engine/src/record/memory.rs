@@ -28,7 +28,8 @@ const MAX_OUTPUT_BYTES: usize = 64 * 1024 * 1024;
 /// not wait for each other; whoever reads sees the last records of all.
 ///
 /// Summaries and statistics count what is kept, not what has gone. Outputs are
-/// kept up to 64 MB together; the oldest go first.
+/// kept up to 64 MB together; the oldest go first. Keys are as many as records;
+/// the tenant with the most gives up its oldest one.
 pub struct MemoryStore {
     capacity: usize,
     /// In each lane the last ones of its threads, in the order in which the
@@ -44,8 +45,8 @@ struct Keys {
     calls: HashMap<(TenantId, Arc<str>), KeyedCall>,
     /// By the id of the call, for those that are kept.
     ids: HashMap<CallId, (TenantId, Arc<str>)>,
-    /// Oldest first.
-    order: VecDeque<CallId>,
+    /// Of each tenant, oldest first.
+    order: HashMap<TenantId, VecDeque<CallId>>,
 }
 
 struct KeyedCall {
@@ -259,25 +260,43 @@ impl Keys {
                 Begun::OtherArguments(call.id)
             };
         }
-        // A key is not forgotten while its call runs.
-        while self.order.len() >= capacity
-            && let Some(at) = self.order.iter().position(|id| self.has_ended(*id))
-            && let Some(oldest) = self.order.remove(at)
-            && let Some(name) = self.ids.remove(&oldest)
-        {
-            self.calls.remove(&name);
-        }
-        self.order.push_back(id);
+        while self.ids.len() >= capacity && self.forget_oldest() {}
+        self.order.entry(tenant.clone()).or_default().push_back(id);
         self.ids.insert(id, name.clone());
         self.calls.insert(name, KeyedCall { id, fingerprint: key.fingerprint, record: None });
         Begun::New
     }
 
+    /// Forgets the oldest key of the tenant that has the most, so that nobody
+    /// pushes out the keys of others; but none while its call runs.
+    fn forget_oldest(&mut self) -> bool {
+        let Some((tenant, order)) = self.order.iter().max_by_key(|(_, order)| order.len()) else {
+            return false;
+        };
+        let tenant = tenant.clone();
+        let Some(oldest) = order.iter().copied().find(|id| self.has_ended(*id)) else {
+            return false;
+        };
+        self.forget(&tenant, oldest);
+        true
+    }
+
+    fn forget(&mut self, tenant: &TenantId, id: CallId) {
+        if let Some(name) = self.ids.remove(&id) {
+            self.calls.remove(&name);
+        }
+        if let Some(order) = self.order.get_mut(tenant) {
+            order.retain(|kept| *kept != id);
+            if order.is_empty() {
+                self.order.remove(tenant);
+            }
+        }
+    }
+
     fn ended(&mut self, record: &CallRecord) {
         if record.attempts == 0 {
-            if let Some(name) = self.ids.remove(&record.id) {
-                self.calls.remove(&name);
-                self.order.retain(|id| *id != record.id);
+            if self.ids.contains_key(&record.id) {
+                self.forget(&record.caller.tenant, record.id);
             }
             return;
         }

@@ -33,7 +33,7 @@ pub trait RecordStore: Send + Sync + 'static {
     /// this id, or it has a record, the answer is [`Begun::Twin`] of the id.
     ///
     /// A key is kept while its call runs, and then for a time that the store
-    /// sets, but no longer than the call's record. The record of a call that
+    /// sets, and the call's record as long as the key. The record of a call that
     /// never ran frees its key.
     fn begin(&self, intent: Intent) -> BoxFuture<'_, Result<Begun, Error>>;
 
@@ -65,6 +65,17 @@ pub trait RecordStore: Send + Sync + 'static {
     /// Ends when the store keeps up again.
     fn caught_up(&self) -> BoxFuture<'_, ()> {
         Box::pin(future::ready(()))
+    }
+
+    /// Whether a call with an effect could begin now, found out by writing
+    /// something: a store that can be read may have no room left.
+    fn probe(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(future::ready(Ok(())))
+    }
+
+    /// How many records were appended and are not kept for good yet.
+    fn unwritten(&self) -> usize {
+        0
     }
 
     /// Ends when everything appended before is kept for good.

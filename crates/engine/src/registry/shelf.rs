@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use ahash::RandomState;
 use arc_swap::ArcSwap;
@@ -22,7 +23,7 @@ type Entry = Arc<ArcSwap<Tool>>;
 #[derive(Clone, Default)]
 pub(super) struct Shelf {
     by_name: Names,
-    /// Only of tools whose wire name differs from their name.
+    /// Only of tools whose wire names differ from their name.
     by_wire_name: Names,
 }
 
@@ -47,10 +48,6 @@ impl Shelf {
 
     pub(super) fn insert(&mut self, tool: &Arc<Tool>) -> Option<Arc<Tool>> {
         let entry = Arc::new(ArcSwap::new(Arc::clone(tool)));
-        let wire = tool.name().wire();
-        if wire != tool.name().as_str() {
-            self.by_wire_name.insert(wire.into(), Arc::clone(&entry));
-        }
         self.by_name.insert(tool.name().shared(), entry).map(|old| old.load_full())
     }
 
@@ -63,9 +60,36 @@ impl Shelf {
     }
 
     pub(super) fn remove(&mut self, name: &str) -> Option<Arc<Tool>> {
-        let tool = self.by_name.remove(name)?.load_full();
-        self.by_wire_name.remove(tool.name().wire().as_str());
-        Some(tool)
+        Some(self.by_name.remove(name)?.load_full())
+    }
+
+    /// Gives the tools their wire names, after any change. What two tools would
+    /// share, neither gets; a tool that is called so keeps its name.
+    pub(super) fn settle(&mut self) {
+        self.by_wire_name.clear();
+        let mut wanted = HashMap::<Arc<str>, usize>::new();
+        let tools: Vec<(Arc<Tool>, Entry)> = (self.by_name.values())
+            .map(|entry| (entry.load_full(), Arc::clone(entry)))
+            .filter(|(tool, _)| tool.wire_names().is_some())
+            .collect();
+        for wire in tools.iter().filter_map(|(tool, _)| tool.wire_names()) {
+            *wanted.entry(Arc::clone(&wire.readable)).or_default() += 1;
+        }
+        for (tool, entry) in &tools {
+            let hashed = tool.wire_names().map(|wire| Arc::clone(&wire.hashed));
+            self.by_wire_name.extend(hashed.map(|hashed| (hashed, Arc::clone(entry))));
+        }
+        for (tool, entry) in &tools {
+            let Some(wire) = tool.wire_names() else { continue };
+            // A name may be made to look like one with a hash.
+            let is_shared = self.has(&wire.readable)
+                || self.by_wire_name.contains_key(&wire.readable)
+                || wanted[&wire.readable] > 1;
+            wire.is_shared.store(is_shared, Ordering::Relaxed);
+            if !is_shared {
+                self.by_wire_name.insert(Arc::clone(&wire.readable), Arc::clone(entry));
+            }
+        }
     }
 
     /// Takes away what sources no longer have.

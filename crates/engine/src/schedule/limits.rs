@@ -24,7 +24,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 pub(crate) use demand::{Demand, OwnDemand};
 use express::{Express, Pass};
-pub use metrics::{BucketMetrics, LimitMetrics};
+pub use metrics::{BucketMetrics, LimitMetrics, TenantLoad};
 use queue::Waiter;
 pub use settings::{LimitSettings, Strategy};
 use state::State;
@@ -205,6 +205,11 @@ impl Limits {
                 })
                 .collect(),
         }
+    }
+
+    /// How many calls of a tenant wait.
+    pub(crate) fn waiting_of(&self, tenant: &TenantId) -> usize {
+        self.state.lock().queue.of(tenant)
     }
 
     /// Hands slots to those who wait, as long as there are any that fit.

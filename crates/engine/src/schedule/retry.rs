@@ -43,7 +43,7 @@ impl RetryPolicy {
     /// The policy of a call: its own, else its tool's, else the engine's, which
     /// only counts for tools that may be repeated.
     pub(crate) fn of<'a>(call: Option<&'a Self>, tool: &'a ToolSpec, engine: &'a Self) -> &'a Self {
-        let repeatable = tool.behaviour.read_only || tool.behaviour.idempotent;
+        let repeatable = tool.behaviour.may_be_repeated();
         call.or(tool.retry.as_ref()).unwrap_or(if repeatable { engine } else { &Self::ONCE })
     }
 

@@ -105,6 +105,11 @@ impl Running {
         self.calls.lock().len()
     }
 
+    /// How many calls of a tenant are on the list.
+    pub(crate) fn of(&self, tenant: &TenantId) -> usize {
+        self.calls.lock().values().filter(|entry| entry.call.caller.tenant == *tenant).count()
+    }
+
     fn cancel_all(&self, chosen: impl Fn(&UnderWay) -> bool) -> usize {
         let calls = self.calls.lock();
         let tokens: Vec<CancellationToken> = calls

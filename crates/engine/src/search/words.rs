@@ -1,7 +1,10 @@
-//! Texts as words that can be compared.
+//! Texts as words that can be compared: tokens, stop words and a light stemmer.
 
-/// Words that say nothing about a tool.
-const EMPTY: &[&str] = &[
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+/// Words that say nothing about a tool. Neither tools nor questions have them.
+const STOP: &[&str] = &[
     "a", "about", "all", "an", "and", "any", "are", "as", "at", "be", "been", "by", "can", "could",
     "did", "do", "does", "each", "find", "for", "from", "get", "give", "had", "has", "have", "how",
     "i", "if", "in", "into", "is", "it", "its", "know", "let", "like", "may", "me", "might",
@@ -11,12 +14,64 @@ const EMPTY: &[&str] = &[
     "when", "where", "which", "who", "why", "will", "with", "would", "you", "your",
 ];
 
+/// Words that people wrap a wish in. They may be what a tool is about, but count
+/// little in a question.
+const LIGHT: &str = "\
+    able actually after again almost already also although am another answer anyone anywhere \
+    around assist associated available based because before being best between big bit both \
+    bring call called came check checking come concerning consider curious current currently \
+    day decide detail details different down during either else end enjoy enough etc evening \
+    ever every everyone explore fast featuring feel feeling few first following forget \
+    forgot friend friends getting given go going good got great having he hello help her \
+    here hers hey hi high him his hope hopefully however include included including info \
+    information instead interest interested involving just keep kept kind kindly left likely \
+    little long look looking lot love low make many maybe mind mine month mood more morning \
+    most much myself name named near needed needs neither new next nice night now off okay \
+    one only option options other out over own people perhaps person place plan planning \
+    possible possibly prefer preferably pretty previously probably provide put question \
+    quick quickly quite rather really recently regarding related require required requires \
+    right said same say says second see set she short since small so somebody someone \
+    something somewhere soon sort specific start still such suggest sure take thank thanks \
+    thing things think though three today tomorrow tonight too try trying turn turned two \
+    type under until up very wanted wants way week weekend well were whether while wish \
+    within wondering work working works year yes yesterday";
+
 /// More is no name and no question.
 const MAX_WORDS: usize = 5_000;
 
-/// The words of a text: without endings, and pairs of characters where a
-/// language has no spaces.
-pub(super) fn words(text: &str) -> Vec<String> {
+/// Endings of English, and how much of a word must be left before them. The
+/// first that fits is taken off, or replaced.
+const ENDINGS: &[(&str, &str, usize)] = &[
+    ("ations", "", 4),
+    ("ation", "", 4),
+    ("ators", "", 4),
+    ("ator", "", 4),
+    ("ating", "", 4),
+    ("ated", "", 4),
+    ("ates", "", 4),
+    ("ate", "", 4),
+    ("ies", "y", 3),
+    ("ings", "", 3),
+    ("ing", "", 3),
+    ("edly", "", 4),
+    ("ally", "", 4),
+    ("ers", "", 4),
+    ("er", "", 4),
+    ("ors", "", 4),
+    ("or", "", 4),
+    ("ments", "", 4),
+    ("ment", "", 4),
+    ("ions", "", 4),
+    ("ion", "", 4),
+    ("ied", "y", 3),
+    ("ed", "", 3),
+    ("es", "", 3),
+    ("ly", "", 4),
+];
+
+/// The words of a text in lower case: parts of `camelCase` and `snake_case`,
+/// pairs of characters where a language has no spaces. Stop words are among them.
+pub(super) fn tokens(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
     let mut before: Option<char> = None;
@@ -27,8 +82,8 @@ pub(super) fn words(text: &str) -> Vec<String> {
         let is_wide = is_wide(c);
         // `camelCase` is two words.
         let begins = c.is_uppercase() && before.is_some_and(|before| before.is_lowercase());
-        if is_wide || begins || !c.is_alphanumeric() {
-            end(&mut word, &mut words);
+        if (is_wide || begins || !c.is_alphanumeric()) && !word.is_empty() {
+            words.push(std::mem::take(&mut word));
         }
         if is_wide {
             match before.filter(|before| self::is_wide(*before)) {
@@ -41,51 +96,59 @@ pub(super) fn words(text: &str) -> Vec<String> {
         }
         before = Some(c);
     }
-    end(&mut word, &mut words);
+    if !word.is_empty() {
+        words.push(word);
+    }
     words
 }
 
-fn end(word: &mut String, words: &mut Vec<String>) {
-    let word = std::mem::take(word);
-    if !word.is_empty() && EMPTY.binary_search(&word.as_str()).is_err() {
-        words.push(stem(word));
-    }
+/// Whether a word says nothing about a tool.
+pub(super) fn is_stop_word(word: &str) -> bool {
+    STOP.binary_search(&word).is_ok()
+}
+
+/// Whether a word of a question is likely to be politeness.
+pub(super) fn is_light(word: &str) -> bool {
+    static WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| LIGHT.split(' ').collect());
+    WORDS.contains(word)
 }
 
 /// The word without the endings of English, roughly: what matters is that a
 /// question and a description come to the same.
-fn stem(mut word: String) -> String {
-    let length = word.len();
-    if !word.is_ascii() {
-        return word;
+pub(super) fn stem(word: &str) -> String {
+    if !word.bytes().all(|b| b.is_ascii_alphabetic()) {
+        return word.to_owned();
     }
-    if length > 5 && word.ends_with("ies") {
-        word.truncate(length - 3);
-        word.push('y');
-        return word;
-    }
-    let ending = match () {
-        () if length > 5 && word.ends_with("ing") => 3,
-        () if length > 4 && (word.ends_with("ed") || word.ends_with("es")) => 2,
-        () if length > 3 && word.ends_with('s') && !word.ends_with("ss") => 1,
-        () => 0,
+    let fits = |(ending, _, least): &&(&str, &str, usize)| {
+        word.ends_with(ending) && word.len() - ending.len() >= *least
     };
-    word.truncate(length - ending);
-    if word.len() > 4 && word.ends_with('e') {
-        word.pop();
+    let mut stem = match ENDINGS.iter().find(fits) {
+        Some((ending, instead, _)) => format!("{}{instead}", &word[..word.len() - ending.len()]),
+        None => {
+            let is_plural = word.len() > 3 && word.ends_with('s');
+            let is_part = word.ends_with("ss") || word.ends_with("us");
+            word[..word.len() - usize::from(is_plural && !is_part)].to_owned()
+        }
+    };
+    if stem.len() > 3 && stem.ends_with('e') {
+        stem.pop();
     }
     // `cancelled` is what `cancel` is.
-    if let [.., before, last] = word.as_bytes()
-        && word.len() > 3
+    if let [.., before, last] = stem.as_bytes()
+        && stem.len() > 3
         && before == last
     {
-        word.pop();
+        stem.pop();
     }
-    word
+    if stem.len() > 3 && stem.ends_with('y') {
+        stem.pop();
+        stem.push('i');
+    }
+    stem
 }
 
 /// Whether a character belongs to a language without spaces.
-fn is_wide(c: char) -> bool {
+pub(super) fn is_wide(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}'
         | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }
@@ -94,14 +157,21 @@ fn is_wide(c: char) -> bool {
 mod tests {
     use super::*;
 
+    fn words(text: &str) -> Vec<String> {
+        let tokens = tokens(text).into_iter();
+        tokens.filter(|word| !is_stop_word(word)).map(|word| stem(&word)).collect()
+    }
+
     #[test]
     fn names_and_sentences_come_to_the_same_words() {
         assert_eq!(words("createIssueComments"), ["creat", "issu", "comment"]);
         assert_eq!(words("Creating a comment on the issues"), ["creat", "comment", "issu"]);
-        assert_eq!(words("triangle_properties.get"), ["triangl", "property"]);
+        assert_eq!(words("triangle_properties.get"), ["triangl", "properti"]);
+        assert_eq!(words("translation translates translator"), ["transl"; 3]);
         assert_eq!(words("查询天气 API"), ["查", "查询", "询天", "天气", "api"]);
         assert_eq!(words("cancelled cancels cancel"), ["cancel"; 3]);
         assert_eq!(words(""), [""; 0]);
-        assert!(EMPTY.is_sorted());
+        assert!(STOP.is_sorted() && is_light("looking") && is_light("yesterday"));
+        assert!(LIGHT.split(' ').all(|word| tokens(word) == [word]));
     }
 }

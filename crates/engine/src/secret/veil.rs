@@ -1,28 +1,34 @@
-//! Hides secrets that a tool repeats in what it says.
+//! [`Veil`]: hides secrets in what others say.
 //!
-//! Only copies are found: in texts, in JSON strings and keys, and in bytes, as
-//! they are or as JSON, an address or a page writes them. A tool that encodes a
-//! secret in another way is not stopped by this; it is a net for accidents, such
-//! as an error that quotes a whole request.
+//! Copies are found in texts, in JSON strings and keys, and in bytes, in all
+//! shapes that [`super::guise`] knows. Whoever encodes a secret in another way is
+//! not stopped by this; it is a net for accidents, such as an error that quotes a
+//! whole request.
+//!
+//! The shapes are looked for in one pass. There is no automaton of them: its
+//! memory could not be wiped.
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::{HIDDEN, Secret};
+use super::{HIDDEN, MIN_CHARS, Secret};
 use crate::content::{Body, Content, Data, Output};
 use crate::error::{Error, ErrorKind};
 
-/// Shorter secrets would hide ordinary words.
-const MIN_CHARS: usize = 6;
-/// How many bytes are looked at for one output or error, each once for every
-/// shape of a secret.
+/// How many bytes are looked at for one output or error, each once for so many
+/// shapes.
 const MAX_BYTES: usize = 512 * 1024 * 1024;
+const SHAPES_AT_ONCE: usize = 64;
+/// How many bits tell how shapes begin.
+const BITS: usize = 4096;
 
-/// The secrets of one call, as they may show up.
-pub(crate) struct Veil {
+/// Secrets, as they may show up.
+pub struct Veil {
     /// The longest first: one may be part of another.
     shapes: Vec<Secret>,
+    /// Whether a shape may begin with two bytes, by a hash of them.
+    begins: [u64; BITS / 64],
     /// Whether one of them could be written as a number.
     numeric: bool,
 }
@@ -31,7 +37,9 @@ pub(crate) struct Veil {
 struct TooLarge;
 
 impl Veil {
-    pub(crate) fn new<'s>(secrets: impl IntoIterator<Item = &'s Secret>) -> Self {
+    /// Hides these secrets. Those of fewer than [`Secret::MIN_CHARS`] characters
+    /// are not hidden.
+    pub fn new<'s>(secrets: impl IntoIterator<Item = &'s Secret>) -> Self {
         let mut shapes: Vec<Secret> = Vec::new();
         for secret in secrets.into_iter().filter(|it| it.expose().chars().count() >= MIN_CHARS) {
             shapes.extend(secret.guises());
@@ -41,8 +49,63 @@ impl Veil {
             longest_first.then_with(|| a.expose().cmp(b.expose()))
         });
         shapes.dedup_by(|a, b| a.expose() == b.expose());
+        let mut begins = [0; BITS / 64];
+        for shape in &shapes {
+            if let [first, second, ..] = shape.expose().as_bytes() {
+                let bit = bit(*first, *second);
+                begins[bit / 64] |= 1 << (bit % 64);
+            }
+        }
         let numeric = shapes.iter().any(|shape| shape.expose().parse::<f64>().is_ok());
-        Self { shapes, numeric }
+        Self { shapes, begins, numeric }
+    }
+
+    /// Whether it hides nothing.
+    pub fn is_empty(&self) -> bool {
+        self.shapes.is_empty()
+    }
+
+    /// A text without secrets.
+    pub fn over_text<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match self.without(text.as_bytes()) {
+            Some(hidden) => Cow::Owned(String::from_utf8_lossy(&hidden).into_owned()),
+            None => Cow::Borrowed(text),
+        }
+    }
+
+    /// A JSON document without secrets, where it has any. What is no JSON is
+    /// looked through as it is.
+    pub fn over_json(&self, json: &[u8]) -> Option<Vec<u8>> {
+        // Where nothing is escaped, strings are what is written.
+        if self.is_empty() || (!json.contains(&b'\\') && self.find(json).is_none()) {
+            return None;
+        }
+        let Ok(mut value) = serde_json::from_slice::<Value>(json) else {
+            return self.without(json);
+        };
+        let mut work = self.work();
+        match work.value(&mut value) {
+            Ok(()) if !work.found => None,
+            Ok(()) => serde_json::to_vec(&value).ok(),
+            Err(TooLarge) => self.without(json),
+        }
+    }
+
+    /// Takes secrets out of a value. One that is too large to be searched becomes
+    /// nothing.
+    pub fn over_value(&self, value: &mut Value) {
+        if !self.is_empty() && self.work().value(value).is_err() {
+            *value = Value::Null;
+        }
+    }
+
+    /// An error without secrets.
+    #[must_use]
+    pub fn over_error(&self, error: Error) -> Error {
+        match self.over(Err(error)) {
+            Ok(_) => Error::new(ErrorKind::Internal, "an error became none"),
+            Err(error) => error,
+        }
     }
 
     /// What a tool gave back, without secrets.
@@ -75,7 +138,36 @@ impl Veil {
     }
 
     fn work(&self) -> Work<'_> {
-        Work { veil: self, left: MAX_BYTES }
+        Work { veil: self, left: MAX_BYTES, found: false }
+    }
+
+    /// The first copy of a secret, and the longest of those: where it begins and
+    /// ends.
+    fn find(&self, bytes: &[u8]) -> Option<(usize, usize)> {
+        let may_begin = |pair: &[u8]| {
+            let bit = bit(pair[0], pair[1]);
+            (self.begins[bit / 64] >> (bit % 64)) & 1 == 1
+        };
+        let starts = bytes.windows(2).enumerate().filter(|(_, pair)| may_begin(pair));
+        starts.map(|(at, _)| at).find_map(|at| {
+            let rest = &bytes[at..];
+            let found = self.shapes.iter().find(|it| rest.starts_with(it.expose().as_bytes()));
+            found.map(|shape| (at, at + shape.expose().len()))
+        })
+    }
+
+    /// The bytes with all copies of secrets hidden, where there are any.
+    fn without(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let mut next = Some(self.find(bytes)?);
+        let (mut hidden, mut rest) = (Vec::with_capacity(bytes.len()), bytes);
+        while let Some((start, end)) = next {
+            hidden.extend_from_slice(&rest[..start]);
+            hidden.extend_from_slice(HIDDEN.as_bytes());
+            rest = &rest[end..];
+            next = self.find(rest);
+        }
+        hidden.extend_from_slice(rest);
+        Some(hidden)
     }
 }
 
@@ -83,6 +175,8 @@ impl Veil {
 struct Work<'v> {
     veil: &'v Veil,
     left: usize,
+    /// Whether anything was hidden.
+    found: bool,
 }
 
 impl Work<'_> {
@@ -139,21 +233,14 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Bytes are looked at as they are, not as they are written.
+    /// Bytes are looked at as they are, not as they are written: what is hidden in
+    /// them leaves them readable.
     fn data(&mut self, data: &mut Data) -> Result<(), TooLarge> {
         self.text(&mut data.mime_type)?;
-        self.text(&mut data.base64)?;
+        let Some(bytes) = data.bytes() else { return self.text(&mut data.base64) };
         self.pay(data.base64.len())?;
-        let Some(mut bytes) = data.bytes() else { return Ok(()) };
-        let mut found = false;
-        for shape in &self.veil.shapes {
-            if let Some(hidden) = without(&bytes, shape.expose().as_bytes()) {
-                bytes = hidden;
-                found = true;
-            }
-        }
-        if found {
-            *data = Data::new(bytes, std::mem::take(&mut data.mime_type));
+        if let Some(hidden) = self.veil.without(&bytes) {
+            *data = Data::new(hidden, std::mem::take(&mut data.mime_type));
         }
         Ok(())
     }
@@ -168,38 +255,20 @@ impl Work<'_> {
     /// The text without secrets, where it has any.
     fn hidden(&mut self, text: &str) -> Result<Option<String>, TooLarge> {
         self.pay(text.len())?;
-        let mut hidden = Cow::Borrowed(text);
-        for shape in &self.veil.shapes {
-            if hidden.contains(shape.expose()) {
-                hidden = Cow::Owned(hidden.replace(shape.expose(), HIDDEN));
-            }
-        }
-        Ok(match hidden {
-            Cow::Owned(hidden) => Some(hidden),
-            Cow::Borrowed(_) => None,
-        })
+        let hidden = self.veil.without(text.as_bytes());
+        self.found |= hidden.is_some();
+        Ok(hidden.map(|hidden| String::from_utf8_lossy(&hidden).into_owned()))
     }
 
     fn pay(&mut self, bytes: usize) -> Result<(), TooLarge> {
-        let cost = bytes.saturating_mul(self.veil.shapes.len());
+        let cost = bytes.saturating_mul(1 + self.veil.shapes.len() / SHAPES_AT_ONCE);
         self.left = self.left.checked_sub(cost).ok_or(TooLarge)?;
         Ok(())
     }
 }
 
-/// The bytes with all copies of others hidden, where there are any.
-fn without(bytes: &[u8], wanted: &[u8]) -> Option<Vec<u8>> {
-    let find = |rest: &[u8]| rest.windows(wanted.len()).position(|window| window == wanted);
-    let mut next = Some(find(bytes)?);
-    let (mut hidden, mut rest) = (Vec::with_capacity(bytes.len()), bytes);
-    while let Some(at) = next {
-        hidden.extend_from_slice(&rest[..at]);
-        hidden.extend_from_slice(HIDDEN.as_bytes());
-        rest = &rest[at + wanted.len()..];
-        next = find(rest);
-    }
-    hidden.extend_from_slice(rest);
-    Some(hidden)
+fn bit(first: u8, second: u8) -> usize {
+    (usize::from(first) * 61 + usize::from(second)) % BITS
 }
 
 #[cfg(test)]
@@ -257,6 +326,65 @@ mod tests {
     }
 
     #[test]
+    fn encoded_copies_are_found() {
+        use base64::Engine;
+        use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+        let secret = "canary-7f?3a~9>c1";
+        let veil = veil(&[secret]);
+        let hex = |upper| -> String {
+            let digits = |byte: u8| match upper {
+                true => format!("{byte:02X}"),
+                false => format!("{byte:02x}"),
+            };
+            secret.bytes().map(digits).collect()
+        };
+        let mut shown =
+            vec![hex(true), hex(false), json!({"k": json!({"k": secret}).to_string()}).to_string()];
+        for before in ["", "x", "xy", "user:"] {
+            for after in ["", "z", "z!"] {
+                let text = format!("{before}{secret}{after}");
+                shown.push(STANDARD.encode(&text));
+                shown.push(URL_SAFE_NO_PAD.encode(&text));
+            }
+        }
+        for text in shown {
+            let hidden = over(&veil, json!(format!("<{text}>")));
+            let hidden = hidden.as_str().unwrap();
+            assert!(hidden.contains(HIDDEN), "{text}: {hidden}");
+            // What is left over belongs to the neighbours, or is a few bits.
+            assert!(hidden.len() <= HIDDEN.len() + 24, "{text}: {hidden}");
+        }
+    }
+
+    #[test]
+    fn parts_of_an_address_are_found() {
+        let veil = veil(&["https://hooks.example.com/services/T01/B02/c4n4ryTail?sig=5ecretSig"]);
+        for quoted in [
+            "no service at /services/T01/B02/c4n4ryTail",
+            "404: services%2FT01%2FB02%2Fc4n4ryTail",
+            "token c4n4ryTail",
+            "query sig=5ecretSig",
+            "{\"uri\":\"\\/services\\/T01\\/B02\\/c4n4ryTail\"}",
+        ] {
+            let hidden = over(&veil, json!(quoted)).to_string();
+            assert!(hidden.contains(HIDDEN), "{quoted}: {hidden}");
+            assert!(!hidden.contains("c4n4ry") && !hidden.contains("5ecret"), "{hidden}");
+        }
+    }
+
+    #[test]
+    fn json_is_looked_at_as_it_is_meant() {
+        let veil = veil(&["canary-1234"]);
+        let hidden = |text: &str| {
+            veil.over_json(text.as_bytes()).map(|json| String::from_utf8(json).unwrap())
+        };
+        assert_eq!(hidden(r#"{"a":"\u0063anary-1234"}"#).as_deref(), Some(r#"{"a":"[hidden]"}"#));
+        assert_eq!(hidden(r#"{"canary-1234":1}"#).as_deref(), Some(r#"{"[hidden]":1}"#));
+        assert_eq!(hidden(r#"{"a":"\n"}"#), None);
+        assert_eq!(hidden("log: canary-1234 {").as_deref(), Some("log: [hidden] {"));
+    }
+
+    #[test]
     fn short_secrets_are_left_alone() {
         let veil = veil(&["abcde", ""]);
         assert_eq!(over(&veil, json!("abcdefgh")), json!("abcdefgh"));
@@ -282,7 +410,7 @@ mod tests {
         let many: Vec<String> = (0..1000).map(|n| format!("secret number {n}")).collect();
         let veil =
             Veil::new(&many.iter().map(|text| Secret::new(text.as_str())).collect::<Vec<_>>());
-        let error = veil.over(Ok(Output::text("x".repeat(1_000_000)))).unwrap_err();
+        let error = veil.over(Ok(Output::text("x".repeat(8_000_000)))).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidOutput);
     }
 }

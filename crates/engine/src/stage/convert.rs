@@ -104,7 +104,7 @@ fn is_text(output: &Output) -> bool {
 
 /// Checks the result against the tool's own output schema.
 fn check(call: &Call, output: &Output) -> Result<(), Error> {
-    let Some(schema) = call.tool.output() else { return Ok(()) };
+    let Some(schema) = call.tool.output()? else { return Ok(()) };
     let text;
     let value = match output.value() {
         Some(value) => value,

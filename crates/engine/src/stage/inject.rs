@@ -6,7 +6,7 @@
 use serde_json::{Map, Value};
 
 use crate::context::Context;
-use crate::error::{Error, ErrorKind, Violation};
+use crate::error::{Error, ErrorKind, Violation, phrase};
 use crate::pointer;
 use crate::secret::Secret;
 use crate::tool::{FilledBy, HiddenParameter, PresetValue, Tool};
@@ -83,8 +83,8 @@ fn refuse_hidden(tool: &Tool, arguments: &Map<String, Value>) -> Result<(), Erro
         .filter(|parameter| !parameter.overridable && arguments.contains_key(&parameter.name))
         .map(|parameter| Violation {
             path: format!("/{}", pointer::escape(&parameter.name)),
-            expected: "no such parameter".to_owned(),
-            got: "hidden".to_owned(),
+            expected: phrase::NO_SUCH_PARAMETER.text(),
+            got: phrase::HIDDEN.text(),
         })
         .collect();
     if sent.is_empty() { Ok(()) } else { Err(Error::invalid_arguments(sent)) }

@@ -6,6 +6,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::error::phrase::{self, Phrase};
 use crate::error::{Error, Violation};
 
 /// Makes the arguments an object. On an error they stay as they were.
@@ -18,28 +19,28 @@ pub(crate) fn parse(arguments: &mut Value) -> Result<(), Error> {
             Value::String(inner) => read(&inner).map_err(not_json)?,
             value => value,
         },
-        Value::Array(_) => return Err(not_an_object("an array")),
-        Value::Bool(_) => return Err(not_an_object("a boolean")),
-        Value::Number(_) => return Err(not_an_object("a number")),
+        Value::Array(_) => return Err(not_an_object(&phrase::ARRAY)),
+        Value::Bool(_) => return Err(not_an_object(&phrase::BOOLEAN)),
+        Value::Number(_) => return Err(not_an_object(&phrase::NUMBER)),
     };
     *arguments = match read {
         Value::Object(_) => read,
         Value::Null => Value::Object(Map::new()),
-        _ => return Err(not_an_object("JSON that is not an object")),
+        _ => return Err(not_an_object(&phrase::NOT_AN_OBJECT)),
     };
     Ok(())
 }
 
 fn not_json(got: String) -> Error {
-    let expected = "a JSON object".to_owned();
+    let expected = phrase::JSON_OBJECT.text();
     Error::invalid_arguments(vec![Violation { path: String::new(), expected, got }])
 }
 
-fn not_an_object(got: &str) -> Error {
+fn not_an_object(got: &Phrase) -> Error {
     Error::invalid_arguments(vec![Violation {
         path: String::new(),
-        expected: "an object with the tool's parameters as keys".to_owned(),
-        got: got.to_owned(),
+        expected: phrase::PARAMETERS.text(),
+        got: got.text(),
     }])
 }
 
@@ -48,14 +49,12 @@ fn read(text: &str) -> Result<Value, String> {
     if text.is_empty() {
         return Ok(Value::Object(Map::new()));
     }
-    match serde_json::from_str(text) {
+    match crate::turn::lenient_json(text) {
         Ok(value) => Ok(value),
-        Err(error) if error.is_eof() => {
-            complete(text).and_then(|whole| serde_json::from_str(&whole).ok()).ok_or_else(|| {
-                "JSON that breaks off in the middle of a value; send all of it".to_owned()
-            })
-        }
-        Err(error) => Err(format!("text that is not JSON ({error})")),
+        Err(error) if error.is_eof() => complete(text)
+            .and_then(|whole| serde_json::from_str(&whole).ok())
+            .ok_or_else(|| phrase::BROKEN_OFF.text()),
+        Err(error) => Err(phrase::NOT_JSON.with(error)),
     }
 }
 

@@ -1,15 +1,17 @@
 //! Checks the arguments against the tool's schema.
 //!
-//! Defaults are filled, a value that the schema rejects is repaired where its
-//! meaning is plain (see [`super::repair`]), and whatever is wrong after that
-//! is reported at once. A value that the schema accepts is never touched.
+//! Defaults are filled where they are ours to fill (see
+//! [`crate::tool::Kind::counts_on_defaults`]), a value that the schema rejects
+//! is repaired where its meaning is plain (see [`super::repair`]), and whatever
+//! is wrong after that is reported at once. A value that the schema accepts is
+//! never touched.
 
 use serde_json::Value;
 
 use super::repair::repair;
-use crate::error::{Error, Violation};
+use crate::error::{Error, Violation, phrase};
 use crate::pointer;
-use crate::tool::{MISSING, Tool};
+use crate::tool::Tool;
 
 /// A longer key is not compared with others.
 const MAX_KEY: usize = 128;
@@ -17,11 +19,11 @@ const MAX_KEY: usize = 128;
 /// Checks, fills and repairs the arguments. `strict` turns repair off and
 /// refuses unknown keys.
 pub(crate) fn validate(tool: &Tool, arguments: &mut Value, strict: bool) -> Result<(), Error> {
-    let schema = tool.input();
+    let schema = tool.input()?;
     schema.fill_defaults(arguments);
     let unknown = if strict { unknown_keys(tool, arguments) } else { Vec::new() };
     let fits = schema.accepts(arguments)
-        || (!strict && repair(schema, arguments) && {
+        || (!strict && repair(&schema, arguments) && {
             // What was repaired may leave room for a default.
             schema.fill_defaults(arguments);
             schema.accepts(arguments)
@@ -52,8 +54,8 @@ fn unknown_keys(tool: &Tool, arguments: &Value) -> Vec<Violation> {
         .filter(|key| !properties.contains_key(*key))
         .map(|key| Violation {
             path: format!("/{}", pointer::escape(key)),
-            expected: "no such key".to_owned(),
-            got: "an unknown parameter".to_owned(),
+            expected: phrase::NO_SUCH_KEY.text(),
+            got: phrase::UNKNOWN_PARAMETER.text(),
         })
         .collect()
 }
@@ -66,7 +68,8 @@ fn name_misspelt(tool: &Tool, arguments: &Value, violations: &mut [Violation]) {
     else {
         return;
     };
-    for violation in violations.iter_mut().filter(|violation| violation.got == MISSING) {
+    let missing_value = phrase::MISSING.text();
+    for violation in violations.iter_mut().filter(|violation| violation.got == missing_value) {
         let missing = violation.path.trim_start_matches('/').to_owned();
         let meant = arguments
             .keys()
@@ -75,8 +78,8 @@ fn name_misspelt(tool: &Tool, arguments: &Value, violations: &mut [Violation]) {
             .filter(|(likeness, _)| *likeness >= ENOUGH)
             .max_by(|a, b| a.0.total_cmp(&b.0));
         if let Some((_, key)) = meant {
-            violation.got =
-                format!("{MISSING} (`{key}` is not a parameter; is `{missing}` meant?)");
+            let why = format!("{key}{}{missing}", phrase::NO_PARAMETER);
+            violation.got = phrase::MISSPELT.with(why);
         }
     }
 }
@@ -94,7 +97,7 @@ fn mask_hidden(tool: &Tool, mut violations: Vec<Violation>) -> Vec<Violation> {
         let top = pointer::unescape(top);
         // A violation of the whole shows all values, hidden ones too.
         if hidden.contains(&top.as_str()) || (violation.path.is_empty() && !hidden.is_empty()) {
-            violation.got = "hidden".to_owned();
+            violation.got = phrase::HIDDEN.text();
         }
     }
     violations

@@ -1,60 +1,177 @@
-//! A JSON Schema, bounded, compiled once, with the defaults that it names.
+//! A JSON Schema: bounded when it is read, compiled when it is first used.
 //!
 //! Bounds come first: how much is written ([`budget`]), how much that expands
 //! to, and, for each value, how many checks it would take ([`cost`]). Nothing
 //! is validated that has not passed them.
+//!
+//! A server holds tools by the thousand, of which most are never called. So a
+//! tool has a [`LazySchema`]: checked when the tool is registered, compiled by
+//! its first call, and dropped when the schemas of others need the room
+//! ([`shelf`]). Patterns ([`pattern`]) are compiled apart from their schemas.
 
 mod budget;
 mod cost;
+mod defaults;
+mod explain;
 mod graph;
+mod older;
+mod pattern;
 mod reference;
+mod shelf;
+mod weaker;
 
-use jsonschema::error::{TypeKind, ValidationErrorKind};
+use std::sync::Arc;
+
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
+use self::budget::Size;
 use self::cost::{ACCEPT, Cost, EXPLAIN};
+use self::defaults::Defaults;
+pub(crate) use self::defaults::{Fill, assumed};
+use self::explain::{describe, shorten};
+pub(crate) use self::shelf::Guarded;
+use self::shelf::{Shelf, Slot};
+use crate::error::phrase::{self, Phrase};
 use crate::error::{Error, ErrorKind, MAX_VIOLATIONS, Violation};
-use crate::pointer;
 
-/// Compiled size of one pattern; a plain one takes a few kilobytes.
-const MAX_PATTERN_BYTES: usize = 512 * 1024;
+/// Compiled size of one pattern. [`pattern`] refuses earlier, by its own
+/// estimate.
+const MAX_PATTERN_BYTES: usize = 2 * 1024 * 1024;
 const MAX_BACKTRACKS: usize = 100_000;
-/// What came in place of a required value.
-pub(crate) const MISSING: &str = "nothing";
 /// How many errors are looked at for repair.
 const MAX_ERRORS: usize = 10_000;
+/// About what a value of a schema takes once it is compiled, with its part of
+/// the cost graph.
+const BYTES_PER_VALUE: usize = 512;
+
+/// All compiled schemas of this process, without their patterns.
+static COMPILED: Shelf<Schema> = Shelf::new(128 * 1024 * 1024);
+
+/// A schema that is compiled when it is first used. The default is one that was
+/// checked before.
+#[derive(Default)]
+pub(crate) struct LazySchema {
+    slot: Arc<Slot<Schema>>,
+}
+
+impl LazySchema {
+    /// Checks all that can be checked of a schema without compiling it.
+    pub(crate) fn check(schema: &Value) -> Result<Self, Error> {
+        in_any_draft(schema, Schema::check)?;
+        Ok(Self::default())
+    }
+
+    /// The compiled schema, and its making where it is not there.
+    pub(crate) fn get(
+        &self,
+        make: impl FnOnce() -> Result<Schema, Error>,
+    ) -> Result<Guarded<Schema>, Error> {
+        COMPILED.get(&self.slot, || {
+            let schema = make()?;
+            let bytes = schema.bytes;
+            Ok((schema, bytes))
+        })
+    }
+}
+
+/// Why a schema does not compile.
+struct Refused {
+    why: String,
+    /// Where, as a JSON pointer, unless it is too large.
+    place: Option<String>,
+}
+
+impl Refused {
+    fn too_large(why: String) -> Self {
+        Self { why, place: None }
+    }
+
+    fn at(error: &ValidationError<'_>) -> Self {
+        let place = error.instance_path().as_str();
+        let shown = if place.is_empty() { "the schema" } else { place };
+        let why = format!("the schema is not valid at {shown}: {error}");
+        Self { why, place: Some(place.to_owned()) }
+    }
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        Self::new(ErrorKind::InvalidDefinition, refused.why)
+    }
+}
 
 /// A compiled schema.
 pub(crate) struct Schema {
     validator: Validator,
     cost: Cost,
     defaults: Defaults,
+    /// About how many bytes it takes, without its patterns.
+    bytes: usize,
 }
 
 impl Schema {
+    /// Says why a schema cannot be used. Patterns are parsed, but neither they
+    /// nor the schema are compiled.
+    fn check(schema: &Value) -> Result<(), Refused> {
+        budget::check(schema).map_err(Refused::too_large)?;
+        Cost::of(schema).map_err(Refused::too_large)?;
+        pattern::check(schema)?;
+        jsonschema::meta::validate(schema).map_err(|error| Refused::at(&error))
+    }
+
     /// Checks the bounds of a schema and compiles it. Remote references are
     /// never fetched.
     pub(crate) fn compile(schema: &Value) -> Result<Self, Error> {
-        let invalid = |why: String| Error::new(ErrorKind::InvalidDefinition, why);
-        budget::check(schema).map_err(invalid)?;
-        let cost = Cost::of(schema).map_err(invalid)?;
+        Self::of_arguments(schema, &Fill::Nothing)
+    }
+
+    /// Compiles a schema, with those of its defaults that are to be filled.
+    pub(crate) fn of_arguments(schema: &Value, fill: &Fill<'_>) -> Result<Self, Error> {
+        Ok(in_any_draft(schema, |schema| Self::build(schema, fill))?)
+    }
+
+    /// Whether a schema is small enough to be compiled, and its references lead
+    /// somewhere.
+    pub(crate) fn is_bounded(schema: &Value) -> bool {
+        budget::check(schema).is_ok() && Cost::of(schema).is_ok()
+    }
+
+    /// Compiles what somebody else wrote. What does not compile is not checked;
+    /// says what that is.
+    pub(crate) fn of_others(
+        schema: &Value,
+        fill: &Fill<'_>,
+    ) -> Result<(Self, Option<String>), Error> {
+        match in_any_draft(schema, |schema| Self::build(schema, fill)) {
+            Ok(schema) => Ok((schema, None)),
+            Err(refused) => {
+                let (schema, unchecked) = weaker::compile(schema, fill, refused)?;
+                Ok((schema, Some(unchecked)))
+            }
+        }
+    }
+
+    /// What is not checked of a schema that somebody else wrote.
+    pub(crate) fn unchecked_of(schema: &Value) -> Result<Option<String>, Error> {
+        Self::of_others(schema, &Fill::Nothing).map(|(_, unchecked)| unchecked)
+    }
+
+    fn build(schema: &Value, fill: &Fill<'_>) -> Result<Self, Refused> {
+        let Size { values, pattern_bytes } = budget::check(schema).map_err(Refused::too_large)?;
+        let cost = Cost::of(schema).map_err(Refused::too_large)?;
+        pattern::check(schema)?;
         let validator = jsonschema::options()
             .should_validate_formats(true)
-            .with_pattern_options(
-                PatternOptions::fancy_regex()
-                    .backtrack_limit(MAX_BACKTRACKS)
-                    .size_limit(MAX_PATTERN_BYTES)
-                    .dfa_size_limit(MAX_PATTERN_BYTES),
-            )
+            .with_pattern_options(pattern_options())
+            .with_keyword("pattern", pattern::keyword)
             .offline()
             .build(schema)
-            .map_err(|error| {
-                let place = error.instance_path().as_str();
-                let place = if place.is_empty() { "the schema" } else { place };
-                invalid(format!("the schema is not valid at {place}: {error}"))
-            })?;
-        Ok(Self { validator, cost, defaults: Defaults::of(schema) })
+            .map_err(|error| Refused::at(&error))?;
+        let mut defaults = Defaults::of(schema, fill);
+        defaults.keep_fitting(&validator, &cost);
+        let bytes = values * BYTES_PER_VALUE + pattern_bytes;
+        Ok(Self { validator, cost, defaults, bytes })
     }
 
     /// Whether a value fits. A value that would take too many checks does not.
@@ -64,18 +181,18 @@ impl Schema {
 
     /// Everything that is wrong with a value.
     pub(crate) fn violations(&self, value: &Value) -> Vec<Violation> {
-        let whole = |expected: &str| {
-            let (expected, got) = (expected.to_owned(), shorten(value));
+        let whole = |expected: &Phrase| {
+            let (expected, got) = (expected.text(), shorten(value));
             vec![Violation { path: String::new(), expected, got }]
         };
         if !self.cost.affords(value, &ACCEPT) {
-            return whole("a smaller or less deeply nested value, this one takes too many checks");
+            return whole(&phrase::TOO_COSTLY);
         }
         if self.validator.is_valid(value) {
             return Vec::new();
         }
         if !self.cost.affords(value, &EXPLAIN) {
-            return whole("a value that fits the schema, it is too complex to say where it fails");
+            return whole(&phrase::TOO_COMPLEX);
         }
         self.errors(value).flat_map(|error| describe(&error)).take(MAX_VIOLATIONS).collect()
     }
@@ -98,152 +215,26 @@ impl Schema {
     }
 }
 
-/// The defaults in a schema, by the place where they belong.
-#[derive(Default)]
-struct Defaults {
-    values: Vec<(String, Value)>,
-    inside: Vec<(String, Defaults)>,
-    items: Option<Box<Defaults>>,
-}
-
-impl Defaults {
-    fn of(schema: &Value) -> Self {
-        let mut defaults = Self::default();
-        for (name, property) in super::object(schema, "properties").into_iter().flatten() {
-            if let Some(default) = property.get("default") {
-                defaults.values.push((name.clone(), default.clone()));
-            }
-            let inside = Self::of(property);
-            if !inside.is_empty() {
-                defaults.inside.push((name.clone(), inside));
-            }
-        }
-        if let Some(items) = schema.get("items").map(Self::of).filter(|items| !items.is_empty()) {
-            defaults.items = Some(Box::new(items));
-        }
-        defaults
-    }
-
-    fn is_empty(&self) -> bool {
-        self.values.is_empty() && self.inside.is_empty() && self.items.is_none()
-    }
-
-    fn fill(&self, value: &mut Value) {
-        match value {
-            Value::Object(map) => {
-                for (name, default) in &self.values {
-                    if !map.contains_key(name) {
-                        map.insert(name.clone(), default.clone());
-                    }
-                }
-                for (name, inside) in &self.inside {
-                    if let Some(value) = map.get_mut(name) {
-                        inside.fill(value);
-                    }
-                }
-            }
-            Value::Array(array) => {
-                if let Some(items) = &self.items {
-                    array.iter_mut().for_each(|value| items.fill(value));
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Says what a validation error means. A missing or unexpected key is reported
-/// at the key's own place.
-fn describe(error: &ValidationError<'_>) -> Vec<Violation> {
-    use ValidationErrorKind as Kind;
-    let path = error.instance_path().as_str();
-    let at = |key: &str| format!("{path}/{}", pointer::escape(key));
-    let one = |expected: String| {
-        vec![Violation { path: path.to_owned(), expected, got: shorten(error.instance()) }]
+/// Tries a schema, and then in the words of a newer draft where need be.
+fn in_any_draft<T>(
+    schema: &Value,
+    run: impl Fn(&Value) -> Result<T, Refused>,
+) -> Result<T, Refused> {
+    let refused = match run(schema) {
+        Err(refused) if refused.place.is_some() => refused,
+        outcome => return outcome,
     };
-    match error.kind() {
-        Kind::Required { property } => {
-            let key = property.as_str().unwrap_or_default();
-            let expected = "a value, it is required".to_owned();
-            vec![Violation { path: at(key), expected, got: MISSING.to_owned() }]
-        }
-        Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
-            unexpected
-                .iter()
-                .map(|key| Violation {
-                    path: at(key),
-                    expected: "no such key".to_owned(),
-                    got: error.instance().get(key).map(shorten).unwrap_or_default(),
-                })
-                .collect()
-        }
-        Kind::Type { kind } => one(match kind {
-            TypeKind::Single(one) => with_article(&one.to_string()),
-            TypeKind::Multiple(many) => many
-                .iter()
-                .map(|one| with_article(&one.to_string()))
-                .collect::<Vec<_>>()
-                .join(" or "),
-        }),
-        Kind::Enum { options } => one(format!("one of {}", list(options))),
-        Kind::Constant { expected_value } => one(format!("exactly {expected_value}")),
-        Kind::Minimum { limit } => one(format!("at least {limit}")),
-        Kind::Maximum { limit } => one(format!("at most {limit}")),
-        Kind::ExclusiveMinimum { limit } => one(format!("more than {limit}")),
-        Kind::ExclusiveMaximum { limit } => one(format!("less than {limit}")),
-        Kind::MinLength { limit } => one(format!("at least {limit} characters")),
-        Kind::MaxLength { limit } => one(format!("at most {limit} characters")),
-        Kind::MinItems { limit } => one(format!("at least {limit} items")),
-        Kind::MaxItems { limit } => one(format!("at most {limit} items")),
-        Kind::MinProperties { limit } => one(format!("at least {limit} keys")),
-        Kind::MaxProperties { limit } => one(format!("at most {limit} keys")),
-        Kind::MultipleOf { multiple_of } => one(format!("a multiple of {multiple_of}")),
-        Kind::UniqueItems => one("items that are all different".to_owned()),
-        Kind::Pattern { pattern } => one(format!("text that matches {pattern}")),
-        Kind::Format { format } => one(format!("text in the format {format}")),
-        Kind::AnyOf { .. } | Kind::OneOfNotValid { .. } => {
-            one("a value that fits one of the alternatives".to_owned())
-        }
-        Kind::OneOfMultipleValid { .. } => {
-            one("a value that fits exactly one of the alternatives".to_owned())
-        }
-        _ => one(error.masked().to_string()),
+    match older::translated(schema) {
+        Some(newer) => run(&newer),
+        None => Err(refused),
     }
 }
 
-fn with_article(noun: &str) -> String {
-    match noun {
-        "null" => "null".to_owned(),
-        "integer" | "object" | "array" => format!("an {noun}"),
-        _ => format!("a {noun}"),
-    }
-}
-
-fn list(options: &Value) -> String {
-    const SHOWN: usize = 20;
-    let Value::Array(options) = options else { return options.to_string() };
-    let mut shown: Vec<String> = options.iter().take(SHOWN).map(Value::to_string).collect();
-    if options.len() > SHOWN {
-        shown.push(format!("… ({} in all)", options.len()));
-    }
-    shown.join(", ")
-}
-
-/// A value in a few words.
-fn shorten(value: &Value) -> String {
-    const SHOWN: usize = 60;
-    match value {
-        Value::Array(items) if items.len() > 3 => format!("an array of {} items", items.len()),
-        Value::Object(map) if map.len() > 3 => format!("an object of {} keys", map.len()),
-        value => {
-            let text = value.to_string();
-            if text.chars().count() <= SHOWN {
-                return text;
-            }
-            let start: String = text.chars().take(SHOWN).collect();
-            format!("{start}…")
-        }
-    }
+fn pattern_options() -> PatternOptions<jsonschema::FancyRegex> {
+    PatternOptions::fancy_regex()
+        .backtrack_limit(MAX_BACKTRACKS)
+        .size_limit(MAX_PATTERN_BYTES)
+        .dfa_size_limit(MAX_PATTERN_BYTES)
 }
 
 #[cfg(test)]
@@ -297,21 +288,5 @@ mod tests {
             let error = Schema::compile(&schema).err().unwrap();
             assert!(error.message().contains(why), "{error}");
         }
-    }
-
-    #[test]
-    fn nested_defaults_are_filled() {
-        let schema = Schema::compile(&json!({
-            "properties": {
-                "limit": {"type": "integer", "default": 5},
-                "sort": {"type": "object", "properties": {"by": {"default": "date"}}},
-                "rows": {"items": {"properties": {"n": {"default": 1}}}},
-            }
-        }))
-        .unwrap();
-        let mut value = json!({"sort": {}, "rows": [{}, {"n": 2}]});
-        schema.fill_defaults(&mut value);
-        let filled = json!({"sort": {"by": "date"}, "rows": [{"n": 1}, {"n": 2}], "limit": 5});
-        assert_eq!(value, filled);
     }
 }

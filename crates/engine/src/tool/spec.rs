@@ -233,6 +233,14 @@ impl Kind {
         }
     }
 
+    /// Whether the code behind the tool counts on the defaults of its schema.
+    /// Those of an HTTP API or an MCP server say what the other side assumes:
+    /// they are told to the model, and sent only where the schema requires the
+    /// value.
+    pub fn counts_on_defaults(self) -> bool {
+        !matches!(self, Self::Rest | Self::Mcp)
+    }
+
     /// S3.8's provider type.
     pub fn provider_type(self) -> &'static str {
         match self {
@@ -337,6 +345,12 @@ impl Behaviour {
         idempotent: true,
         destructive: false,
     };
+
+    /// Whether doing it again does no harm: it changes nothing, or the second
+    /// time changes nothing more.
+    pub fn may_be_repeated(self) -> bool {
+        self.read_only || self.idempotent
+    }
 }
 
 /// Whether calls of a tool may run.

@@ -5,13 +5,17 @@ use serde_json::{Value, json};
 
 use super::ModelCall;
 use super::ids::Ids;
+use super::reason::failure;
 use super::slots::{Slots, Written};
 use super::told::{Piece, pieces};
 use crate::call::CallResult;
 use crate::text::Lang;
 
 /// Blocks that are in nobody else's messages.
-const BLOCKS: [&str; 5] = ["tool_use", "text", "thinking", "redacted_thinking", "server_tool_use"];
+const BLOCKS: [&str; 6] =
+    ["tool_use", "text", "thinking", "redacted_thinking", "server_tool_use", "compaction"];
+/// Pieces of a block whose keys are known; others are kept as they are.
+const DELTAS: [&str; 4] = ["text_delta", "thinking_delta", "signature_delta", "input_json_delta"];
 /// Why a message may end before it is complete.
 const CUT: [&str; 3] = ["max_tokens", "model_context_window_exceeded", "refusal"];
 
@@ -50,6 +54,7 @@ fn call(block: &mut Value, ids: &mut Ids) -> Option<ModelCall> {
     }
     let id = ids.claim(block["id"].as_str());
     let call = ModelCall::new(Some(id), block["name"].as_str(), block["input"].clone());
+    let call = call.repeating(block);
     mend(block, &call, ids);
     Some(call)
 }
@@ -75,6 +80,8 @@ pub(super) fn messages<'a>(
             if !result.is_success() {
                 answer["is_error"] = true.into();
             }
+            // Who called is known to the API by the id.
+            call.repeat(&mut answer, "toolset_name");
             answer
         })
         .collect();
@@ -128,8 +135,7 @@ impl Assembly {
                 return Ok(true);
             }
             "error" => {
-                let why = event["error"]["message"].as_str().unwrap_or("no reason given");
-                return Err(format!("the model's API failed: {why}"));
+                return Err(failure(&event["error"]));
             }
             _ => {}
         }
@@ -160,11 +166,23 @@ impl Assembly {
         }
         let block = self.blocks.iter_mut().rev().find(|(own, _)| *own == at);
         let Some(block) = block.and_then(|(_, block)| block.as_object_mut()) else { return };
-        for key in ["text", "thinking", "signature", "partial_json"] {
-            let Some(more) = delta[key].as_str() else { continue };
-            match block.get_mut(key) {
-                Some(Value::String(text)) => text.push_str(more),
-                _ => drop(block.insert(key.to_owned(), more.into())),
+        if let Some(citation) = delta.get("citation") {
+            match block.get_mut("citations") {
+                Some(Value::Array(citations)) => citations.push(citation.clone()),
+                _ => drop(block.insert("citations".to_owned(), json!([citation]))),
+            }
+            return;
+        }
+        let is_known = delta["type"].as_str().is_none_or(|kind| DELTAS.contains(&kind));
+        let pieces = delta.as_object().into_iter().flatten().filter(|(key, _)| match is_known {
+            true => ["text", "thinking", "signature", "partial_json"].contains(&key.as_str()),
+            false => *key != "type",
+        });
+        for (key, more) in pieces {
+            match (block.get_mut(key), more) {
+                (Some(Value::String(text)), Value::String(more)) => text.push_str(more),
+                (Some(_), Value::Null) => {}
+                _ => drop(block.insert(key.clone(), more.clone())),
             }
         }
     }

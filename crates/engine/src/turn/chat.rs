@@ -8,6 +8,7 @@
 use serde_json::{Value, json};
 
 use super::ids::Ids;
+use super::reason::failure;
 use super::slots::{Slots, Written};
 use super::told::{Piece, data_url, pieces, text_of};
 use super::{Form, ModelCall};
@@ -20,7 +21,7 @@ const CUT: [&str; 2] = ["length", "content_filter"];
 /// another form.
 const KNOWN: [&str; 6] = ["role", "content", "refusal", "tool_calls", "function_call", "audio"];
 /// What is known of a piece of a call.
-const KNOWN_OF_CALL: [&str; 4] = ["index", "id", "type", "function"];
+const KNOWN_OF_CALL: [&str; 5] = ["index", "id", "type", "function", "custom"];
 
 /// The place of the call of the first API with calls, behind all others.
 const LEGACY: u64 = u64::MAX;
@@ -43,6 +44,13 @@ pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall
     let mut calls = Vec::new();
     if let Some(asked) = message.get_mut("tool_calls").and_then(Value::as_array_mut) {
         calls.extend(asked.iter_mut().map(|asked| call(asked, ids)));
+    }
+    // Some servers write an object that says nothing where there is no call.
+    if message.get("function_call").is_some_and(is_empty_call)
+        && let Some(message) = message.as_object_mut()
+    {
+        message.remove("function_call");
+        ids.mended = true;
     }
     // The form of the first API with calls; it knows one call and no ids.
     if let Some(asked) = message.get_mut("function_call").filter(|asked| asked.is_object()) {
@@ -82,6 +90,17 @@ fn call(asked: &mut Value, ids: &mut Ids) -> ModelCall {
     let call = ModelCall::new(Some(id), function["name"].as_str(), arguments);
     mend(function, &call, ids);
     call
+}
+
+/// Whether an object of the first API with calls says nothing.
+fn is_empty_call(asked: &Value) -> bool {
+    let says_nothing = match &asked["arguments"] {
+        Value::Null => true,
+        Value::String(text) => matches!(text.trim(), "" | "{}"),
+        Value::Object(arguments) => arguments.is_empty(),
+        _ => false,
+    };
+    asked.is_object() && asked["name"].as_str().is_none_or(str::is_empty) && says_nothing
 }
 
 /// Puts right what the API would refuse.
@@ -130,7 +149,8 @@ pub(super) fn messages<'a>(
 /// The message of a stream, as it grows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Assembly {
-    content: String,
+    /// A text, or a list of blocks.
+    content: Value,
     refusal: String,
     /// What else it has, by its keys.
     more: Value,
@@ -141,8 +161,7 @@ impl Assembly {
     /// Hears one chunk of the stream. True if it is the last.
     pub(super) fn hear(&mut self, chunk: &Value, slots: &mut Slots) -> Result<bool, String> {
         if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
-            let why = error["message"].as_str().unwrap_or("no reason given");
-            return Err(format!("the model's API failed: {why}"));
+            return Err(failure(error));
         }
         let choices = chunk["choices"].as_array().into_iter().flatten();
         let Some(choice) =
@@ -151,20 +170,26 @@ impl Assembly {
             return Ok(self.has_ended);
         };
         let delta = &choice["delta"];
-        self.content.push_str(delta["content"].as_str().unwrap_or_default());
+        grow_content(&mut self.content, &delta["content"]);
         self.refusal.push_str(delta["refusal"].as_str().unwrap_or_default());
         grow(&mut self.more, &unknown(delta, &KNOWN));
         for (place, call) in delta["tool_calls"].as_array().into_iter().flatten().enumerate() {
             // Some servers leave the index out.
             let at = call["index"].as_u64().unwrap_or(place as u64);
-            let function = &call["function"];
-            slots.begin(at, call["id"].as_str(), function["name"].as_str(), &written(function));
+            let (function, custom) = (&call["function"], &call["custom"]);
+            let id = call["id"].as_str();
+            if custom.is_object() || call["type"] == "custom" {
+                let input = custom["input"].as_str().unwrap_or_default();
+                slots.begin_custom(at, id, custom["name"].as_str(), input);
+            } else {
+                slots.begin(at, id, function["name"].as_str(), &written(function));
+            }
             if let Some(more) = slots.more(at) {
                 grow(more, &unknown(call, &KNOWN_OF_CALL));
             }
         }
         let asked = &delta["function_call"];
-        if asked.is_object() {
+        if asked.is_object() && (slots.has(LEGACY) || !is_empty_call(asked)) {
             // There can be but one.
             let name = asked["name"].as_str().filter(|_| !slots.has(LEGACY));
             slots.begin(LEGACY, None, name, &written(asked));
@@ -184,8 +209,7 @@ impl Assembly {
 
     /// The message, as the conversation keeps it.
     pub(super) fn message(self, calls: Vec<Written>) -> Value {
-        let content = if self.content.is_empty() { Value::Null } else { self.content.into() };
-        let mut message = json!({"role": "assistant", "content": content});
+        let mut message = json!({"role": "assistant", "content": self.content});
         grow(&mut message, &self.more);
         if !self.refusal.is_empty() {
             message["refusal"] = self.refusal.into();
@@ -197,7 +221,14 @@ impl Assembly {
                 message["function_call"] = function;
                 continue;
             }
-            let mut call = json!({"id": call.id, "type": "function", "function": function});
+            let mut call = match call.form {
+                Form::Custom => {
+                    let custom =
+                        json!({"name": function["name"], "input": call.arguments["input"]});
+                    json!({"id": call.id, "type": "custom", "custom": custom})
+                }
+                _ => json!({"id": call.id, "type": "function", "function": function}),
+            };
             grow(&mut call, &more);
             asked.push(call);
         }
@@ -215,6 +246,49 @@ fn written(function: &Value) -> String {
         Value::Null => String::new(),
         whole => whole.to_string(),
     }
+}
+
+/// Adds a piece of what the model says. Some servers stream blocks in place of
+/// text, or both.
+fn grow_content(content: &mut Value, piece: &Value) {
+    let text_block = |text: &str| json!({"type": "text", "text": text});
+    match (&mut *content, piece) {
+        (_, Value::String(more)) if more.is_empty() => {}
+        (place @ Value::Null, Value::String(text)) => *place = text.as_str().into(),
+        (Value::String(text), Value::String(more)) => text.push_str(more),
+        (Value::Array(blocks), Value::String(more)) => add_block(blocks, &text_block(more)),
+        (Value::Array(blocks), Value::Array(more)) => {
+            more.iter().for_each(|block| add_block(blocks, block));
+        }
+        (place, Value::Array(_)) => {
+            *place = place.as_str().map(text_block).into_iter().collect();
+            grow_content(content, piece);
+        }
+        (_, Value::Object(_)) => grow_content(content, &json!([piece])),
+        _ => {}
+    }
+}
+
+/// Adds a block; a text, or what a model thinks, goes on where the one before it
+/// ended.
+fn add_block(blocks: &mut Vec<Value>, block: &Value) {
+    let text = |block: &Value| {
+        block.as_object().is_some_and(|own| own.len() == 2) && block["type"] == "text"
+    };
+    if let Some(last) = blocks.last_mut() {
+        if text(last) && text(block) {
+            return grow(&mut last["text"], &block["text"]);
+        }
+        let thinking = |block: &Value| block["type"] == "thinking" && block["thinking"].is_array();
+        if thinking(last) && thinking(block) {
+            let more = block["thinking"].as_array().into_iter().flatten();
+            if let Some(inner) = last["thinking"].as_array_mut() {
+                more.for_each(|block| add_block(inner, block));
+            }
+            return grow(last, &unknown(block, &["type", "thinking"]));
+        }
+    }
+    blocks.push(block.clone());
 }
 
 /// What a piece has besides what is known.

@@ -1,11 +1,16 @@
 //! Google's Gemini: `functionCall` parts, answered by `functionResponse` parts
 //! of one message. Calls may have no ids: then their order tells.
+//!
+//! A call may be streamed in several parts (`willContinue`, `partialArgs`). It is
+//! one call and one part of the message, and complete only once the API says so.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::ids::Ids;
+use super::partial::{PartialArguments, either};
+use super::reason::failure;
 use super::slots::{Slots, Written};
 use super::told::{Piece, pieces, text_of};
 use super::{Form, ModelCall};
@@ -18,6 +23,42 @@ const CALL: [(&str, Form); 2] = [("functionCall", Form::Usual), ("function_call"
 /// Where the call is in a part, if it is one.
 fn call_in(part: &Value) -> Option<(&'static str, Form)> {
     CALL.into_iter().find(|(key, _)| part[*key].is_object())
+}
+
+/// Whether the call of a part came in pieces.
+fn is_piece(part: &Value) -> bool {
+    let Some((key, _)) = call_in(part) else { return false };
+    !pieces_of(&part[key]).is_empty() || goes_on(&part[key])
+}
+
+fn pieces_of(asked: &Value) -> &[Value] {
+    either(asked, "partialArgs", "partial_args").as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn goes_on(asked: &Value) -> bool {
+    either(asked, "willContinue", "will_continue") == true
+}
+
+/// Whether it says nothing at all: such an object ends a call, or is none.
+fn is_empty_call(asked: &Value) -> bool {
+    ["id", "name"].iter().all(|key| asked[*key].as_str().is_none_or(str::is_empty))
+        && asked["args"].as_object().map_or(asked["args"].is_null(), serde_json::Map::is_empty)
+        && pieces_of(asked).is_empty()
+        && !goes_on(asked)
+}
+
+/// Takes calls that say nothing out of the parts, and parts that had nothing else.
+fn drop_empty_calls(parts: &mut Vec<Value>, ids: &mut Ids) {
+    parts.retain_mut(|part| match call_in(part) {
+        Some((key, _)) if is_empty_call(&part[key]) => {
+            ids.mended = true;
+            part.as_object_mut().is_some_and(|part| {
+                part.remove(key);
+                part.values().any(|value| !value.is_null())
+            })
+        }
+        _ => true,
+    });
 }
 
 /// Whether a candidate says why it ends, and whether that was before it was
@@ -33,7 +74,8 @@ fn end_of(candidate: &Value) -> Option<bool> {
 pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall>), String> {
     let mut message = answer;
     let mut is_cut = false;
-    let mut may_lack_parts = false;
+    // A question that was refused has no candidate.
+    let mut may_lack_parts = either(&message, "promptFeedback", "prompt_feedback").is_object();
     if let Some(candidates) = message.get_mut("candidates").and_then(Value::as_array_mut) {
         let mut candidate = candidates.first_mut().map(Value::take).unwrap_or_default();
         is_cut = end_of(&candidate).unwrap_or_default();
@@ -49,6 +91,11 @@ pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall
     let Some(parts) = message.get_mut("parts").and_then(Value::as_array_mut) else {
         return Err("there is no list `parts`".to_owned());
     };
+    if parts.iter().any(is_piece) {
+        ids.mended = true;
+        return Ok(joined(parts, is_cut));
+    }
+    drop_empty_calls(parts, ids);
     let mut calls: Vec<ModelCall> = parts.iter_mut().filter_map(|part| call(part, ids)).collect();
     if is_cut && parts.last().is_some_and(|part| call_in(part).is_some()) {
         calls.last_mut().into_iter().for_each(ModelCall::break_off);
@@ -57,6 +104,20 @@ pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall
         message["role"] = "model".into();
     }
     Ok((message, calls))
+}
+
+/// The message of parts in which calls are in pieces, as a stream has them.
+fn joined(parts: &[Value], is_cut: bool) -> (Value, Vec<ModelCall>) {
+    let mut assembly = Assembly::default();
+    let mut slots = Slots::default();
+    parts.iter().for_each(|part| assembly.part(part, &mut slots));
+    assembly.give_up(&mut slots);
+    match is_cut {
+        true => slots.cut(),
+        false => slots.end_all(),
+    }
+    let calls = slots.leave_all();
+    (assembly.message(slots.written()), calls)
 }
 
 fn call(part: &mut Value, ids: &mut Ids) -> Option<ModelCall> {
@@ -122,46 +183,117 @@ pub(super) fn messages<'a>(
 #[derive(Clone, Debug, Default)]
 pub(super) struct Assembly {
     parts: Vec<Value>,
+    /// Calls that go on in another part.
+    growing: Vec<Growing>,
     has_ended: bool,
+}
+
+/// A call that goes on in another part.
+#[derive(Clone, Debug)]
+struct Growing {
+    at: usize,
+    id: Option<String>,
+    name: Option<String>,
+    arguments: PartialArguments,
+}
+
+impl Growing {
+    /// Whether this is more of the call. Parts need not repeat id and name.
+    fn goes_on_in(&self, asked: &Value, id: Option<&str>, name: Option<&str>) -> bool {
+        if let (Some(own), Some(id)) = (self.id.as_deref(), id) {
+            return own == id;
+        }
+        let begins = !asked["args"].is_null() || goes_on(asked);
+        match (self.name.as_deref(), name) {
+            (_, None) => true,
+            (Some(own), Some(name)) if own != name => false,
+            (_, Some(_)) => !(begins && pieces_of(asked).is_empty()),
+        }
+    }
 }
 
 impl Assembly {
     /// Hears one chunk of the stream. True if it is the last.
     pub(super) fn hear(&mut self, chunk: &Value, slots: &mut Slots) -> Result<bool, String> {
         if let Some(error) = chunk.get("error") {
-            let why = error["message"].as_str().unwrap_or("no reason given");
-            return Err(format!("the model's API failed: {why}"));
+            return Err(failure(error));
         }
         let candidate = &chunk["candidates"][0];
         for part in candidate["content"]["parts"].as_array().into_iter().flatten() {
-            let at = self.parts.len() as u64;
             // A last part without a word in it does not say that the model went on.
             if part["text"] != "" {
                 slots.settle();
             }
-            if let Some((key, form)) = call_in(part) {
-                let asked = &part[key];
-                let arguments = match &asked["args"] {
-                    Value::Null => String::new(),
-                    Value::Object(arguments) if arguments.is_empty() => String::new(),
-                    Value::String(text) => text.clone(),
-                    arguments => arguments.to_string(),
-                };
-                slots.begin(at, asked["id"].as_str(), asked["name"].as_str(), &arguments);
-                slots.without_id(at, asked["id"].is_null());
-                slots.form(at, form);
-                slots.end(at);
-            }
-            self.push(part);
+            self.part(part, slots);
         }
         if let Some(is_cut) = end_of(candidate) {
+            self.give_up(slots);
             match is_cut {
                 true => slots.cut(),
                 false => slots.end_all(),
             }
             self.has_ended = true;
         }
+        // A question that was refused has no candidate.
+        let feedback = either(chunk, "promptFeedback", "prompt_feedback");
+        self.has_ended |= either(feedback, "blockReason", "block_reason").is_string();
         Ok(self.has_ended)
+    }
+
+    fn part(&mut self, part: &Value, slots: &mut Slots) {
+        let Some((key, form)) = call_in(part) else { return self.push(part) };
+        let asked = &part[key];
+        let text = |key: &str| asked[key].as_str().filter(|text| !text.is_empty());
+        let (id, name) = (text("id"), text("name"));
+        let own = self.growing.iter().rposition(|call| call.goes_on_in(asked, id, name));
+        let place = match own {
+            Some(own) => own,
+            None if is_empty_call(asked) => return,
+            None => {
+                let (at, id) = (self.parts.len(), id.map(str::to_owned));
+                slots.begin(at as u64, id.as_deref(), name, "");
+                slots.without_id(at as u64, asked["id"].is_null());
+                slots.form(at as u64, form);
+                self.parts.push(without_pieces(part.clone(), key));
+                if !is_piece(part) {
+                    slots.replace(at as u64, &written(&asked["args"]));
+                    return slots.end(at as u64);
+                }
+                let arguments = PartialArguments::new(&asked["args"]);
+                let name = name.map(str::to_owned);
+                self.growing.push(Growing { at, id, name, arguments });
+                self.growing.len() - 1
+            }
+        };
+        let call = &mut self.growing[place];
+        if own.is_some() {
+            if asked["args"].as_object().is_some_and(|whole| !whole.is_empty()) {
+                call.arguments = PartialArguments::new(&asked["args"]);
+            }
+            call.id = call.id.take().or_else(|| id.map(str::to_owned));
+            call.name = call.name.take().or_else(|| name.map(str::to_owned));
+            slots.begin(call.at as u64, call.id.as_deref(), call.name.as_deref(), "");
+            slots.without_id(call.at as u64, call.id.is_none());
+            add_missing(&mut self.parts[call.at], part, key);
+        }
+        pieces_of(asked).iter().for_each(|piece| call.arguments.add(piece));
+        let is_open = call.arguments.is_open() && !pieces_of(asked).is_empty();
+        if !goes_on(asked) && !is_open {
+            let call = self.growing.remove(place);
+            match call.arguments.whole() {
+                Some(arguments) => {
+                    self.parts[call.at][key]["args"] = arguments.clone();
+                    slots.replace(call.at as u64, &written(arguments));
+                    slots.end(call.at as u64);
+                }
+                None => slots.end_broken(call.at as u64),
+            }
+        }
+    }
+
+    /// No part follows: calls that were to go on are not complete.
+    fn give_up(&mut self, slots: &mut Slots) {
+        self.growing.drain(..).for_each(|call| slots.end_broken(call.at as u64));
     }
 
     /// Adds a part; a text goes on where the one before it ended.
@@ -189,5 +321,37 @@ impl Assembly {
             }
         }
         json!({"role": "model", "parts": self.parts})
+    }
+}
+
+/// Arguments as they are written; none look the same as empty ones.
+fn written(arguments: &Value) -> String {
+    match arguments {
+        Value::Null => String::new(),
+        Value::Object(arguments) if arguments.is_empty() => String::new(),
+        Value::String(text) => text.clone(),
+        arguments => arguments.to_string(),
+    }
+}
+
+/// The part without what the API writes and refuses to read.
+fn without_pieces(mut part: Value, key: &str) -> Value {
+    if let Some(asked) = part[key].as_object_mut() {
+        asked.retain(|key, _| {
+            !["partialArgs", "partial_args", "willContinue", "will_continue"]
+                .contains(&key.as_str())
+        });
+    }
+    part
+}
+
+/// Adds what a later part of a call has besides the call, such as a signature.
+fn add_missing(part: &mut Value, later: &Value, key: &str) {
+    let (Some(part), Some(later)) = (part.as_object_mut(), later.as_object()) else { return };
+    for (name, value) in later.iter().filter(|(name, value)| *name != key && !value.is_null()) {
+        let own = part.entry(name.as_str()).or_insert(Value::Null);
+        if own.is_null() {
+            *own = value.clone();
+        }
     }
 }

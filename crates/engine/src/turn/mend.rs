@@ -19,7 +19,7 @@ impl ModelCall {
     /// The arguments as an object; an empty one where they are none.
     pub(super) fn object(&self) -> Value {
         let read = match &self.arguments {
-            Value::String(text) => serde_json::from_str(text).ok(),
+            Value::String(text) => super::lenient_json(text).ok(),
             value => Some(value.clone()),
         };
         read.filter(Value::is_object).unwrap_or_else(|| json!({}))

@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::mend::broke_off;
+use super::reason::failure;
 use super::slots::Slots;
 use super::sse::{SseDecoder, SseEvent};
 use super::{
@@ -43,6 +44,8 @@ pub struct OpenTurn {
     held: Option<Vec<ModelCall>>,
     /// Whether anything of the message has come.
     has_begun: bool,
+    /// Whether an event of the message has come.
+    has_heard: bool,
     /// Whether the API said that this is the end.
     is_whole: bool,
     next: mpsc::UnboundedSender<Next>,
@@ -83,6 +86,7 @@ impl Engine {
             prepare: None,
             held: None,
             has_begun: false,
+            has_heard: false,
             is_whole: false,
             next,
             batch: AbortOnDropHandle::new(batch),
@@ -207,7 +211,8 @@ impl OpenTurn {
                 SseEvent::Json(event) => self.event(&event),
                 SseEvent::Done => {
                     self.slots.end_all();
-                    self.is_whole = true;
+                    // An end without a message is no message.
+                    self.is_whole = self.has_heard;
                     Ok(())
                 }
                 SseEvent::Broken(why) => Err(unreadable(why)),
@@ -234,6 +239,9 @@ impl OpenTurn {
             Some(assembly) => assembly,
             none => {
                 let Some(format) = format_of(event) else {
+                    if let Some(error) = event.get("error").filter(|error| !error.is_null()) {
+                        return Err(unreadable(failure(error)));
+                    }
                     return Err(unreadable("this is no stream of Anthropic, OpenAI or Gemini"));
                 };
                 let assembly = none.insert(Assembly::new(format));
@@ -241,6 +249,7 @@ impl OpenTurn {
                 assembly
             }
         };
+        self.has_heard = true;
         self.is_whole |= assembly.hear(event, &mut self.slots).map_err(unreadable)?;
         match self.slots.is_full {
             true => Err(unreadable("the message has too many calls")),
@@ -306,7 +315,12 @@ fn format_of(event: &Value) -> Option<TurnFormat> {
     let kind = event["type"].as_str().unwrap_or_default();
     match () {
         () if event.get("choices").is_some() => Some(TurnFormat::OpenAi),
-        () if event.get("candidates").is_some() => Some(TurnFormat::Gemini),
+        () if ["candidates", "promptFeedback", "prompt_feedback", "usageMetadata"]
+            .iter()
+            .any(|key| event.get(key).is_some()) =>
+        {
+            Some(TurnFormat::Gemini)
+        }
         () if kind.starts_with("response.") => Some(TurnFormat::Responses),
         () if kind.starts_with("message_") || kind.starts_with("content_block") => {
             Some(TurnFormat::Anthropic)

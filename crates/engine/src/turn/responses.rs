@@ -1,11 +1,15 @@
 //! OpenAI's Responses: `function_call` items of the output, each answered by
-//! an item of the next input.
+//! an item of the next input. So are calls of the tools that the API knows and
+//! the caller runs: a shell and patches. They are called `local_shell`, `shell`
+//! and `apply_patch` here, and whoever has no such tool says so.
 
 use serde_json::{Value, json};
 
+use super::hosted::Hosted;
 use super::ids::Ids;
+use super::reason::failure;
 use super::slots::{Slots, Written};
-use super::told::{Piece, data_url, pieces};
+use super::told::{Piece, data_url, pieces, text_of};
 use super::{Form, ModelCall};
 use crate::call::CallResult;
 use crate::text::Lang;
@@ -13,6 +17,8 @@ use crate::text::Lang;
 /// The items of the output and the calls among them.
 pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall>), String> {
     let is_cut = answer["status"] == "incomplete";
+    let mut hosted = Hosted::default();
+    hosted.hear(&answer);
     let mut items = match answer {
         Value::Array(items) => items,
         mut answer => match answer.get_mut("output").map(Value::take) {
@@ -20,8 +26,10 @@ pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall
             _ => return Err("there is no list `output`".to_owned()),
         },
     };
-    let mut calls: Vec<ModelCall> = items.iter_mut().filter_map(|item| call(item, ids)).collect();
-    if is_cut && items.last().is_some_and(|item| form_of(item).is_some()) {
+    items.iter().for_each(|item| hosted.hear_item(item));
+    let own = items.iter_mut().filter(|item| !hosted.runs(item));
+    let mut calls: Vec<ModelCall> = own.filter_map(|item| call(item, ids)).collect();
+    if is_cut && items.last().is_some_and(|item| form_of(item).is_some() && !hosted.runs(item)) {
         calls.last_mut().into_iter().for_each(ModelCall::break_off);
     }
     Ok((Value::Array(items), calls))
@@ -33,19 +41,42 @@ fn form_of(item: &Value) -> Option<Form> {
     match item["type"].as_str()? {
         "function_call" => Some(Form::Usual),
         "custom_tool_call" => Some(Form::Custom),
+        "local_shell_call" => Some(Form::LocalShell),
+        "shell_call" => Some(Form::Shell),
+        "apply_patch_call" => Some(Form::Patch),
         _ => None,
+    }
+}
+
+/// The tool that an item calls.
+fn name_of(form: Form, item: &Value) -> Option<&str> {
+    match form {
+        Form::LocalShell => Some("local_shell"),
+        Form::Shell => Some("shell"),
+        Form::Patch => Some("apply_patch"),
+        _ => item["name"].as_str(),
+    }
+}
+
+/// Where the arguments are in an item.
+fn arguments_key(form: Form) -> &'static str {
+    match form {
+        Form::Custom => "input",
+        Form::LocalShell | Form::Shell => "action",
+        Form::Patch => "operation",
+        _ => "arguments",
     }
 }
 
 fn call(item: &mut Value, ids: &mut Ids) -> Option<ModelCall> {
     let form = form_of(item)?;
     let id = ids.claim(item["call_id"].as_str());
-    let name = item["name"].as_str();
-    let mut call = match form {
-        Form::Custom => ModelCall::new(Some(id), name, json!({"input": item["input"]})),
-        _ => ModelCall::new(Some(id), name, item["arguments"].clone()),
-    }
-    .form(form);
+    let arguments = match form {
+        Form::Custom => json!({"input": item["input"]}),
+        form => item[arguments_key(form)].clone(),
+    };
+    let call = ModelCall::new(Some(id), name_of(form, item), arguments);
+    let mut call = call.form(form).repeating(item);
     call.is_broken = item["status"] == "incomplete";
     mend(item, &call, ids);
     Some(call)
@@ -54,6 +85,9 @@ fn call(item: &mut Value, ids: &mut Ids) -> Option<ModelCall> {
 /// Puts right what the API would refuse.
 fn mend(item: &mut Value, call: &ModelCall, ids: &mut Ids) {
     ids.put(&mut item["call_id"], call.id.as_deref());
+    if matches!(call.form, Form::LocalShell | Form::Shell | Form::Patch) {
+        return;
+    }
     ids.put(&mut item["name"], &*call.kept_name());
     match call.form {
         Form::Custom if item["input"].is_string() => {}
@@ -69,17 +103,47 @@ pub(super) fn messages<'a>(
 ) -> Vec<Value> {
     answers
         .map(|(call, result)| {
-            let kind = match call.form {
-                Form::Custom => "custom_tool_call_output",
-                _ => "function_call_output",
+            let pieces = pieces(result, lang);
+            let mut answer = match call.form {
+                Form::LocalShell => {
+                    json!({"type": "local_shell_call_output", "output": text_of(&pieces)})
+                }
+                Form::Shell => {
+                    json!({"type": "shell_call_output", "output": [shown(result, &pieces)]})
+                }
+                Form::Patch => {
+                    let status = if result.is_success() { "completed" } else { "failed" };
+                    json!({"type": "apply_patch_call_output", "status": status,
+                           "output": text_of(&pieces)})
+                }
+                Form::Custom => json!({"type": "custom_tool_call_output", "output": told(&pieces)}),
+                _ => json!({"type": "function_call_output", "output": told(&pieces)}),
             };
-            let output = match pieces(result, lang).as_slice() {
-                [Piece::Text(text)] => json!(text),
-                pieces => pieces.iter().map(part).collect(),
-            };
-            json!({"type": kind, "call_id": call.id, "output": output})
+            answer["call_id"] = json!(call.id);
+            // The API's first shell has no programs that call it.
+            if call.form != Form::LocalShell {
+                call.repeat(&mut answer, "caller");
+            }
+            answer
         })
         .collect()
+}
+
+/// A result as text, or as a list where it is more.
+fn told(pieces: &[Piece<'_>]) -> Value {
+    match pieces {
+        [Piece::Text(text)] => json!(text),
+        pieces => pieces.iter().map(part).collect(),
+    }
+}
+
+/// A result as what a shell wrote.
+fn shown(result: &CallResult, pieces: &[Piece<'_>]) -> Value {
+    let text = text_of(pieces);
+    match result.is_success() {
+        true => json!({"stdout": text, "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}),
+        false => json!({"stdout": "", "stderr": text, "outcome": {"type": "exit", "exit_code": 1}}),
+    }
 }
 
 fn part(piece: &Piece<'_>) -> Value {
@@ -99,6 +163,7 @@ fn part(piece: &Piece<'_>) -> Value {
 pub(super) struct Assembly {
     /// Items that are done and no calls, and the place of each.
     items: Vec<(u64, Value)>,
+    hosted: Hosted,
 }
 
 impl Assembly {
@@ -106,14 +171,22 @@ impl Assembly {
     pub(super) fn hear(&mut self, event: &Value, slots: &mut Slots) -> Result<bool, String> {
         let at = event["output_index"].as_u64().unwrap_or_default();
         let item = &event["item"];
-        let form = form_of(item);
+        self.hosted.hear(&event["response"]);
+        let form = form_of(item).filter(|_| !self.hosted.runs(item));
         match event["type"].as_str().unwrap_or_default() {
             "response.output_item.added" => match form {
                 Some(form) => {
-                    let written = item["arguments"].as_str().or(item["input"].as_str());
-                    let (id, name) = (item["call_id"].as_str(), item["name"].as_str());
-                    slots.begin(at, id, name, written.unwrap_or_default());
+                    let written = item[arguments_key(form)].as_str().unwrap_or_default();
+                    let (id, name) = (item["call_id"].as_str(), name_of(form, item));
+                    match form {
+                        Form::Custom => slots.begin_custom(at, id, name, written),
+                        _ => slots.begin(at, id, name, written),
+                    }
                     slots.form(at, form);
+                    // What breaks off before it is done is kept as it began.
+                    if name_of(form, &Value::Null).is_some() {
+                        slots.more(at).into_iter().for_each(|more| *more = item.clone());
+                    }
                 }
                 None => slots.settle(),
             },
@@ -122,11 +195,12 @@ impl Assembly {
             }
             "response.output_item.done" => {
                 if let Some(form) = form {
-                    slots.begin(at, item["call_id"].as_str(), item["name"].as_str(), "");
+                    slots.begin(at, item["call_id"].as_str(), name_of(form, item), "");
                     slots.form(at, form);
-                    let written = match form {
-                        Form::Custom => json!({"input": item["input"]}).to_string(),
-                        _ => item["arguments"].as_str().unwrap_or_default().to_owned(),
+                    let written = match &item[arguments_key(form)] {
+                        Value::String(text) => text.clone(),
+                        Value::Null => String::new(),
+                        whole => whole.to_string(),
                     };
                     slots.replace(at, &written);
                     match item["status"] == "incomplete" {
@@ -147,9 +221,9 @@ impl Assembly {
                 return Ok(true);
             }
             "response.failed" | "error" => {
-                let told = [&event["response"]["error"]["message"], &event["message"]];
-                let why = told.iter().find_map(|told| told.as_str()).unwrap_or("no reason given");
-                return Err(format!("the model's API failed: {why}"));
+                let told = [&event["response"]["error"], &event["error"]];
+                let error = told.into_iter().find(|error| !error.is_null()).unwrap_or(event);
+                return Err(failure(error));
             }
             _ => {}
         }
@@ -163,7 +237,9 @@ impl Assembly {
         self.items.extend(calls.into_iter().map(|Written { at, call, more }| {
             let mut item = match call.form {
                 _ if more.is_object() => more,
-                Form::Custom => json!({"type": "custom_tool_call", "input": call.arguments}),
+                Form::Custom => {
+                    json!({"type": "custom_tool_call", "input": call.arguments["input"]})
+                }
                 _ => json!({"type": "function_call"}),
             };
             mend(&mut item, &call, &mut ids);

@@ -4,7 +4,7 @@
 //! waits for those before it, because the order of effects is the order of
 //! calls.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::ids::Ids;
 use super::scan::Scan;
@@ -88,6 +88,20 @@ impl Slots {
         self.write(at, more);
     }
 
+    /// The same for a call that takes a text in place of arguments: nothing in
+    /// the text tells where it ends.
+    pub(super) fn begin_custom(
+        &mut self,
+        at: u64,
+        id: Option<&str>,
+        name: Option<&str>,
+        more: &str,
+    ) {
+        self.begin(at, id, name, "");
+        self.form(at, Form::Custom);
+        self.write(at, more);
+    }
+
     fn insert(&mut self, at: u64, id: Option<&str>, name: Option<&str>) {
         if self.slots.len() >= MAX_CALLS {
             self.is_full = true;
@@ -127,6 +141,9 @@ impl Slots {
             return;
         }
         slot.written.push_str(more);
+        if slot.form == Form::Custom {
+            return;
+        }
         slot.scan.read(more);
         if eager && slot.scan.is_closed() {
             slot.state = State::Whole;
@@ -192,7 +209,7 @@ impl Slots {
     /// complete if that shows.
     pub(super) fn cut(&mut self) {
         if let Some(last) = self.slots.last_mut() {
-            let shows = last.scan.is_closed() && last.form != Form::Custom;
+            let shows = last.scan.is_closed();
             if matches!(last.state, State::Open | State::Ended) && !shows {
                 last.state = State::Broken;
             }
@@ -262,13 +279,14 @@ impl Slot {
             true => None,
             false => Some(ids.claim(self.id.as_deref())),
         };
-        let call = ModelCall {
-            id,
-            name: self.name.as_str().into(),
-            arguments: Value::String(std::mem::take(&mut self.written)),
-            form: self.form,
-            is_broken: self.state == State::Broken,
+        let written = std::mem::take(&mut self.written);
+        let arguments = match self.form {
+            Form::Custom => json!({"input": written}),
+            _ => Value::String(written),
         };
+        let mut call = ModelCall::new(id, Some(&self.name), arguments).form(self.form);
+        call.is_broken = self.state == State::Broken;
+        let call = call.repeating(&self.more);
         self.call = Some(call.clone());
         call
     }

@@ -83,7 +83,7 @@ impl SseDecoder {
         Some(match data.trim() {
             "" => return None,
             "[DONE]" => SseEvent::Done,
-            data => match serde_json::from_str(data) {
+            data => match super::lenient_json(data) {
                 Ok(event) => SseEvent::Json(event),
                 Err(why) => self.broken(format!("an event of the stream is not JSON: {why}")),
             },

@@ -9,8 +9,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass::{
     Approval, ApprovalRules, Approvals, Batch, Behaviour, BoxFuture, Call, CallRequest, Caller,
-    Context, Decision, Engine, Error, ErrorKind, JsonSchema, Lang, Preset, Status, Subscription,
-    SuspendedCall, TenantId, ToolBuilder, Tools, Verdict, tool,
+    Context, Decision, Engine, Error, ErrorKind, JsonSchema, Kind, Lang, Preset, Status,
+    Subscription, SuspendedCall, TenantId, ToolBuilder, Tools, Verdict, tool,
 };
 
 use crate::support::{kind, only_record, records};
@@ -448,4 +448,33 @@ async fn what_was_not_kept_can_be_put_back() {
     let back = |context: Context| context.secret("token", "canary-1234");
     let result = engine.resume_with(desk.take(), Verdict::approve("grace"), back).await;
     assert!(result.is_success(), "{result:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn leaving_out_what_the_other_side_assumes_gets_around_no_rule() {
+    let currency = |then: &str| {
+        let test = json!({"pointer": "/currency", "equals": "EUR"});
+        json!({"tool": "transfer", "arguments": [test], "then": then})
+    };
+    for (rules, expected) in [
+        (json!({"rules": [currency("deny")]}), Some(ErrorKind::Denied)),
+        (json!({"rules": [currency("ask")]}), Some(ErrorKind::ApprovalRequired)),
+        // What another side claims allows nothing.
+        (json!({"rules": [currency("allow")], "default": "deny"}), Some(ErrorKind::Denied)),
+        (json!({"rules": []}), None),
+    ] {
+        let transfer =
+            ToolBuilder::from_fn("transfer", |given: Value| async move { given }).with(|spec| {
+                spec.kind = Kind::Mcp;
+                spec.input = json!({"type": "object", "properties": {
+                    "currency": {"type": "string", "default": "EUR"},
+                    "amount": {"type": "number"}}});
+            });
+        let engine = Engine::builder().approvals(Desk::new(rules)).tool(transfer).build().unwrap();
+        let result = engine.call(CallRequest::new("transfer", json!({"amount": 1}))).await;
+        assert_eq!(result.error().map(Error::kind), expected);
+        if expected.is_none() {
+            assert_eq!(*only_record(&engine).await.arguments, json!({"amount": 1}));
+        }
+    }
 }

@@ -8,7 +8,7 @@
 )]
 
 mod expansion;
-mod export;
+pub(crate) mod export;
 mod forms;
 mod hostile;
 mod reliability;
@@ -246,7 +246,7 @@ parameters:
         .collect();
     insta::assert_snapshot!(lints.join("\n"), @r"
     1:1: the description of `github.search` is very short; say what it does and when to use it
-    1:1: the name `github.search` does not fit model APIs; models will see `github_search__ab12102f9c88`; use at most 64 of A-Z a-z 0-9 _ -
+    1:1: the name `github.search` does not fit model APIs; models will see `github_search`; use at most 64 of A-Z a-z 0-9 _ -
     1:1: unknown category `htp`; did you mean `http`?
     1:1: `github.search` does not declare its behaviour; without `behaviour: {read_only: true}` it runs alone in a batch
     1:1: `github.search` is a rest tool without a timeout; write `timeout: 30s`

@@ -283,3 +283,108 @@ async fn presets_fill_parameters_and_hide_them() {
     let refused = Engine::builder().tool(unknown).build().err().unwrap();
     assert_eq!(refused.kind(), ErrorKind::InvalidDefinition);
 }
+
+/// Changes notes.
+#[tool(
+    writes = ["notes:{name}"],
+    safe_when(action = ["load", "list"], depth = [1, 2]),
+    retry(attempts = 4, backoff = "10ms", multiplier = 3, max_backoff = "1m")
+)]
+async fn notes(name: String, action: String, depth: i64) -> String {
+    format!("{action} {name} {depth}")
+}
+
+/// Looks a word up.
+#[tool(read_only, cache, retry = 2, writes = "log")]
+async fn look_up(word: String) -> String {
+    word
+}
+
+#[tokio::test]
+async fn writes_retry_cache_and_safe_when_are_what_definitions_say() {
+    let notes = notes::tool();
+    let spec = notes.spec();
+    assert_eq!(spec.writes, ["notes:{name}"]);
+    assert_eq!(spec.safe_when["action"], [json!("load"), json!("list")]);
+    assert_eq!(spec.safe_when["depth"], [json!(1), json!(2)]);
+    let policy = spec.retry.unwrap();
+    assert_eq!((policy.attempts, policy.multiplier), (4, 3.0));
+    assert_eq!(policy.backoff, Duration::from_millis(10));
+    assert_eq!(policy.max_backoff, Duration::from_secs(60));
+    let looks = look_up::tool();
+    assert_eq!(looks.spec().cache, Some(Duration::from_secs(300)));
+    assert_eq!(looks.spec().retry.unwrap().attempts, 2);
+    assert_eq!(looks.spec().writes, ["log"]);
+    let engine = engine(looks);
+    let first = engine.call(CallRequest::new("look_up", json!({"word": "a"}))).await;
+    let again = engine.call(CallRequest::new("look_up", json!({"word": "a"}))).await;
+    assert_eq!(again.same_as, Some(first.id));
+}
+
+/// How fast something comes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Speed {
+    /// Within a week
+    Standard,
+    /// By tomorrow
+    Express,
+    /// By bicycle
+    Courier,
+}
+
+/// What is drawn.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+#[expect(dead_code, reason = "only the schema matters")]
+enum Shape {
+    /// Round
+    Circle { radius: f64 },
+    /// Four sides
+    Square { side: f64 },
+}
+
+/// Ships something.
+#[tool]
+async fn ship(
+    /// How fast
+    speed: Speed,
+    shape: Option<Shape>,
+) -> String {
+    format!("{speed:?} {shape:?}")
+}
+
+#[tokio::test]
+async fn an_enum_with_doc_comments_lists_its_alternatives() {
+    let told = |arguments: Value| async move {
+        let error = error(ship::tool(), arguments).await;
+        (error.message().to_owned(), error.feedback(Lang::Zh))
+    };
+    let (english, chinese) = told(json!({"speed": "fast"})).await;
+    let listed = "\"standard\", \"express\", \"courier\"";
+    assert_eq!(english, format!("/speed: expected one of {listed}, got \"fast\""));
+    assert_eq!(chinese, format!("工具输入参数无效: /speed: 应为以下之一: {listed}, 实为\"fast\""));
+    let (english, _) = told(json!({"speed": "express", "shape": {"kind": "star"}})).await;
+    assert!(english.contains("\"circle\", \"square\""), "{english}");
+    let (english, _) = told(json!({"speed": "express", "shape": {"kind": "circle"}})).await;
+    assert!(english.contains("/shape/radius: expected a value, it is required"), "{english}");
+}
+
+#[tokio::test]
+async fn violations_are_told_in_chinese_to_who_reads_it() {
+    let arguments = json!({"nam": "x", "action": 5, "depth": "deep"});
+    let chinese = error(notes::tool(), arguments).await.feedback(Lang::Zh);
+    for said in [
+        "/name: 应为必填的值, 实为空(`nam` 不是参数;是否指 `name`?)",
+        "/action: 应为字符串, 实为5",
+        "/depth: 应为整数, 实为\"deep\"",
+    ] {
+        assert!(chinese.contains(said), "{chinese}");
+    }
+    let chinese = error(notes::tool(), json!([])).await.feedback(Lang::Zh);
+    assert_eq!(chinese, "工具输入参数无效: 参数: 应为以工具参数为键的对象, 实为数组");
+    let unknown = engine(notes::tool()).call(CallRequest::new("zzzzzz", json!({}))).await;
+    let unknown = unknown.outcome.unwrap_err();
+    assert_eq!(unknown.explain(Lang::En), "unknown tool: zzzzzz");
+    assert_eq!(unknown.explain(Lang::Zh), "未知工具: zzzzzz");
+}

@@ -1,10 +1,17 @@
 //! Tools that are found by words, and shown once they were.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
 use serde_json::{Value, json};
 use windlass::{
-    CallRequest, Context, Engine, Exposure, Lang, SearchScope, Session, TenantId, Text,
-    ToolBuilder, ToolIndex,
+    BoxFuture, CallRequest, Caller, Context, CredentialSource, Embedder, Engine, EngineBuilder,
+    Error, ErrorKind, Exposure, Lang, SearchScope, Secret, Session, TenantId, Text, ToolBuilder,
+    ToolIndex, ToolSpec,
 };
+
+use crate::definition::export::corpora;
 
 /// Name, English and Chinese.
 const TOOLS: [(&str, &str, &str); 8] = [
@@ -60,7 +67,181 @@ fn questions_find_the_right_tool_in_both_languages() {
     // Nothing fits nothing, and hostile questions harm nobody.
     assert!(index.find("").is_empty() && index.find("zzz qqq").is_empty());
     assert!(index.find(&"\u{0}🦀 weather ".repeat(100_000)).len() <= TOOLS.len());
+    assert!(index.find(&"weather".repeat(1_000_000)).is_empty());
     assert!(ToolIndex::new([]).find("weather").is_empty());
+}
+
+#[test]
+fn a_typing_slip_still_finds_the_tool() {
+    let index = ToolIndex::new(engine().registry().list());
+    for (question, right) in [
+        ("wether tomorrow", "get_weather"),
+        ("weahter in Paris", "get_weather"),
+        ("convrt currancy", "convert_currency"),
+        ("tranlsate this", "translate_text"),
+        ("lsit my invoces", "list_invoices"),
+        ("bookflight", "book_flight"),
+        ("cancle my bokking", "cancel_booking"),
+    ] {
+        let found = index.find(question);
+        let first = found.first().map(|(tool, _)| tool.name().as_str());
+        assert_eq!(first, Some(right), "{question}");
+    }
+}
+
+#[test]
+fn synonyms_of_the_trade_find_the_tool_but_its_own_words_come_first() {
+    let index = ToolIndex::new(engine().registry().list());
+    let first = |question: &str| {
+        index.find(question).first().map(|(tool, _)| tool.name().to_string()).unwrap_or_default()
+    };
+    for (question, right) in [
+        ("what is the temperature outside", "get_weather"),
+        ("airline tickets", "book_flight"),
+        ("enumerate bills of a client", "list_invoices"),
+        ("dispatch a message to the inbox", "send_mail"),
+        ("revoke my reservation", "cancel_booking"),
+        ("exchange dollars", "convert_currency"),
+    ] {
+        assert_eq!(first(question), right, "{question}");
+    }
+    assert_eq!(first("list invoices"), "list_invoices");
+    assert_eq!(first("create invoices"), "create_invoice");
+    // Chinese finds tools that are described in English alone.
+    let english = TOOLS.map(|(name, english, _)| tool((name, english, english)));
+    let engine = english.into_iter().fold(Engine::builder(), EngineBuilder::tool).build().unwrap();
+    let index = ToolIndex::new(engine.registry().list());
+    for (question, right) in [
+        ("北京的天气怎么样", "get_weather"),
+        ("取消预订", "cancel_booking"),
+        ("发送邮件", "send_mail"),
+    ] {
+        assert_eq!(index.find(question)[0].0.name().as_str(), right, "{question}");
+    }
+}
+
+/// The share of questions whose right tool is among the first five, in per cent,
+/// over functions that nobody here wrote. The bench measures more.
+#[test]
+fn most_questions_of_others_find_their_tool_among_the_first_five() {
+    const FLOOR: f64 = 93.0;
+    let Some(folder) = corpora("functions/bfcl") else { return };
+    let read = |name: &str| -> Vec<Value> {
+        let text = std::fs::read_to_string(folder.join(name)).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let (mut tools, mut questions) = (BTreeMap::new(), Vec::new());
+    for set in ["simple_python", "multiple"] {
+        let (asked, answers) = (
+            read(&format!("BFCL_v4_{set}.json")),
+            read(&format!("possible_answer/BFCL_v4_{set}.json")),
+        );
+        for (asked, answer) in asked.iter().zip(&answers) {
+            for function in asked["function"].as_array().unwrap() {
+                let name = function["name"].as_str().unwrap();
+                let about = function["description"].as_str().unwrap();
+                let properties = function["parameters"]["properties"].as_object().unwrap();
+                let properties = properties.iter().map(|(name, own)| {
+                    let about = own["description"].as_str().unwrap_or_default();
+                    (name.clone(), json!({"description": about}))
+                });
+                let properties: serde_json::Map<String, Value> = properties.collect();
+                let tool = ToolBuilder::from_fn(name, |_: Value| async { "" })
+                    .description(about)
+                    .with(|spec| spec.input = json!({"type": "object", "properties": properties}));
+                tools.entry(name.to_owned()).or_insert(tool);
+            }
+            let right = answer["ground_truth"][0].as_object().unwrap().keys().next().unwrap();
+            let text = asked["question"][0][0]["content"].as_str().unwrap();
+            questions.push((text.to_owned(), right.clone()));
+        }
+    }
+    let engine = tools.into_values().fold(Engine::builder(), EngineBuilder::tool).build().unwrap();
+    let index = ToolIndex::new(engine.registry().list());
+    let found = questions.iter().filter(|(text, right)| {
+        index.find(text).iter().take(5).any(|(tool, _)| tool.name().as_str() == right)
+    });
+    let rate = found.count() as f64 * 100.0 / questions.len() as f64;
+    assert!(questions.len() == 600 && rate >= FLOOR, "{rate:.1} % of {}", questions.len());
+}
+
+/// Gives every text a vector by whether it is about the sky, and fails on demand.
+#[derive(Clone, Default)]
+struct Sky {
+    fails: Arc<AtomicBool>,
+    asked: Arc<AtomicUsize>,
+    key: Arc<Mutex<Option<String>>>,
+}
+
+impl Embedder for Sky {
+    fn provider(&self) -> Option<&str> {
+        Some("sky")
+    }
+
+    fn embed<'a>(
+        &'a self,
+        texts: &'a [String],
+        key: Option<&'a Secret>,
+    ) -> BoxFuture<'a, Result<Vec<Vec<f32>>, Error>> {
+        Box::pin(async move {
+            *self.key.lock().unwrap() = key.map(|key| key.expose().to_owned());
+            if self.fails.load(Ordering::Relaxed) {
+                return Err(Error::new(ErrorKind::UpstreamFailed, "no vectors today"));
+            }
+            self.asked.fetch_add(texts.len(), Ordering::Relaxed);
+            let is_sky = |text: &str| ["umbrella", "weather"].iter().any(|own| text.contains(own));
+            let vector = |text: &String| match (is_sky(text), text.contains("language")) {
+                (true, _) => vec![2.0, 0.0],
+                (_, true) => vec![1.0, 1.0],
+                _ => vec![0.1, 5.0],
+            };
+            Ok(texts.iter().map(vector).collect())
+        })
+    }
+}
+
+struct Keys;
+
+impl CredentialSource for Keys {
+    fn secrets<'a>(
+        &'a self,
+        tool: &'a ToolSpec,
+        _: &'a Caller,
+        _: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Vec<(String, Secret)>, Error>> {
+        let is_sky = tool.provider.as_deref() == Some("sky");
+        let key = is_sky.then(|| ("api_key".to_owned(), Secret::new("sk-sky")));
+        Box::pin(async move { Ok(key.into_iter().collect()) })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn meanings_are_fused_with_words_and_words_decide_where_they_fail() {
+    let sky = Sky::default();
+    let builder = Engine::builder().search_embedder(sky.clone()).credentials(Keys);
+    let engine = TOOLS.into_iter().fold(builder, |builder, own| builder.tool(tool(own)));
+    let engine = engine.build().unwrap();
+    let find = async |question: &str| -> Vec<String> {
+        let found = engine.find_tools(engine.registry().list(), question).await;
+        found.iter().map(|tool| tool.name().to_string()).collect()
+    };
+    // No word of it is in any description.
+    assert_eq!(find("umbrella?").await[0], "get_weather");
+    assert_eq!(sky.key.lock().unwrap().as_deref(), Some("sk-sky"));
+    // What the words say counts as much.
+    let found = find("translate umbrella").await;
+    assert_eq!(found[0], "translate_text", "{found:?}");
+    assert!(found.contains(&"get_weather".to_owned()), "{found:?}");
+    // Tools are sent once, questions each time.
+    assert_eq!(sky.asked.load(Ordering::Relaxed), TOOLS.len() + 2);
+    sky.fails.store(true, Ordering::Relaxed);
+    assert_eq!(find("umbrella?").await, [""; 0]);
+    assert_eq!(find("translate it").await[0], "translate_text");
+    // It is asked again only after a while.
+    sky.fails.store(false, Ordering::Relaxed);
+    assert_eq!(find("umbrella?").await, [""; 0]);
+    tokio::time::advance(std::time::Duration::from_secs(31)).await;
+    assert_eq!(find("umbrella?").await[0], "get_weather");
 }
 
 #[tokio::test]

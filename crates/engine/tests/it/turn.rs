@@ -3,8 +3,10 @@
 mod broken;
 mod corpus;
 mod dialects;
+mod partial;
 mod streams;
 mod trace;
+mod vendors;
 
 use std::sync::Arc;
 

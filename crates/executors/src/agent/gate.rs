@@ -95,7 +95,7 @@ impl Gate {
             return Err(refusal(ErrorKind::BatchLimit, why));
         }
         let tool = self.tools.find(&call.name);
-        let tool = tool.filter(|tool| self.allowed.contains(&*tool.name().wire()));
+        let tool = tool.filter(|tool| self.allowed.contains(tool.wire_name()));
         let Some(tool) = tool else {
             let mut known: Vec<&str> = self.allowed.iter().map(String::as_str).collect();
             known.sort_unstable();

@@ -112,10 +112,10 @@ impl AgentSpec {
     /// Whether it may call a tool: one that it names, by `*` as the end of a name
     /// as well, or one of its groups.
     pub(super) fn allows(&self, tool: &ToolSpec) -> bool {
-        let (name, wire) = (tool.name.as_str(), tool.name.wire());
+        let (name, wire, hashed) = (tool.name.as_str(), tool.name.wire(), tool.name.hashed());
         let named = |own: &String| match own.strip_suffix('*') {
             Some(beginning) => name.starts_with(beginning),
-            None => *own == name || **own == *wire,
+            None => *own == name || **own == *wire || **own == *hashed,
         };
         let grouped = |own: &String| tool.group.as_ref() == Some(own);
         self.tools.iter().any(named) || self.groups.iter().any(grouped)

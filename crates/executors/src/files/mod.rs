@@ -18,7 +18,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use serde_json::Value;
 use windlass::native::run_blocking;
-use windlass::{BoxFuture, Call, Error, ErrorKind, Executor, Output, TenantId};
+use windlass::{BoxFuture, Call, Error, ErrorKind, Executor, Kind, Output, TenantId, ToolSpec};
 
 use crate::builtin::Toolbox;
 
@@ -52,6 +52,12 @@ pub fn toolbox(settings: &FileSettings) -> Toolbox {
     HANDLERS.iter().fold(Toolbox::new(DEFINITIONS), |tools, &(name, run)| {
         tools.handler(name, Arc::new(FileTool { settings: settings.clone(), run }))
     })
+}
+
+/// Whether a tool is one of these.
+pub fn is_file_tool(spec: &ToolSpec) -> bool {
+    spec.kind == Kind::Builtin
+        && HANDLERS.iter().any(|(name, _)| spec.entry.handler.as_str() == *name)
 }
 
 /// Works in the folder, on a thread that may wait for disks.

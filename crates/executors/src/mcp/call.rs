@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, RequestMetaObject};
 use serde_json::{Map, Value, json};
-use windlass::{BoxFuture, Call, Error, ErrorKind, Executor, Output};
+use windlass::{BoxFuture, Call, Error, ErrorKind, Executor, Output, TraceContext};
 
 use super::ask::{Answers, Asker, Askers, Questions};
 use super::connection::Connection;
@@ -28,7 +28,7 @@ pub(super) struct Remote {
 impl Executor for Remote {
     fn execute<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
         Box::pin(async move {
-            let server = self.server.of(call.caller()).await?;
+            let server = self.server.of(call.caller()).await.map_err(Error::nothing_done)?;
             let failed = match self.run(&server, call).await {
                 Err(failed) if failed.kind() == ErrorKind::CredentialInvalid => failed,
                 done => return done,
@@ -46,7 +46,7 @@ impl Executor for Remote {
 impl Remote {
     async fn run(&self, server: &Server, call: &Call) -> Result<Output, Error> {
         let _turn = server.turn().await;
-        let connection = server.connection().await?;
+        let connection = server.connection().await.map_err(Error::nothing_done)?;
         // What a server said when it was started just now counts for this call, too.
         if self.server.is_held(&self.tool) {
             return Err(tools::held(&self.server, &self.tool));
@@ -54,7 +54,7 @@ impl Remote {
         let asker = Askers::of(call);
         let flight = Flight::new(call, asker.clone());
         let arguments = call.arguments().as_object().cloned().unwrap_or_default();
-        let mut rounds = Rounds::new(&connection, server, asker);
+        let mut rounds = Rounds::new(&connection, server, asker).traced(call.trace());
         loop {
             let mut params =
                 CallToolRequestParams::new(self.tool.to_string()).with_arguments(arguments.clone());
@@ -78,6 +78,7 @@ pub(super) struct Rounds<'s> {
     pub(super) answers: Option<BTreeMap<String, Value>>,
     pub(super) state: Option<String>,
     rounds: usize,
+    trace: Option<TraceContext>,
 }
 
 impl<'s> Rounds<'s> {
@@ -86,20 +87,32 @@ impl<'s> Rounds<'s> {
         server: &'s Server,
         asker: Option<Arc<Asker>>,
     ) -> Self {
-        Self { server, era: connection.era(), asker, answers: None, state: None, rounds: 0 }
+        let era = connection.era();
+        Self { server, era, asker, answers: None, state: None, rounds: 0, trace: None }
+    }
+
+    /// The same, as a part of this trace.
+    pub(super) fn traced(mut self, trace: Option<TraceContext>) -> Self {
+        self.trace = trace;
+        self
     }
 
     /// What a request says of whoever makes it. A caller that cannot be asked is
     /// said to be so, and the server need not try.
     pub(super) fn meta(&self) -> Option<RequestMetaObject> {
+        let mut meta = Map::new();
+        if let Some(trace) = &self.trace {
+            meta.insert("traceparent".to_owned(), trace.to_string().into());
+            meta.extend(trace.state().map(|state| ("tracestate".to_owned(), state.into())));
+        }
         if self.era == Era::Legacy {
-            return None;
+            let said = (!meta.is_empty()).then_some(Value::Object(meta));
+            return said.and_then(|meta| serde_json::from_value(meta).ok());
         }
         let capabilities = match &self.asker {
             Some(asker) => self.server.allowed(asker.capabilities()),
             None => json!({}),
         };
-        let mut meta = Map::new();
         meta.insert("io.modelcontextprotocol/clientCapabilities".to_owned(), capabilities);
         if let Some(level) = self.asker.as_ref().and_then(|asker| asker.log_level()) {
             meta.insert("io.modelcontextprotocol/logLevel".to_owned(), level.into());

@@ -49,12 +49,6 @@ pub(super) struct Connection {
     heard: AtomicU64,
 }
 
-/// What a server lists, and how long that stays good, in milliseconds.
-pub(super) struct List {
-    pub(super) items: Vec<Value>,
-    pub(super) ttl: Option<u64>,
-}
-
 /// What a connection is made of.
 pub(super) struct Parts {
     pub(super) server: Arc<str>,
@@ -96,6 +90,11 @@ impl Connection {
             began: Instant::now(),
             heard: AtomicU64::new(0),
         })
+    }
+
+    /// The name of the server.
+    pub(super) fn server(&self) -> &str {
+        &self.server
     }
 
     pub(super) fn info(&self) -> &ServerPeerInfo {
@@ -178,26 +177,6 @@ impl Connection {
     /// A request by its method.
     pub(super) async fn ask(&self, method: &str, params: &Value) -> Result<Value, Error> {
         self.request(self::request(method, params)?, None, None).await
-    }
-
-    /// All pages of a list, up to so many items.
-    pub(super) async fn list(&self, method: &str, items: &str, most: usize) -> Result<List, Error> {
-        let mut list = List { items: Vec::new(), ttl: None };
-        let mut cursor: Option<String> = None;
-        loop {
-            let params = cursor.as_ref().map_or(json!({}), |cursor| json!({"cursor": cursor}));
-            let mut page = self.ask(method, &params).await?;
-            if let Some(Value::Array(found)) = page.get_mut(items).map(Value::take) {
-                list.items.extend(found);
-            }
-            list.ttl = page["ttlMs"].as_u64().or(list.ttl);
-            let next = page["nextCursor"].as_str().map(str::to_owned);
-            if next.is_none() || next == cursor || list.items.len() >= most {
-                list.items.truncate(most);
-                return Ok(list);
-            }
-            cursor = next;
-        }
     }
 
     /// Ends a connection whose questions cannot be placed any more, once nobody

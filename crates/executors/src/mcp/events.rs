@@ -7,7 +7,7 @@ use rmcp::transport::streamable_http_client::SseError;
 use sse_stream::Sse;
 use windlass::{Error, ErrorKind};
 
-use super::http::is_same;
+use super::http::{Veils, is_same};
 use super::message;
 use crate::outbound::Answer;
 
@@ -16,8 +16,13 @@ pub(super) type Events = BoxStream<'static, Result<Sse, SseError>>;
 /// The events of a stream, each of a bounded size. On the stream of a request,
 /// what cannot be read becomes an answer to it that says so: `rmcp` passes over
 /// what it cannot read, and the request would wait for the end of the stream.
-pub(super) fn events(answer: Answer, max_event: usize, asked: Option<RequestId>) -> Events {
-    let reading = Reading { answer, buffer: BytesMut::new(), searched: 0, max_event, asked };
+pub(super) fn events(
+    answer: Answer,
+    max_event: usize,
+    asked: Option<RequestId>,
+    veils: Veils,
+) -> Events {
+    let reading = Reading { answer, buffer: BytesMut::new(), searched: 0, max_event, asked, veils };
     stream::unfold(Some(reading), |reading| async move {
         let mut reading = reading?;
         match reading.next().await {
@@ -54,6 +59,7 @@ struct Reading {
     max_event: usize,
     /// The request whose stream this is.
     asked: Option<RequestId>,
+    veils: Veils,
 }
 
 /// Why there is no next event.
@@ -109,7 +115,11 @@ impl Reading {
 
     /// The event, or what takes its place where it is an answer that cannot be
     /// read.
-    fn checked(&self, event: Sse) -> Sse {
+    fn checked(&self, mut event: Sse) -> Sse {
+        let data = event.data.as_deref().unwrap_or_default();
+        if let Some(hidden) = self.veils.over_json(data.as_bytes()) {
+            event.data = Some(String::from_utf8_lossy(&hidden).into_owned());
+        }
         let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
         let (Some(data), Some(asked), true) = (&event.data, &self.asked, is_message) else {
             return event;

@@ -110,7 +110,7 @@ pub(super) fn gone(server: &str, why: &str) -> Error {
 /// The error of a call of a server that is left alone for so long, as it was down
 /// the last times. Where it wants something else than time, the error says that.
 pub(super) fn resting(server: &str, last: Error, left: Duration) -> Error {
-    if last.kind() != ErrorKind::Network {
+    if !matches!(last.kind(), ErrorKind::Network | ErrorKind::UpstreamFailed) {
         return last;
     }
     // Nobody who comes a moment too early should find the door still closed.
@@ -131,7 +131,7 @@ pub(super) fn resting(server: &str, last: Error, left: Duration) -> Error {
         ),
     ]));
     let why = format!("{}; it is tried again in {seconds} s", last.message());
-    Error::new(ErrorKind::Network, why)
+    Error::new(last.kind(), why)
         .with_feedback(feedback)
         .with_retry_after(Duration::from_secs(seconds))
 }

@@ -1,11 +1,11 @@
 //! Finds out which era a server is of, and greets it.
 //!
 //! A server of 2026-07-28 answers `server/discover`; an older one refuses it, or
-//! says nothing, and wants `initialize`. One that starts slowly says nothing for
-//! a while, too. So a silent server is asked both, one after the other, and the
-//! first answer decides; the other answer, whenever it comes, belongs to an id
-//! that nobody waits for. What a server turned out to be is asked first the next
-//! time.
+//! says nothing, and wants `initialize`; many answer both. One that starts slowly
+//! says nothing for a while, too. So a silent server is asked both, one after the
+//! other, and the first answer decides; the other answer, whenever it comes,
+//! belongs to an id that nobody waits for. What a server turned out to be is asked
+//! first the next time.
 
 use std::time::Duration;
 
@@ -38,6 +38,15 @@ pub(super) enum Era {
     Modern,
 }
 
+impl Era {
+    pub(super) fn other(self) -> Self {
+        match self {
+            Self::Legacy => Self::Modern,
+            Self::Modern => Self::Legacy,
+        }
+    }
+}
+
 /// What is known of a server's era before it is greeted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Greeting {
@@ -45,6 +54,14 @@ pub(super) enum Greeting {
     First(Era),
     /// The operator says which it is, and nothing else is tried.
     Only(Era),
+}
+
+impl Greeting {
+    pub(super) fn era(self) -> Era {
+        match self {
+            Self::First(era) | Self::Only(era) => era,
+        }
+    }
 }
 
 /// Why a server could not be greeted.

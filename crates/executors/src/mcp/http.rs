@@ -21,7 +21,7 @@ use rmcp::transport::streamable_http_client::{
     StreamableHttpPostResponse,
 };
 use url::Url;
-use windlass::{Error, ErrorKind, Secret};
+use windlass::{Error, ErrorKind, Secret, Veil};
 
 use super::events::{Events, events};
 use super::message;
@@ -46,6 +46,7 @@ pub(super) fn wire(
     url: &str,
     is_operators: bool,
     max_message: usize,
+    veil: Arc<Veil>,
 ) -> Wire {
     let mut policy = policy.clone();
     (policy.read_timeout, policy.total_timeout) = (SILENCE, LIFE);
@@ -54,7 +55,7 @@ pub(super) fn wire(
     if is_operators {
         policy.allow.extend(place(url).and_then(|place| place.parse().ok()));
     }
-    Wire { outbound: Outbound::new(policy), max_message }
+    Wire { outbound: Outbound::new(policy), max_message, veil }
 }
 
 /// A transport to an address. `client` is the way there, with or without
@@ -94,6 +95,8 @@ fn place(url: &str) -> Option<String> {
 pub(super) struct Wire {
     outbound: Outbound,
     max_message: usize,
+    /// Hides what the server is told in secret.
+    veil: Arc<Veil>,
 }
 
 impl Wire {
@@ -132,6 +135,12 @@ impl Wire {
         }
     }
 
+    /// What hides secrets in the answer to a request: with a token, that as well.
+    fn veil(&self, token: Option<&str>) -> Veils {
+        let token = token.map(|token| Arc::new(Veil::new([&Secret::new(token)])));
+        Veils([Some(Arc::clone(&self.veil)), token])
+    }
+
     async fn body(&self, mut answer: Answer) -> Result<Bytes, Failed> {
         let mut body = BytesMut::new();
         while let Some(part) = answer.chunk().await.map_err(StreamableHttpError::Client)? {
@@ -142,6 +151,19 @@ impl Wire {
             }
         }
         Ok(body.freeze())
+    }
+}
+
+/// What hides secrets in an answer: those of the server, and its token.
+pub(super) struct Veils([Option<Arc<Veil>>; 2]);
+
+impl Veils {
+    /// The JSON without secrets, where it has any.
+    pub(super) fn over_json(&self, json: &[u8]) -> Option<Vec<u8>> {
+        let veils = self.0.iter().flatten();
+        veils.fold(None, |hidden: Option<Vec<u8>>, veil| {
+            veil.over_json(hidden.as_deref().unwrap_or(json)).or(hidden)
+        })
     }
 }
 
@@ -187,6 +209,7 @@ impl StreamableHttpClient for Wire {
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, Failed> {
         let session = session_id.as_deref();
+        let veils = self.veil(auth_header.as_deref());
         let body = serde_json::to_vec(&message)?;
         let request = Self::request(Method::POST, &uri, session, auth_header, &custom_headers)
             .and_then(|request| request.header("accept", BOTH))
@@ -205,12 +228,17 @@ impl StreamableHttpClient for Wire {
             return Err(StreamableHttpError::SessionExpired);
         }
         let begun = answer.header(SESSION).map(str::to_owned);
+        let has_session = session.is_some();
         if status.is_success() && media == EVENTS {
-            let events = events(answer, self.max_message, wanted(&message));
+            let events = events(answer, self.max_message, wanted(&message), veils);
             return Ok(StreamableHttpPostResponse::Sse(events, begun));
         }
         let retry_after = answer.header("retry-after").map(str::to_owned);
         let body = self.body(answer).await?;
+        if has_session && status == StatusCode::BAD_REQUEST && is_about_sessions(&body) {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        let body = veils.over_json(&body).map_or(body, Bytes::from);
         let said = match media == JSON {
             true => read(&message, &body, self.max_message),
             false => Err(format!("it is `{media}`")),
@@ -256,6 +284,7 @@ impl StreamableHttpClient for Wire {
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<Events, Failed> {
         let session = session_id.as_deref();
+        let veils = self.veil(auth_header.as_deref());
         let mut request = Self::request(Method::GET, &uri, session, auth_header, &custom_headers)
             .and_then(|request| request.header("accept", EVENTS))
             .map_err(StreamableHttpError::Client)?;
@@ -268,7 +297,7 @@ impl StreamableHttpClient for Wire {
                 Err(StreamableHttpError::ServerDoesNotSupportSse)
             }
             (status, media) if status.is_success() && media == EVENTS => {
-                Ok(events(answer, self.max_message, None))
+                Ok(events(answer, self.max_message, None, veils))
             }
             (status, media) if status.is_success() => {
                 Err(StreamableHttpError::UnexpectedContentType(Some(media)))
@@ -289,6 +318,15 @@ fn wanted(message: &ClientJsonRpcMessage) -> Option<RequestId> {
 fn is_discover(message: &ClientJsonRpcMessage) -> bool {
     let JsonRpcMessage::Request(request) = message else { return false };
     matches!(request.request, ClientRequest::DiscoverRequest(_))
+}
+
+/// Whether a refusal says that there is no such session. The protocol has a status
+/// for that, 404; servers of older SDKs, and many that were written after their
+/// examples, answer with 400 and words.
+fn is_about_sessions(body: &[u8]) -> bool {
+    let start = &body[..body.len().min(4_096)];
+    let said = String::from_utf8_lossy(start).to_ascii_lowercase();
+    said.contains("session") || said.contains("not initialized")
 }
 
 /// Whether a status may mean that the other side knows nothing of the newer era.

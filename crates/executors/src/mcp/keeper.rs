@@ -4,28 +4,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rmcp::RoleClient;
 use rmcp::model::SubscriptionFilter;
-use rmcp::transport::{AuthClient, Transport};
 use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
-use windlass::definition::{McpProtocol, McpTransport};
 use windlass::{Engine, Error, ErrorKind};
 
-use super::authorize;
-use super::connection::{Connection, List, Parts};
+use super::connection::Connection;
 use super::failure::gone;
-use super::flights::Flights;
-use super::handler::{Handler, introduction};
-use super::handshake::{self, Era, Greeting, Refusal};
-use super::http;
-use super::notebook::{Note, Notebook, Offers};
-use super::process::Program;
+use super::handshake::Era;
+use super::list::List;
+use super::notebook::{Note, Notebook};
 use super::server::{Link, News, Server};
-use super::stdio::{Ending, MAX_MESSAGE, Stdio};
-use super::tap::Tap;
 
 /// How long a server may take to start: it may have to be fetched first.
 const START: Duration = Duration::from_secs(60);
@@ -38,14 +29,10 @@ const STABLE: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(30);
 /// And has this long to say so.
 const PONG: Duration = Duration::from_secs(10);
-/// How long the last words of a server that listens no more are waited for.
-const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Changes that follow each other closely are looked at once.
 const SETTLE: Duration = Duration::from_millis(100);
-/// Tools that a server may have, and the shortest life of a list.
-const MAX_TOOLS: usize = 2_000;
-const MIN_TTL: Duration = Duration::from_secs(5);
-const MAX_TTL: Duration = Duration::from_secs(24 * 3600);
+/// After this long without a change, the next one is looked at without a pause.
+const QUIET: Duration = Duration::from_secs(10);
 
 pub(super) struct Keeper {
     pub(super) server: Arc<Server>,
@@ -90,13 +77,26 @@ impl Keeper {
                     () = stop.cancelled() => break,
                 }
             }
+            if needed {
+                tokio::select! {
+                    () = self.server.ways.starts.turn(&self.server) => {}
+                    () = stop.cancelled() => break,
+                }
+            }
             self.server.link.send_replace(Link::Starting);
             let lived = Instant::now();
             let ended = tokio::select! {
                 ended = self.live() => ended,
                 () = stop.cancelled() => break,
             };
-            failures = if lived.elapsed() > STABLE { 0 } else { failures + 1 };
+            let veil = self.server.veil();
+            let ended = match ended {
+                Ok(why) => Ok(veil.over_error(why)),
+                Err(why) => Err(veil.over_error(why)),
+            };
+            // One that never came up has failed, however long it took for that.
+            let was_stable = ended.is_ok() && lived.elapsed() > STABLE;
+            failures = if was_stable { 0 } else { failures + 1 };
             // One that worked and then went is started at once by the next call.
             let (pause, why) = match ended {
                 Ok(why) if failures <= 1 => {
@@ -144,30 +144,30 @@ impl Keeper {
             let ttl = self.refresh(&connection).await?;
             Ok::<_, Error>((connection, ttl))
         });
-        let (connection, mut ttl) = started.await.unwrap_or_else(|_| {
+        let (connection, ttl) = started.await.unwrap_or_else(|_| {
             Err(gone(self.server.name(), &format!("did not start within {limit:?}")))
         })?;
         tracing::info!(server = self.server.name(), era = ?connection.era(), "a server is up");
         self.server.link.send_replace(Link::Up(Arc::clone(&connection)));
         let server = Arc::clone(&self.server);
         let mut listening = std::pin::pin!(listen(Arc::clone(&server), Arc::clone(&connection)));
+        let mut due = Due::new(ttl);
         loop {
-            let stale = ttl;
             tokio::select! {
                 () = connection.ended() => return Ok(connection.why_gone()),
                 () = server.accepted.notified() => self.accept().await,
                 () = server.learns.notified() => self.learn().await,
                 heard = news.recv() => match heard {
-                    Ok(News::Tools) | Err(RecvError::Lagged(_)) => {
-                        sleep(SETTLE).await;
-                        news = self.server.news();
-                        ttl = self.refresh_again(&connection).await;
-                    }
+                    Ok(News::Tools) | Err(RecvError::Lagged(_)) => due.changed(),
                     Ok(_) => {}
                     Err(RecvError::Closed) => return Ok(connection.why_gone()),
                 },
-                () = sleep(stale.unwrap_or(MAX_TTL)), if stale.is_some() => {
-                    ttl = self.refresh_again(&connection).await;
+                () = due.reached() => {
+                    news = self.server.news();
+                    match self.refresh_again(&connection).await {
+                        Some(ttl) => due.refreshed(ttl),
+                        None => due.failed(),
+                    }
                 }
                 () = sleep(SILENCE) => {
                     if !is_well(&connection).await {
@@ -180,129 +180,6 @@ impl Keeper {
         }
     }
 
-    async fn connect(&mut self) -> Result<Arc<Connection>, Error> {
-        let greeting = match (self.server.settings().protocol, self.note.era) {
-            (McpProtocol::Legacy, _) => Greeting::Only(Era::Legacy),
-            (McpProtocol::Modern, _) => Greeting::Only(Era::Modern),
-            (McpProtocol::Auto, Some(era)) => Greeting::First(era),
-            (McpProtocol::Auto, None) => Greeting::First(Era::Modern),
-        };
-        let unknown = greeting == Greeting::First(Era::Modern) && self.note.era.is_none();
-        let connected = match self.connect_as(greeting).await {
-            // Some servers of the older era end when they hear of the newer one.
-            Err(Failed { ended: true, .. }) if unknown => {
-                self.connect_as(Greeting::First(Era::Legacy)).await
-            }
-            connected => connected,
-        };
-        let connection = connected.map_err(|failed| failed.why)?;
-        self.note.era = Some(connection.era());
-        let can = &connection.info().capabilities;
-        let offers = Offers { prompts: can.prompts.is_some(), resources: can.resources.is_some() };
-        if self.note.offers != offers {
-            self.note.offers = offers;
-            *self.server.offers.lock() = offers;
-            self.remember().await;
-        }
-        Ok(connection)
-    }
-
-    async fn connect_as(&self, greeting: Greeting) -> Result<Arc<Connection>, Failed> {
-        let settings = self.server.settings();
-        let ending = Ending::default();
-        match &settings.transport {
-            McpTransport::Command { .. } => {
-                let program = self.program(&settings.transport)?;
-                let limit = settings.max_message_bytes.unwrap_or(MAX_MESSAGE);
-                let stdio =
-                    Stdio::start(self.server.name(), &program, limit, ending.clone()).await?;
-                self.greet(stdio, greeting, ending).await
-            }
-            McpTransport::Url { url, headers } => {
-                let limit = settings.max_message_bytes.unwrap_or(MAX_MESSAGE);
-                let headers = (headers.iter())
-                    .map(|(name, value)| Ok((name.clone(), self.expanded(value)?)))
-                    .collect::<Result<Vec<_>, Error>>()?;
-                let url = self.expanded(url)?;
-                let wire = self.server.wire(&url, limit);
-                let store = self.server.store(self.server.account().clone());
-                match authorize::manager(self.server.name(), &wire, &url, store).await? {
-                    Some(manager) => {
-                        let client = AuthClient::new(wire, manager);
-                        let http = http::transport(client, &url, &headers, limit)?;
-                        self.greet(http, greeting, ending).await
-                    }
-                    None => {
-                        let http = http::transport(wire, &url, &headers, limit)?;
-                        self.greet(http, greeting, ending).await
-                    }
-                }
-            }
-        }
-    }
-
-    async fn greet<T: Transport<RoleClient> + 'static>(
-        &self,
-        transport: T,
-        greeting: Greeting,
-        ending: Ending,
-    ) -> Result<Arc<Connection>, Failed> {
-        let (server, settings) = (self.server.shared_name(), Arc::clone(self.server.settings()));
-        let flights = Arc::<Flights>::default();
-        let mut tap = Tap {
-            inner: transport,
-            server: Arc::clone(&server),
-            flights: Arc::clone(&flights),
-            news: self.server.news.clone(),
-        };
-        let client = introduction(&settings);
-        let greeted = handshake::greet(&mut tap, &client, greeting).await;
-        if let Err(Refusal::Unsent(error)) = &greeted
-            && authorize::challenge(&**error).is_none()
-        {
-            // Why it listens no more is the last that it says.
-            let _ = timeout(LAST_WORDS, async { while tap.receive().await.is_some() {} }).await;
-        }
-        let (era, info) = greeted.map_err(|refusal| {
-            let (ended, why) = match refusal {
-                Refusal::Ended => (true, ending.get().unwrap_or_else(|| "ended".to_owned())),
-                Refusal::Unsent(error) => {
-                    if let Some(challenge) = authorize::challenge(&*error) {
-                        self.server.challenged(challenge);
-                        let why = authorize::wants_login(&server);
-                        return Failed { ended: false, why };
-                    }
-                    let sent = super::connection::causes(&*error);
-                    (true, ending.get().unwrap_or(format!("could not be reached: {sent}")))
-                }
-                Refusal::Refused(why) => (false, why),
-            };
-            Failed { ended, why: gone(&server, &why) }
-        })?;
-        let handler = Handler { settings, flights };
-        let owner = Arc::clone(&self.server);
-        Ok(Connection::new(tap, Parts { server, era, info, handler, ending, owner }))
-    }
-
-    fn program(&self, transport: &McpTransport) -> Result<Program, Error> {
-        let McpTransport::Command { command, args, env, cwd } = transport else {
-            return Err(Error::new(ErrorKind::Internal, "the server has no command"));
-        };
-        let text = |text: &String| self.expanded(text);
-        Ok(Program {
-            command: text(command)?,
-            args: args.iter().map(text).collect::<Result<_, _>>()?,
-            env: (env.iter())
-                .map(|(name, value)| Ok((name.clone(), text(value)?)))
-                .collect::<Result<_, Error>>()?,
-            cwd: cwd.as_ref().map(text).transpose()?,
-        })
-    }
-
-    fn expanded(&self, text: &str) -> Result<String, Error> {
-        self.server.expanded(text)
-    }
-
     /// Asks for the tools and publishes them; says how long they stay good.
     async fn refresh(&mut self, connection: &Connection) -> Result<Option<Duration>, Error> {
         if self.engine.is_none() {
@@ -312,35 +189,25 @@ impl Keeper {
             self.publish(Vec::new()).await;
             return Ok(None);
         }
-        let List { items, ttl } = connection.list("tools/list", "tools", MAX_TOOLS).await?;
-        self.publish(items).await;
-        let ttl = ttl.filter(|millis| *millis > 0).map(Duration::from_millis);
-        Ok(ttl.map(|ttl| ttl.clamp(MIN_TTL, MAX_TTL)))
+        let list = List::of_tools(connection).await?;
+        for odd in &list.odd {
+            tracing::warn!(server = self.server.name(), "{odd}");
+        }
+        self.server.odd.lock().clone_from(&list.odd);
+        self.publish(list.items).await;
+        Ok(list.ttl)
     }
 
     /// The same for a server that runs: if it fails, the tools stay as they are.
-    async fn refresh_again(&mut self, connection: &Connection) -> Option<Duration> {
-        match timeout(START, self.refresh(connection)).await {
-            Ok(Ok(ttl)) => ttl,
-            Ok(Err(error)) => {
-                tracing::warn!(server = self.server.name(), %error, "the tools were not refreshed");
-                Some(MAX_PAUSE)
-            }
-            Err(_) => Some(MAX_PAUSE),
-        }
-    }
-}
-
-/// Why a connection could not be made.
-struct Failed {
-    /// Whether the other side hung up.
-    ended: bool,
-    why: Error,
-}
-
-impl From<Error> for Failed {
-    fn from(why: Error) -> Self {
-        Self { ended: false, why }
+    async fn refresh_again(&mut self, connection: &Connection) -> Option<Option<Duration>> {
+        let refreshed = timeout(START, self.refresh(connection)).await;
+        let error = match refreshed {
+            Ok(Ok(ttl)) => return Some(ttl),
+            Ok(Err(error)) => error,
+            Err(_) => gone(self.server.name(), &format!("did not list its tools within {START:?}")),
+        };
+        tracing::warn!(server = self.server.name(), %error, "the tools were not refreshed");
+        None
     }
 }
 
@@ -407,6 +274,54 @@ async fn is_well(connection: &Connection) -> bool {
         Ok(Err(error)) => error.kind() != ErrorKind::Network,
         Ok(Ok(_)) => true,
         Err(_) => false,
+    }
+}
+
+/// When the tools of a server that runs are asked for again: at the end of the
+/// list's life, soon after a change, and after a pause that doubles where changes
+/// follow each other without end, or the answers are none.
+struct Due {
+    at: Option<Instant>,
+    settle: Duration,
+    last: Instant,
+    failures: u32,
+}
+
+impl Due {
+    fn new(ttl: Option<Duration>) -> Self {
+        let last = Instant::now();
+        Self { at: ttl.map(|ttl| last + ttl), settle: SETTLE, last, failures: 0 }
+    }
+
+    fn changed(&mut self) {
+        let now = Instant::now();
+        if now.duration_since(self.last) > QUIET.max(self.settle * 2) {
+            self.settle = SETTLE;
+        }
+        // After a failure, the pause stays what it is.
+        let soon = now + self.settle;
+        let at = self.at.filter(|at| *at < soon || self.failures > 0);
+        self.at = Some(at.unwrap_or(soon));
+    }
+
+    async fn reached(&self) {
+        match self.at {
+            Some(at) => sleep_until(at).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn refreshed(&mut self, ttl: Option<Duration>) {
+        self.last = Instant::now();
+        self.failures = 0;
+        self.settle = (self.settle * 2).min(MAX_PAUSE);
+        self.at = ttl.map(|ttl| self.last + ttl);
+    }
+
+    fn failed(&mut self) {
+        self.last = Instant::now();
+        self.failures = self.failures.saturating_add(1);
+        self.at = Some(self.last + pause(self.failures));
     }
 }
 

@@ -8,13 +8,15 @@ use serde_json::Value;
 use windlass::{BoxFuture, Error, TenantId};
 
 use super::handshake::Era;
-use super::quarantine;
+use super::quarantine::{self, ToolChange};
 
 /// What is remembered of a server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Note {
-    /// Which era it turned out to be of.
+    /// Which era it turned out to be of. Notes that call it `era` were taken when
+    /// the newer one was preferred, and are asked again.
+    #[serde(rename = "spoken")]
     pub(super) era: Option<Era>,
     /// A fingerprint of how it is reached: another command is another server.
     pub(super) reached: String,
@@ -57,6 +59,16 @@ impl Note {
             self.accepted.insert(name.clone(), now);
         }
         accepted
+    }
+
+    /// What is another about the tools that are held back.
+    pub fn changes(&self) -> Vec<ToolChange> {
+        quarantine::changes(&self.accepted, &self.held)
+    }
+
+    /// Its tools, as they are shown, by the names that the server gives them.
+    pub fn tools(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.tools.iter().filter_map(|tool| Some((tool["name"].as_str()?, tool)))
     }
 
     /// Takes what an older note shows for what it has accepted: it says nothing

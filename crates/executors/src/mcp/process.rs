@@ -8,16 +8,15 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use windlass::{Error, ErrorKind};
+use windlass::{Error, ErrorKind, Veil};
 
+use super::inherited::inherited;
 use super::{marked, watchdog};
 
-/// What every program needs. Nothing else of our environment is passed on.
-const INHERITED: [&str; 8] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
 /// Becomes the program once it is told to. Should this process be killed before
 /// the watchdog knows of the group, there is nobody to tell it, and it ends.
 const GATE: &str = r#"read -r _ && exec "$0" "$@""#;
@@ -28,6 +27,8 @@ const LAST_GRACE: Duration = Duration::from_millis(500);
 /// What is kept of stderr, to say why a server ended.
 const STDERR_LINES: usize = 8;
 const STDERR_LINE: usize = 2_000;
+/// What is read of a line of stderr; the rest of it is dropped.
+const STDERR_READ: usize = 256 * 1024;
 
 /// What to start.
 pub(super) struct Program {
@@ -35,6 +36,8 @@ pub(super) struct Program {
     pub(super) args: Vec<String>,
     pub(super) env: BTreeMap<String, String>,
     pub(super) cwd: Option<String>,
+    /// Hides what it is told in secret.
+    pub(super) veil: Arc<Veil>,
 }
 
 /// A running server. When it is dropped, the whole group is killed, and what has
@@ -60,7 +63,7 @@ impl Process {
             .args(["-c", GATE, &program.command])
             .args(&program.args)
             .env_clear()
-            .envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
+            .envs(inherited())
             .envs(&program.env)
             .env(marked::MARK, &mark)
             .process_group(0)
@@ -80,7 +83,8 @@ impl Process {
         group.iter().for_each(|group| watchdog::watch(group.as_raw_pid(), &mark));
         let said = Arc::<Mutex<VecDeque<String>>>::default();
         if let Some(stderr) = child.stderr.take() {
-            tokio::spawn(read_stderr(server.to_owned(), stderr, Arc::clone(&said)));
+            let veil = Arc::clone(&program.veil);
+            tokio::spawn(read_stderr(server.to_owned(), stderr, Arc::clone(&said), veil));
         }
         let pipes = (child.stdin.take(), child.stdout.take());
         let process = Self { child, group, mark, said };
@@ -175,18 +179,21 @@ async fn read_stderr(
     server: String,
     stderr: impl AsyncRead + Unpin,
     said: Arc<Mutex<VecDeque<String>>>,
+    veil: Arc<Veil>,
 ) {
     let mut stderr = BufReader::new(stderr);
     let mut line = Vec::new();
     loop {
         line.clear();
-        let mut part = (&mut stderr).take(STDERR_LINE as u64);
-        match part.read_until(b'\n', &mut line).await {
+        // The whole line: a secret must not be cut in two before it is found.
+        match read_line(&mut stderr, &mut line).await {
             Ok(0) | Err(_) => return,
             Ok(_) => {}
         }
         let text = String::from_utf8_lossy(&line);
-        let text = text.trim_end();
+        let text = veil.over_text(text.trim_end());
+        let end = text.floor_char_boundary(STDERR_LINE);
+        let text = &text[..end];
         if text.is_empty() {
             continue;
         }
@@ -196,5 +203,25 @@ async fn read_stderr(
             said.pop_front();
         }
         said.push_back(text.to_owned());
+    }
+}
+
+/// Reads a line to its end and keeps its beginning. Says how many bytes it had.
+async fn read_line(
+    stderr: &mut BufReader<impl AsyncRead + Unpin>,
+    line: &mut Vec<u8>,
+) -> std::io::Result<usize> {
+    let mut read = 0;
+    loop {
+        let available = stderr.fill_buf().await?;
+        let newline = available.iter().position(|byte| *byte == b'\n');
+        let taken = newline.map_or(available.len(), |at| at + 1);
+        let room = STDERR_READ.saturating_sub(line.len()).min(taken);
+        line.extend_from_slice(&available[..room]);
+        stderr.consume(taken);
+        read += taken;
+        if newline.is_some() || taken == 0 {
+            return Ok(read);
+        }
     }
 }

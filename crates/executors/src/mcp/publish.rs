@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use windlass::Veil;
 use windlass::definition::{McpServer, McpTransport};
 
 use super::keeper::Keeper;
@@ -15,12 +16,16 @@ impl Keeper {
     /// Publishes what is known from an earlier time, so that a server need not
     /// run to be known.
     pub(super) async fn recall(&mut self) {
-        let reached = fingerprint(self.server.settings());
+        let reached = fingerprint(self.server.settings(), self.server.veil());
         match self.notebook.read(self.server.owner(), self.server.name()).await {
             Ok(Some(note)) if note.reached == reached => {
                 self.note = note.brought_up_to_date();
                 *self.server.offers.lock() = self.note.offers;
-                self.register();
+                // A list without tools says nothing that could not be asked again: it
+                // may be from a server that was interrupted, or not ready.
+                if self.note.listed && !self.note.tools.is_empty() {
+                    self.register();
+                }
             }
             Ok(_) => {}
             Err(error) => {
@@ -116,6 +121,7 @@ impl Keeper {
     /// Makes what is known the tools of the engine.
     fn register(&self) {
         self.server.held.lock().clone_from(&self.note.held);
+        *self.server.changes.lock() = self.note.changes();
         let held = |name: &str| self.note.held.contains_key(name);
         self.replace(tools::build(&self.server, &self.note.tools, held));
         self.server.listed.send_replace(Listed::Known);
@@ -136,14 +142,25 @@ impl Keeper {
         for error in errors {
             tracing::warn!(server = self.server.name(), %error, "a tool is left out");
         }
+        let known = match self.server.owner() {
+            Some(tenant) => registry.owned_by(tenant),
+            None => registry.list(),
+        };
+        for tool in known.iter().filter(|tool| **tool.source() == source) {
+            if let Some(unchecked) = tool.unchecked() {
+                let (server, tool) = (self.server.name(), tool.name());
+                tracing::warn!(server, %tool, unchecked, "not all arguments are checked here");
+            }
+        }
     }
 }
 
 /// Tells one way to reach a server from another, without what it is told in
 /// secret.
-fn fingerprint(settings: &McpServer) -> String {
-    match &settings.transport {
+fn fingerprint(settings: &McpServer, veil: &Veil) -> String {
+    let reached = match &settings.transport {
         McpTransport::Command { command, args, .. } => json!([command, args]).to_string(),
         McpTransport::Url { url, .. } => url.clone(),
-    }
+    };
+    veil.over_text(&reached).into_owned()
 }

@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
 use serde_json::Value;
 
 /// What a model is told of a tool; a change of it is a change of what it does.
@@ -62,6 +63,46 @@ pub(super) fn by_name(tools: &[Value]) -> BTreeMap<String, Value> {
     named
 }
 
+/// A tool that has changed since it was accepted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ToolChange {
+    /// The name that its server gives it.
+    pub tool: String,
+    /// What is another.
+    pub parts: Vec<ChangedPart>,
+}
+
+/// A part of a tool that has changed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ChangedPart {
+    /// The key of the declaration, such as `description`.
+    pub part: &'static str,
+    /// As it was accepted; nothing where it was not there.
+    pub before: Option<Value>,
+    /// As the server declares it now.
+    pub now: Option<Value>,
+}
+
+/// What is another about tools that are held back.
+pub(super) fn changes(
+    accepted: &BTreeMap<String, Value>,
+    held: &BTreeMap<String, Value>,
+) -> Vec<ToolChange> {
+    let of = |name: &String, now: &Value| {
+        let known = accepted.get(name);
+        let part = |part: &'static str| {
+            let (before, now) = (known.and_then(|known| known.get(part)), now.get(part));
+            (before != now).then(|| ChangedPart {
+                part,
+                before: before.cloned(),
+                now: now.cloned(),
+            })
+        };
+        ToolChange { tool: name.clone(), parts: TOLD.into_iter().filter_map(part).collect() }
+    };
+    held.iter().map(|(name, now)| of(name, now)).collect()
+}
+
 fn is_other(known: &Value, now: &Value) -> bool {
     TOLD.iter().any(|key| known.get(*key) != now.get(*key))
 }
@@ -85,6 +126,9 @@ mod tests {
         let sorted = sort(&mut accepted, vec![changed.clone(), new.clone(), twice]);
         assert_eq!(sorted.tools, [first[0].clone(), new]);
         assert_eq!(sorted.held, BTreeMap::from([("add".to_owned(), changed)]));
+        let parts: Vec<&str> =
+            changes(&accepted, &sorted.held)[0].parts.iter().map(|own| own.part).collect();
+        assert_eq!(parts, ["description", "inputSchema"]);
         assert!(sort(&mut accepted, first).held.is_empty());
         let back = vec![json!({"name": "new", "description": "Is another."})];
         assert_eq!(sort(&mut accepted, back).held.len(), 1, "it is known from before");

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass::definition::{Asking, McpServer, McpTransport};
-use windlass::{Caller, Error, ErrorKind, TenantId};
+use windlass::{Caller, Error, ErrorKind, TenantId, TraceContext, Veil};
 
 use super::ask::Asker;
 use super::authorize::{self, Login, LoginOptions};
@@ -22,8 +22,12 @@ use super::expand::expand;
 use super::failure::{gone, resting};
 use super::flights::Flight;
 use super::http::{self, Wire};
+use super::list::List;
 use super::logins::Logins;
 use super::notebook::{Notebook, Offers};
+use super::quarantine::ToolChange;
+use super::secrets;
+use super::starts::Starts;
 use super::stdio::MAX_MESSAGE;
 use super::tokens::{Account, Store, Tokens};
 use super::watching::{Watched, Watching};
@@ -33,8 +37,6 @@ use crate::outbound::OutboundPolicy;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long after a server was named a list waits for it.
 const SETTLING: Duration = Duration::from_secs(5);
-/// How many prompts or resources of a server are listed.
-const MAX_LISTED: usize = 2_000;
 /// How much news a slow listener may miss.
 const NEWS: usize = 64;
 
@@ -75,6 +77,8 @@ pub struct Server {
     /// The same server, as others use it.
     pub(super) doubles: Doubles,
     settings: Arc<McpServer>,
+    /// Hides what it is told in secret in what it says.
+    veil: Arc<Veil>,
     named: Instant,
     pub(super) link: watch::Sender<Link>,
     /// Whether its tools are known.
@@ -85,6 +89,8 @@ pub struct Server {
     pub(super) hurry: Notify,
     /// Tools that have changed since they were accepted, as they are now.
     pub(super) held: Mutex<BTreeMap<String, Value>>,
+    /// What is another about them.
+    pub(super) changes: Mutex<Vec<ToolChange>>,
     /// Those that an operator has looked at, and a word to the keeper.
     pub(super) accepting: Mutex<Vec<String>>,
     pub(super) accepted: Notify,
@@ -93,6 +99,8 @@ pub struct Server {
     pub(super) learns: Notify,
     /// What it has besides tools, as far as is known.
     pub(super) offers: Mutex<Offers>,
+    /// What was left out of its last list.
+    pub(super) odd: Mutex<Vec<String>>,
     /// Resources that somebody watches.
     pub(super) watched: Watched,
     /// Tells that they are others.
@@ -123,6 +131,7 @@ pub(super) struct Ways {
     pub(super) notebook: Arc<dyn Notebook>,
     pub(super) tokens: Arc<dyn Tokens>,
     pub(super) logins: Arc<Logins>,
+    pub(super) starts: Arc<Starts>,
     pub(super) stop: CancellationToken,
     pub(super) keepers: TaskTracker,
 }
@@ -145,8 +154,12 @@ impl Server {
         ways: Ways,
         account: Account,
     ) -> Arc<Self> {
+        // Variables are for the operator's own definitions.
+        let variable = |name: &str| std::env::var(name).ok().filter(|_| owner.is_none());
+        let veil = Arc::new(Veil::new(&secrets::of(&settings.transport, variable)));
         Arc::new(Self {
             name: name.into(),
+            veil,
             owner,
             account,
             doubles: Doubles::default(),
@@ -157,11 +170,13 @@ impl Server {
             needed: Notify::new(),
             hurry: Notify::new(),
             held: Mutex::default(),
+            changes: Mutex::default(),
             accepting: Mutex::default(),
             accepted: Notify::new(),
             learned: Mutex::default(),
             learns: Notify::new(),
             offers: Mutex::default(),
+            odd: Mutex::default(),
             watched: Watched::default(),
             watching: Notify::new(),
             challenge: Mutex::default(),
@@ -235,6 +250,11 @@ impl Server {
         self.held.lock().clone()
     }
 
+    /// What is another about them than was accepted.
+    pub fn changes(&self) -> Vec<ToolChange> {
+        self.changes.lock().clone()
+    }
+
     pub(super) fn is_held(&self, tool: &str) -> bool {
         self.settings.quarantine && self.held.lock().contains_key(tool)
     }
@@ -263,11 +283,12 @@ impl Server {
         method: &str,
         params: &Value,
         asker: Option<Arc<Asker>>,
+        trace: Option<TraceContext>,
     ) -> Result<Value, Error> {
         let _turn = self.turn().await;
         let connection = self.connection().await?;
         let flight = Flight::unheard(asker.clone());
-        let mut rounds = Rounds::new(&connection, self, asker);
+        let mut rounds = Rounds::new(&connection, self, asker).traced(trace);
         loop {
             let mut params = params.clone();
             if let (Value::Object(map), Some(answers)) = (&mut params, rounds.answers.take()) {
@@ -290,10 +311,21 @@ impl Server {
         *self.offers.lock()
     }
 
+    /// What was left out of its last list of tools, and why.
+    pub fn odd(&self) -> Vec<String> {
+        self.odd.lock().clone()
+    }
+
+    /// Starts it, where it does not run, so that it is asked for its tools now:
+    /// what was remembered of them may be too old.
+    pub async fn listed_anew(&self) -> Result<(), Error> {
+        self.connection().await.map(drop)
+    }
+
     /// All pages of one of its lists.
     pub async fn list(&self, method: &str, items: &str) -> Result<Vec<Value>, Error> {
         let connection = self.connection().await?;
-        connection.list(method, items, MAX_LISTED).await.map(|list| list.items)
+        List::of(&connection, method, items).await.map(|list| list.items)
     }
 
     /// Watches a resource until what this returns is dropped: when it changes,
@@ -369,7 +401,13 @@ impl Server {
     }
 
     pub(super) fn wire(&self, url: &str, max_message: usize) -> Wire {
-        http::wire(&self.ways.outbound, url, self.owner.is_none(), max_message)
+        let veil = Arc::clone(&self.veil);
+        http::wire(&self.ways.outbound, url, self.owner.is_none(), max_message, veil)
+    }
+
+    /// What hides its secrets.
+    pub(super) fn veil(&self) -> &Arc<Veil> {
+        &self.veil
     }
 
     /// Variables are for the operator's own definitions.

@@ -63,6 +63,7 @@ impl Servers {
                 notebook,
                 tokens,
                 logins: Arc::default(),
+                starts: Arc::default(),
                 stop: stop.clone(),
                 keepers: TaskTracker::new(),
             },
@@ -115,10 +116,17 @@ impl Servers {
             self.shared.known.lock().values().map(|entry| Arc::clone(&entry.server)).collect();
         let mut waiting: JoinSet<Result<(), Error>> = servers
             .into_iter()
-            .map(|server| async move {
-                timeout(limit, server.listed()).await.unwrap_or_else(|_| {
-                    Err(gone(server.name(), &format!("did not start within {limit:?}")))
-                })
+            .map(|server| {
+                let starts = Arc::clone(&self.shared.ways.starts);
+                async move {
+                    let listed = async {
+                        starts.place(&server).await;
+                        server.listed().await
+                    };
+                    timeout(limit, listed).await.unwrap_or_else(|_| {
+                        Err(gone(server.name(), &format!("did not start within {limit:?}")))
+                    })
+                }
             })
             .collect();
         let mut errors = Vec::new();

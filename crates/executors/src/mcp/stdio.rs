@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Notify;
 use tokio::time::timeout;
-use windlass::Error;
+use windlass::{Error, Veil};
 
 use super::message::{self, Unreadable};
 use super::process::{Process, Program};
@@ -48,6 +48,7 @@ pub(super) struct Stdio {
     line: Vec<u8>,
     max_message: usize,
     ending: Ending,
+    veil: Arc<Veil>,
     /// Told when the server reads no more.
     deaf: Arc<Notify>,
 }
@@ -67,6 +68,7 @@ impl Stdio {
             line: Vec::new(),
             max_message,
             ending,
+            veil: Arc::clone(&program.veil),
             deaf: Arc::default(),
         })
     }
@@ -93,12 +95,17 @@ impl Stdio {
     /// The message in the line that was read, or what stands for an answer that
     /// cannot be read.
     fn take_message(&mut self) -> Option<ServerJsonRpcMessage> {
+        if let Some(hidden) = self.veil.over_json(&self.line) {
+            self.line = hidden;
+        }
         let message = read(&self.line, self.max_message).or_else(|unreadable| {
             if !self.line.trim_ascii().is_empty() {
-                let start = &self.line[..self.line.len().min(200)];
+                // It may be the answer of a call, so what it says is not for every log.
+                let bytes = self.line.len();
+                tracing::warn!(bytes, "a server wrote something else than a message");
+                let start = &self.line[..bytes.min(200)];
                 let (line, why) = (String::from_utf8_lossy(start), unreadable.why.as_str());
-                let line = line.trim_end();
-                tracing::warn!(line, why, "a server wrote something else than a message");
+                tracing::debug!(line = line.trim_end(), why, "what it wrote");
             }
             unreadable.into_answer().ok_or(())
         });

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use windlass::{
     Behaviour, BoxFuture, Call, Entry, Error, ErrorKind, Executor, Kind, Output, Text, ToolBuilder,
     ToolName, ToolSpec, empty_object_schema,
@@ -41,18 +41,8 @@ fn builder(server: &Arc<Server>, name: &str, spec: ToolSpec, held: bool) -> Tool
         true => Arc::new(Held { server: Arc::clone(server), tool: name.into() }),
         false => Arc::new(Remote { server: Arc::clone(server), tool: name.into() }),
     };
-    let builder = ToolBuilder::new(spec, executor);
-    match builder.check() {
-        Ok(()) => builder,
-        // A schema that cannot be checked here is checked by the server alone.
-        Err(error) => {
-            tracing::warn!(server = server.name(), tool = name, %error, "arguments are not checked");
-            builder.with(|spec| {
-                spec.input = json!({"type": "object"});
-                spec.output = None;
-            })
-        }
-    }
+    // What of its schema cannot be checked here is checked by the server alone.
+    ToolBuilder::new(spec, executor).schemas_of_others()
 }
 
 fn spec(server: &Server, name: &str, declared: &Value) -> Result<ToolSpec, Error> {

@@ -62,7 +62,7 @@ impl Api {
     }
 
     /// The API of a model whose name tells it.
-    pub(super) fn of_model(name: &str) -> Option<Self> {
+    pub fn of_model(name: &str) -> Option<Self> {
         let begins = |words: &[&str]| words.iter().any(|word| name.starts_with(word));
         match () {
             () if begins(&["claude"]) => Some(Self::Anthropic),

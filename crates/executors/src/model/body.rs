@@ -119,7 +119,7 @@ impl Api {
 }
 
 /// An address below another, whether that ends in a slash or not.
-fn below(base: &Url, path: &str) -> Result<Url, Error> {
+pub(super) fn below(base: &Url, path: &str) -> Result<Url, Error> {
     let text = format!("{}/{path}", base.as_str().trim_end_matches('/'));
     Url::parse(&text).map_err(|why| {
         Error::new(ErrorKind::InvalidDefinition, format!("the model's address is wrong: {why}"))

@@ -12,6 +12,8 @@
 
 mod api;
 mod body;
+mod chat;
+mod embedding;
 mod price;
 mod question;
 mod refusal;
@@ -22,14 +24,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use url::Url;
-use windlass::{Error, ErrorKind, Secret};
+use windlass::{Call, Error, ErrorKind, Secret, TenantId};
 
 pub use api::Api;
 pub use body::Prompt;
+pub use chat::Chat;
+pub(crate) use chat::Watch;
+pub use embedding::Embeddings;
 pub use price::Price;
 pub use refusal::{Again, Refused};
 pub use send::{Asking, Events, Reply};
-pub use tally::{Finish, Tally, text_of};
+pub use tally::{Finish, Tally, says_nothing, text_of};
 
 use crate::outbound::{Outbound, OutboundPolicy};
 
@@ -56,6 +61,9 @@ pub struct ModelSettings {
     pub fallbacks: BTreeMap<String, String>,
     /// How often a request is tried again (S4.14).
     pub retries: u32,
+    /// Whether every tenant may use the keys that came with the program; otherwise
+    /// the default tenant alone, which is whoever runs it.
+    pub share_keys: bool,
     /// How long a model may be silent.
     pub read_timeout: std::time::Duration,
 }
@@ -67,6 +75,7 @@ impl Default for ModelSettings {
             prices: BTreeMap::new(),
             fallbacks: BTreeMap::new(),
             retries: 1,
+            share_keys: false,
             read_timeout: std::time::Duration::from_secs(120),
         }
     }
@@ -90,6 +99,37 @@ struct Shared {
     outbound: Outbound,
     /// Keys for providers whose credential nobody has stored.
     keys: BTreeMap<String, Secret>,
+    /// Hears of every question that has ended.
+    observer: Option<Observer>,
+}
+
+type Observer = Arc<dyn Fn(&Chat<'_>) + Send + Sync>;
+
+impl Shared {
+    fn copied(&self) -> Self {
+        Self {
+            settings: self.settings.clone(),
+            outbound: self.outbound.clone(),
+            keys: self.keys.clone(),
+            observer: self.observer.clone(),
+        }
+    }
+}
+
+/// Whose key a model is asked with.
+#[derive(Clone, Copy)]
+pub struct Payer<'a> {
+    /// The key of its provider, where somebody has stored one.
+    pub stored: Option<&'a Secret>,
+    /// Who asks. The keys that came with the program are not everybody's.
+    pub tenant: &'a TenantId,
+}
+
+impl<'a> Payer<'a> {
+    /// Whoever makes a call.
+    pub fn of(call: &'a Call) -> Self {
+        Self { stored: call.secret("api_key"), tenant: &call.caller().tenant }
+    }
 }
 
 /// A model that can be asked.
@@ -106,6 +146,12 @@ impl Model {
     /// What its provider speaks.
     pub fn api(&self) -> Api {
         self.endpoint.api
+    }
+
+    /// Where its provider is.
+    pub fn host(&self) -> Option<(String, u16)> {
+        let url = &self.endpoint.base_url;
+        Some((url.host_str()?.to_owned(), url.port_or_known_default()?))
     }
 
     /// What settings may call it: `provider/model`, else its name alone.
@@ -129,15 +175,24 @@ impl Models {
         policy.max_response_bytes = policy.max_response_bytes.max(MAX_BYTES);
         policy.max_connections = policy.max_connections.max(MAX_CONNECTIONS);
         let outbound = Outbound::new(policy);
-        Self(Arc::new(Shared { settings, outbound, keys: BTreeMap::new() }))
+        Self(Arc::new(Shared { settings, outbound, keys: BTreeMap::new(), observer: None }))
     }
 
     /// The same with keys for providers whose credential nobody has stored.
     #[must_use]
     pub fn with_keys(self, keys: BTreeMap<String, Secret>) -> Self {
-        let shared =
-            Shared { settings: self.0.settings.clone(), outbound: self.0.outbound.clone(), keys };
-        Self(Arc::new(shared))
+        Self(Arc::new(Shared { keys, ..self.0.copied() }))
+    }
+
+    /// The same with somebody who hears of every question that has ended.
+    #[must_use]
+    pub fn observed(self, observer: impl Fn(&Chat<'_>) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(Shared { observer: Some(Arc::new(observer)), ..self.0.copied() }))
+    }
+
+    /// Whether anybody wants to hear of questions.
+    pub(crate) fn observer(&self) -> Option<&Observer> {
+        self.0.observer.as_ref()
     }
 
     /// The model of a name: `claude-sonnet-4-20250514`, or `provider/model`.
@@ -220,8 +275,23 @@ impl Models {
     }
 
     /// The key of a provider: a credential's, else one that came with the
-    /// program.
-    fn key<'k>(&'k self, model: &Model, stored: Option<&'k Secret>) -> Option<&'k Secret> {
-        stored.or_else(|| self.0.keys.get(&model.provider))
+    /// program, if the tenant may use it. A provider may do without.
+    fn key<'k>(&'k self, model: &Model, payer: Payer<'k>) -> Result<Option<&'k Secret>, Error> {
+        let ours = match payer.stored {
+            Some(stored) => return Ok(Some(stored)),
+            None => self.0.keys.get(&model.provider),
+        };
+        let may_use = self.0.settings.share_keys || *payer.tenant == TenantId::default();
+        match ours {
+            Some(_) if !may_use => {
+                let why = format!(
+                    "the tenant `{}` has no credential of the provider `{}`, and the key of this \
+                     server is not shared (models.share_keys)",
+                    payer.tenant, model.provider
+                );
+                Err(Error::new(ErrorKind::CredentialInvalid, why))
+            }
+            ours => Ok(ours),
+        }
     }
 }

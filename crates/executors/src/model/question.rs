@@ -4,7 +4,7 @@
 use serde_json::Value;
 use windlass::{Call, Error, ErrorKind, Turn};
 
-use super::{Models, Prompt, Tally, text_of};
+use super::{Finish, Models, Payer, Prompt, Tally, Watch, says_nothing, text_of};
 
 /// How much an answer may have.
 const MAX_TOKENS: u64 = 4096;
@@ -32,17 +32,30 @@ impl Models {
             temperature: None,
             stream: false,
         };
-        let mut reply = self.ask(&model, &prompt, call.secret("api_key"), None).await?;
+        let mut watch = Watch::begin(self, call, &model, &prompt);
+        let mut reply = watch.checked(self.ask(&model, &prompt, Payer::of(call), None).await)?;
+        watch.answered_by(&reply.model);
         let mut tally = Tally::default();
         let mut text = String::new();
-        while let Some(event) = reply.events.next().await.map_err(|refused| refused.error)? {
+        loop {
+            let next = reply.events.next().await.map_err(|refused| refused.error);
+            let Some(event) = watch.checked(next)? else { break };
             text.extend(tally.hear(api, &event));
             if !reply.is_stream {
-                text = text_of(api, &whole(api.turn_format(), event)?);
+                text = text_of(api, &watch.checked(whole(api.turn_format(), event))?);
             }
         }
         call.charge(self.price(&reply.model).of(tally.usage));
-        Ok(text)
+        let answer = match &tally.finish {
+            Finish::Refused(word) if text.trim().is_empty() => {
+                let why = format!("the model refused to answer ({word})");
+                Err(Error::new(ErrorKind::UpstreamRejected, why))
+            }
+            _ if text.trim().is_empty() => Err(says_nothing()),
+            _ => Ok(text),
+        };
+        watch.end(&tally, true, answer.as_ref().err().map(Error::kind));
+        answer
     }
 }
 

@@ -2,10 +2,7 @@
 //! stream. The one place where an API's own words become an error.
 
 use serde_json::Value;
-use windlass::{Error, ErrorKind, Secret};
-
-/// What stands for a key that an API repeats.
-const HIDDEN: &str = "[hidden]";
+use windlass::{Error, ErrorKind, Secret, Veil, failure_reason};
 
 /// Why a model did not answer, or not to the end.
 #[derive(Debug)]
@@ -36,7 +33,12 @@ impl Refused {
     /// The error that an event or an answer is.
     pub(super) fn of(event: &Value) -> Option<Self> {
         let error = event.get("error").filter(|error| !error.is_null())?;
-        let why = error.as_str().or(error["message"].as_str()).unwrap_or("no reason given");
+        let why = failure_reason(error);
+        // A gateway may wrap what the API behind it said.
+        let error = match &error["error"] {
+            within @ Value::Object(_) => within,
+            _ => error,
+        };
         // Anthropic and OpenAI have a word for it, Gemini a state, others a status.
         let words = [&error["type"], &error["status"], &error["code"]];
         let word = words.iter().find_map(|word| word.as_str()).unwrap_or_default();
@@ -61,19 +63,14 @@ impl Refused {
     }
 
     /// The same without the key.
-    pub(super) fn without(self, key: Option<&Secret>) -> Self {
-        Self { error: without(self.error, key), ..self }
+    pub(super) fn under(self, veil: &Veil) -> Self {
+        Self { error: veil.over_error(self.error), ..self }
     }
 }
 
 /// The error without the key, should the API have repeated it.
 pub(super) fn without(error: Error, key: Option<&Secret>) -> Error {
-    let Some(key) = key.filter(|key| error.message().contains(key.expose())) else { return error };
-    let hidden = Error::new(error.kind(), error.message().replace(key.expose(), HIDDEN));
-    match error.retry_after() {
-        Some(after) => hidden.with_retry_after(after),
-        None => hidden,
-    }
+    Veil::new(key).over_error(error)
 }
 
 #[cfg(test)]

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use http::StatusCode;
 use serde_json::Value;
-use windlass::{Error, ErrorKind, Secret, SseDecoder, SseEvent};
+use windlass::{Error, ErrorKind, Secret, SseDecoder, SseEvent, Veil, lenient_json};
 
 use super::refusal::{Again, Refused, without};
-use super::{Model, Models, Prompt};
+use super::{Model, Models, Payer, Prompt};
 use crate::outbound::Answer;
 
 /// S4.14's wait where the API does not say how long, times the attempt.
@@ -41,15 +41,15 @@ pub struct Events {
     is_done: bool,
     /// Why there is no more to read, which is told after what could be read.
     broken: Option<String>,
-    /// What the API must not repeat.
-    key: Option<Secret>,
+    /// Hides the key, should the API repeat it.
+    veil: Veil,
 }
 
 impl Events {
     fn new(answer: Answer, key: Option<&Secret>) -> Self {
         let (decoder, ready) = (SseDecoder::default(), VecDeque::new());
-        let (answer, key) = (Some(answer), key.cloned());
-        Self { answer, decoder, ready, is_done: false, broken: None, key }
+        let (answer, veil) = (Some(answer), Veil::new(key));
+        Self { answer, decoder, ready, is_done: false, broken: None, veil }
     }
 
     /// Whether the API has said, in a word of its own, that this is the end.
@@ -60,9 +60,10 @@ impl Events {
     /// The next event; nothing at the end.
     pub async fn next(&mut self) -> Result<Option<Value>, Refused> {
         loop {
-            if let Some(event) = self.ready.pop_front() {
+            if let Some(mut event) = self.ready.pop_front() {
+                self.veil.over_value(&mut event);
                 return match Refused::of(&event) {
-                    Some(refused) => Err(refused.without(self.key.as_ref())),
+                    Some(refused) => Err(refused.under(&self.veil)),
                     None => Ok(Some(event)),
                 };
             }
@@ -103,42 +104,41 @@ pub struct Asking<'a> {
     asked: &'a Model,
     /// Who is asked now.
     model: Model,
-    stored: Option<&'a Secret>,
+    payer: Payer<'a>,
     fallback: Option<&'a str>,
     attempt: u32,
 }
 
 impl Models {
-    /// Asks a model. `stored` is the key of its provider where somebody has
-    /// stored one; `fallback` is who is asked if it is overloaded.
+    /// Asks a model; `fallback` is who is asked if it is overloaded.
     pub async fn ask(
         &self,
         model: &Model,
         prompt: &Prompt<'_>,
-        stored: Option<&Secret>,
+        payer: Payer<'_>,
         fallback: Option<&str>,
     ) -> Result<Reply, Error> {
-        self.asking(model, stored, fallback).ask(prompt).await
+        self.asking(model, payer, fallback).ask(prompt).await
     }
 
     /// The same for whoever may have to ask again, because an answer breaks off.
     pub fn asking<'a>(
         &'a self,
         model: &'a Model,
-        stored: Option<&'a Secret>,
+        payer: Payer<'a>,
         fallback: Option<&'a str>,
     ) -> Asking<'a> {
-        Asking { models: self, asked: model, model: model.clone(), stored, fallback, attempt: 0 }
+        Asking { models: self, asked: model, model: model.clone(), payer, fallback, attempt: 0 }
     }
 
     async fn once(
         &self,
         model: &Model,
         prompt: &Prompt<'_>,
-        stored: Option<&Secret>,
+        payer: Payer<'_>,
     ) -> Result<Reply, Refused> {
         let failed = |error| Refused { error, again: Again::Later };
-        let key = self.key(model, stored);
+        let key = self.key(model, payer).map_err(failed)?;
         let request = model.api().request(model, prompt, key).map_err(failed)?;
         let request = request.without_redirects().read_timeout(self.0.settings.read_timeout);
         let answer = self.0.outbound.send(request).await.map_err(failed)?;
@@ -152,7 +152,7 @@ impl Models {
         let mut events = Events::new(answer, key);
         if !is_stream && let Some(answer) = events.answer.take() {
             let bytes = answer.bytes().await.map_err(failed)?;
-            let whole = serde_json::from_slice(&bytes).map_err(|why| {
+            let whole = lenient_json(&String::from_utf8_lossy(&bytes)).map_err(|why| {
                 let why = format!("the model's answer is not JSON: {why}");
                 failed(Error::new(ErrorKind::UpstreamFailed, why))
             })?;
@@ -172,8 +172,10 @@ impl Asking<'_> {
     pub async fn ask(&mut self, prompt: &Prompt<'_>) -> Result<Reply, Error> {
         loop {
             // A key is for one provider alone.
-            let key = self.stored.filter(|_| self.model.provider == self.asked.provider);
-            match self.models.once(&self.model, prompt, key).await {
+            let is_same = self.model.provider == self.asked.provider;
+            let stored = self.payer.stored.filter(|_| is_same);
+            let payer = Payer { stored, ..self.payer };
+            match self.models.once(&self.model, prompt, payer).await {
                 Ok(reply) => return Ok(reply),
                 Err(refused) => self.again(refused).await?,
             }

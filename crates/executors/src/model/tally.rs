@@ -2,7 +2,7 @@
 //! it took.
 
 use serde_json::Value;
-use windlass::Usage;
+use windlass::{Error, ErrorKind, Usage};
 
 use super::Api;
 
@@ -40,7 +40,7 @@ impl Tally {
     pub fn hear<'e>(&mut self, api: Api, event: &'e Value) -> Vec<&'e str> {
         let texts: Vec<&str> = match api {
             Api::Anthropic => self.anthropic(event).into_iter().collect(),
-            Api::OpenAi => self.openai(event).into_iter().collect(),
+            Api::OpenAi => self.openai(event),
             Api::Gemini => self.gemini(event),
         };
         self.written += texts.iter().map(|text| text.len() as u64).sum::<u64>();
@@ -74,7 +74,7 @@ impl Tally {
         }
     }
 
-    fn openai<'e>(&mut self, event: &'e Value) -> Option<&'e str> {
+    fn openai<'e>(&mut self, event: &'e Value) -> Vec<&'e str> {
         let usage = &event["usage"];
         if usage.is_object() {
             set(&mut self.usage.input_tokens, &usage["prompt_tokens"]);
@@ -96,8 +96,12 @@ impl Tally {
             _ => {}
         }
         let delta = &choice["delta"];
+        // Some servers stream blocks in place of text.
+        if let Some(blocks) = delta["content"].as_array() {
+            return blocks.iter().filter_map(|block| block["text"].as_str()).collect();
+        }
         let said = delta["content"].as_str().filter(|text| !text.is_empty());
-        said.or_else(|| delta["refusal"].as_str())
+        said.or_else(|| delta["refusal"].as_str()).into_iter().collect()
     }
 
     fn gemini<'e>(&mut self, event: &'e Value) -> Vec<&'e str> {
@@ -129,6 +133,11 @@ impl Tally {
         let said = parts.filter(|part| part["thought"] != true);
         said.filter_map(|part| part["text"].as_str()).collect()
     }
+}
+
+/// Why an answer with neither a word nor a call is no answer.
+pub fn says_nothing() -> Error {
+    Error::new(ErrorKind::UpstreamFailed, "the model's answer is empty")
 }
 
 /// What the API leaves out stays as it was.

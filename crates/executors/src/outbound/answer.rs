@@ -156,7 +156,14 @@ impl Answer {
                 _ => break,
             }
         }
-        said.truncate(MAX_QUOTE);
+        if said.len() > MAX_QUOTE {
+            // Not in the middle of a word: it may be part of a secret, which is
+            // only found whole.
+            said.truncate(MAX_QUOTE);
+            let is_end = |byte: &u8| byte.is_ascii_whitespace() || b"\",;<>{}[]()".contains(byte);
+            let end = said.iter().rposition(is_end).unwrap_or_default();
+            said.truncate(end);
+        }
         let words = String::from_utf8_lossy(&said);
         words.split_whitespace().collect::<Vec<_>>().join(" ")
     }

@@ -139,6 +139,7 @@ impl Connector {
             ErrorKind::Timeout,
             format!("connecting to {host}:{port} took more than {limit}"),
         )
+        .nothing_done()
     }
 }
 
@@ -180,7 +181,7 @@ async fn dial(
     let cause = last.unwrap_or_else(|| io::ErrorKind::NotFound.into());
     if cause.kind() == io::ErrorKind::TimedOut {
         let why = format!("connecting to {host}:{port} took too long");
-        return Err(Error::new(ErrorKind::Timeout, why));
+        return Err(Error::new(ErrorKind::Timeout, why).nothing_done());
     }
     Err(unreachable(format!("{host}:{port} cannot be reached: {cause}")).with_source(cause))
 }
@@ -204,5 +205,5 @@ pub(super) fn system_lookup() -> Lookup {
 }
 
 fn unreachable(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Network, message)
+    Error::new(ErrorKind::Network, message).nothing_done()
 }

@@ -192,7 +192,8 @@ impl Network {
         self.first.is_ipv6() && self.bits == 128
     }
 
-    fn holds(&self, address: IpAddr) -> bool {
+    /// Whether an address is in it.
+    pub fn holds(&self, address: IpAddr) -> bool {
         address::holds(self.first, self.bits, address)
     }
 }

@@ -47,5 +47,5 @@ fn own(file: &Path) -> Result<Vec<CertificateDer<'static>>, rustls::pki_types::p
 }
 
 fn failed(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Network, message)
+    Error::new(ErrorKind::Network, message).nothing_done()
 }

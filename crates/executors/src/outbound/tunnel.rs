@@ -42,5 +42,5 @@ fn broken(cause: std::io::Error) -> Error {
 }
 
 fn failed(message: &str) -> Error {
-    Error::new(ErrorKind::Network, message)
+    Error::new(ErrorKind::Network, message).nothing_done()
 }

@@ -115,7 +115,11 @@ pub(super) fn read(spec: &ToolSpec) -> Result<Shape, Error> {
         .map(|(name, _)| name.as_str())
         .collect();
     let open = raw.path.is_none() && raw.parameters.is_none() && names.contains(&"url");
-    let method = raw.method.unwrap_or_else(|| "GET".to_owned()).to_ascii_uppercase();
+    // The arguments of an open tool describe the request itself, and so do their
+    // defaults.
+    let assumed = spec.input.pointer("/properties/method/default").and_then(Value::as_str);
+    let method = raw.method.or_else(|| assumed.filter(|_| open).map(str::to_owned));
+    let method = method.unwrap_or_else(|| "GET".to_owned()).to_ascii_uppercase();
     let mut plan = Plan {
         base_url: raw.base_url,
         method,

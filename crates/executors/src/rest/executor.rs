@@ -64,34 +64,9 @@ impl Rest {
         if let (Err(why), true) = (&base, written) {
             return Err(refused(why.clone()));
         }
-        let assumed = Assumed::of(spec);
         let accept = HeaderValue::from_str(plan.accept.as_deref().unwrap_or(ACCEPT))
             .map_err(|_| refused("`accept` has characters that no header may have".to_owned()))?;
-        Ok(Arc::new(Tool { rest: self.clone(), plan, open, method, accept, base, assumed }))
-    }
-}
-
-/// Arguments that need not be sent: the API assumes them anyway, and some
-/// exclude each other.
-pub(super) struct Assumed(Vec<(String, Value)>);
-
-impl Assumed {
-    pub(super) fn of(spec: &ToolSpec) -> Self {
-        let required = spec.input.get("required").and_then(Value::as_array);
-        let is_required =
-            |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
-        let properties = spec.input.get("properties").and_then(Value::as_object);
-        let defaults = properties
-            .into_iter()
-            .flatten()
-            .filter(|(name, _)| !is_required(name))
-            .filter_map(|(name, schema)| Some((name.clone(), schema.get("default")?.clone())));
-        Self(defaults.collect())
-    }
-
-    /// Whether an argument says nothing new.
-    pub(super) fn is(&self, name: &str, value: &Value) -> bool {
-        self.0.iter().any(|(own, default)| own == name && default == value)
+        Ok(Arc::new(Tool { rest: self.clone(), plan, open, method, accept, base }))
     }
 }
 
@@ -104,7 +79,6 @@ struct Tool {
     /// The types that the answer may have.
     accept: HeaderValue,
     base: Result<Base, String>,
-    assumed: Assumed,
 }
 
 impl Executor for Tool {
@@ -122,10 +96,7 @@ impl Tool {
         let (method, built) = if self.open {
             self.open(base, call)?
         } else {
-            (
-                self.method.clone(),
-                request::build(&self.plan, base, &|name| self.argument(call, name))?,
-            )
+            (self.method.clone(), request::build(&self.plan, base, &|name| call.argument(name))?)
         };
         let sign = || {
             auth::sign(
@@ -138,7 +109,7 @@ impl Tool {
         };
         let mut tried = false;
         loop {
-            let signed = sign().await?;
+            let signed = sign().await.map_err(Error::nothing_done)?;
             let answer = self.send(method.clone(), &built, &signed).await?;
             // A token may be taken back before its end. Nothing was done then.
             if answer.status() == 401 && !signed.cached.is_empty() && !tried {
@@ -147,16 +118,15 @@ impl Tool {
                 continue;
             }
             let answer = match elsewhere(&answer, &built) {
-                Some(seen) => self.send(Method::GET, &seen, &signed).await?,
+                // Where that cannot be had, the change is done all the same.
+                Some(seen) => match self.send(Method::GET, &seen, &signed).await {
+                    Ok(seen) if seen.status().is_success() => seen,
+                    _ => answer,
+                },
                 None => answer,
             };
             return response::read(answer, &signed.shapes()).await;
         }
-    }
-
-    /// An argument that has something to say.
-    fn argument<'c>(&self, call: &'c Call, name: &str) -> Option<&'c Value> {
-        call.argument(name).filter(|value| !self.assumed.is(name, value))
     }
 
     /// The request that the arguments `url`, `method` and `body` say (S1.7).

@@ -25,6 +25,24 @@ pub(crate) fn plain(media_type: &str) -> String {
     }
 }
 
+/// The type as it is sent: with its parameters, which may say what an API makes
+/// of it (`; odata=minimalmetadata`), but for those that only the sender knows.
+pub(crate) fn written(media_type: &str) -> String {
+    let mut written = plain(media_type);
+    for parameter in media_type.split(';').skip(1).map(str::trim) {
+        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        let ours = name.eq_ignore_ascii_case("boundary")
+            || name.eq_ignore_ascii_case("charset") && !value.eq_ignore_ascii_case("utf-8")
+            || name.eq_ignore_ascii_case("q");
+        let fits = parameter.chars().all(|c| c.is_ascii_graphic() || c == ' ');
+        if !parameter.is_empty() && !ours && fits {
+            written.push_str("; ");
+            written.push_str(parameter);
+        }
+    }
+    written
+}
+
 pub(crate) fn form(media_type: &str) -> Form {
     match plain(media_type).as_str() {
         kind if is_json(kind) => Form::Json,
@@ -93,4 +111,27 @@ pub(crate) fn charset(media_type: &str) -> Option<String> {
         let charset = name.trim().eq_ignore_ascii_case("charset");
         charset.then(|| value.trim().trim_matches('"').to_ascii_lowercase())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::written;
+
+    #[test]
+    fn parameters_that_mean_something_are_kept() {
+        for (said, sent) in [
+            ("application/json; odata=minimalmetadata", "application/json; odata=minimalmetadata"),
+            (
+                "Application/JSON;odata=none;streaming=true",
+                "application/json; odata=none; streaming=true",
+            ),
+            ("application/json; charset=utf-8", "application/json; charset=utf-8"),
+            ("text/plain; charset=latin1", "text/plain"),
+            ("multipart/form-data; boundary=x", "multipart/form-data"),
+            ("*/*; q=0.5", "application/json"),
+            ("application/json; x=a\r\nHost: b", "application/json"),
+        ] {
+            assert_eq!(written(said), sent);
+        }
+    }
 }

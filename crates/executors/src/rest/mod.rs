@@ -15,6 +15,7 @@ mod auth;
 mod document;
 mod entry;
 mod executor;
+mod flaws;
 mod import;
 mod media;
 mod plan;
@@ -26,8 +27,9 @@ mod schema;
 pub use auth::{AskConsent, Consent};
 pub use document::{Limits, ReadFile};
 pub use executor::Rest;
+pub use flaws::{SettingFlaw, flaws};
 pub use import::{
-    Import, ImportOptions, ImportedTool, Names, Origin, Selector, Unsupported, import,
+    Auth, Import, ImportOptions, ImportedTool, Names, Origin, Selector, Unsupported, import,
     import_beside, needs_credential, origins,
 };
 pub use preview::{Preview, preview};

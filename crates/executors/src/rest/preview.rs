@@ -4,7 +4,6 @@ use serde_json::Value;
 use windlass::{Error, ErrorKind, ToolSpec};
 
 use super::entry::{self, Shape};
-use super::executor::Assumed;
 use super::request::{self, Base};
 
 /// A request that was not sent, without credentials.
@@ -28,9 +27,7 @@ pub fn preview(spec: &ToolSpec, arguments: &Value) -> Result<Preview, Error> {
     };
     let base =
         Base::new(&plan.base_url).map_err(|why| Error::new(ErrorKind::InvalidDefinition, why))?;
-    let assumed = Assumed::of(spec);
-    let argument = |name: &str| arguments.get(name).filter(|value| !assumed.is(name, value));
-    let built = request::build(&plan, &base, &argument)?;
+    let built = request::build(&plan, &base, &|name| arguments.get(name))?;
     let mut headers = built.headers;
     if !built.cookies.is_empty() {
         headers.push(("cookie".to_owned(), built.cookies.join("; ")));

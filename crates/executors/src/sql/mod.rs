@@ -58,6 +58,11 @@ pub fn names_database(spec: &ToolSpec) -> bool {
     spec.kind == Kind::Builtin && is_query && spec.entry.config.contains_key("database")
 }
 
+/// The database of the operator's that a definition names.
+pub fn database_named(spec: &ToolSpec) -> Option<&str> {
+    names_database(spec).then(|| spec.entry.config.get("database")?.as_str())?
+}
+
 struct Shared {
     outbound: Outbound,
     databases: BTreeMap<String, Secret>,

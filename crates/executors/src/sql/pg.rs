@@ -169,18 +169,19 @@ impl Target {
             Ok(Ok(stream)) => Ok(stream),
             Ok(Err(cause)) => {
                 let why = "the database server cannot be reached";
-                Err(Error::new(ErrorKind::Network, why).with_source(cause))
+                Err(Error::new(ErrorKind::Network, why).nothing_done().with_source(cause))
             }
             Err(_) => {
-                Err(Error::new(ErrorKind::Timeout, "connecting to the database took too long"))
+                let why = "connecting to the database took too long";
+                Err(Error::new(ErrorKind::Timeout, why).nothing_done())
             }
         }
     }
 
     async fn open(&self) -> Result<Client, Error> {
         let stream = self.stream().await?;
-        let (client, connection) =
-            self.config.connect_raw(stream, self.greeting()?).await.map_err(fault)?;
+        let connected = self.config.connect_raw(stream, self.greeting()?).await;
+        let (client, connection) = connected.map_err(|cause| fault(cause).nothing_done())?;
         // It ends when the client is dropped.
         drop(tokio::spawn(connection));
         Ok(client)

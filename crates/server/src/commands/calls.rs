@@ -6,7 +6,7 @@ mod find;
 use clap::Args;
 use jiff::Timestamp;
 use windlass::{
-    CallId, CallRecord, PageRequest, RecordFilter, RecordPage, RecordStore, Status, Summary,
+    CallId, CallRecord, Lang, PageRequest, RecordFilter, RecordPage, RecordStore, Status, Summary,
     TenantId,
 };
 
@@ -20,7 +20,7 @@ use crate::settings::Settings;
 use crate::wiring;
 
 /// A UUIDv7 begins with the millisecond of the call: enough to tell calls
-/// apart that a person made.
+/// apart that a person made. Those of a batch need more of it.
 const SHORT_ID: usize = 13;
 
 /// Room for an error in the list; the call itself shows all of it.
@@ -128,18 +128,18 @@ async fn list(
         let database = settings.database.describe();
         screen.note(format_args!("no such calls are recorded (database: {database})"));
     } else {
-        show_page(&page, screen)?;
+        show_page(&page, settings.lang, screen)?;
     }
     Ok(())
 }
 
-fn show_page(page: &RecordPage, screen: Screen) -> Result<(), Failure> {
+fn show_page(page: &RecordPage, lang: Lang, screen: Screen) -> Result<(), Failure> {
     let columns = ["!TIME", "!ID", "TOOL", "!STATUS", ">DURATION", "CALLER", "ERROR"];
     let mut table = Grid::new(&columns).one_line();
     let short = table.on_terminal();
-    for record in &page.records {
-        let id = record.id.to_string();
-        let id = if short { id.get(..SHORT_ID).unwrap_or(&id) } else { &id };
+    let ids: Vec<String> = page.records.iter().map(|record| record.id.to_string()).collect();
+    for (record, id) in page.records.iter().zip(&ids) {
+        let id = if short { shortened(id, &ids) } else { id };
         let time = local_time(record.created_at);
         // A page of calls is rarely older than a year.
         let time = if short { time.get("2026-".len()..).unwrap_or(&time) } else { &time };
@@ -150,7 +150,7 @@ fn show_page(page: &RecordPage, screen: Screen) -> Result<(), Failure> {
             status(record.status),
             cell(duration(record)),
             cell(caller(record)),
-            cell(error(record)),
+            cell(error(record, lang)),
         ]);
     }
     screen.table(&table)?;
@@ -160,15 +160,23 @@ fn show_page(page: &RecordPage, screen: Screen) -> Result<(), Failure> {
     Ok(())
 }
 
+/// As much of an id as tells it from the others.
+fn shortened<'a>(id: &'a str, others: &[String]) -> &'a str {
+    let alike = |other: &String| id.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
+    let others = others.iter().filter(|other| *other != id);
+    let longest = others.map(alike).max().map_or(0, |alike| alike + 1);
+    id.get(..longest.max(SHORT_ID)).unwrap_or(id).trim_end_matches('-')
+}
+
 /// How long it ran, if it did.
 fn duration(record: &CallRecord) -> String {
     if record.attempts == 0 { "-".to_owned() } else { spent(record.run_time) }
 }
 
 /// The beginning of what went wrong.
-fn error(record: &CallRecord) -> String {
-    let message = record.error.as_ref().map_or("", |error| error.message.as_str());
-    beginning(&one_line(message), MAX_ERROR).into_owned()
+fn error(record: &CallRecord, lang: Lang) -> String {
+    let message = record.error.as_ref().map(|error| error.kind.explain(&error.message, lang));
+    beginning(&one_line(&message.unwrap_or_default()), MAX_ERROR).into_owned()
 }
 
 /// Who called, and in which conversation.
@@ -209,4 +217,23 @@ fn show_summary(summary: &Summary, brief: bool, screen: Screen) -> Result<(), Fa
     }
     screen.table(&table)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_shown_as_far_as_it_differs_from_the_others() {
+        let ids = ["01a1ee89-441c-7000-8000-0103aaaa0000", "01a1ee89-441c-7000-8000-0102aaaa0000"];
+        let other = "01a1ee89-5555-7000-8000-0102aaaa0000";
+        let all: Vec<String> = ids.iter().chain([&other]).map(|id| (*id).to_owned()).collect();
+        assert_eq!(shortened(ids[0], &all), "01a1ee89-441c-7000-8000-0103");
+        assert_eq!(shortened(ids[1], &all), "01a1ee89-441c-7000-8000-0102");
+        assert_eq!(shortened(other, &all), "01a1ee89-5555");
+        for id in &all {
+            let fits = |other: &&String| other.starts_with(shortened(id, &all));
+            assert_eq!(all.iter().filter(fits).count(), 1, "{id}");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //! be better about them, each with its place.
 
 mod examine;
+mod names;
 
 use std::path::PathBuf;
 
@@ -68,7 +69,7 @@ pub(crate) fn run(args: &CheckArgs, settings: &Settings, screen: Screen) -> Resu
     if let Some(missing) = paths.iter().find(|path| !path.exists()) {
         return Err(Failure::usage(format!("{}: no such file or folder", missing.display())));
     }
-    let mut report = examine::examine(&paths, &settings.models)?;
+    let mut report = examine::examine(&paths, settings, &screen)?;
     if args.strict {
         report.findings.iter_mut().for_each(|finding| finding.severity = Severity::Error);
     }

@@ -12,6 +12,7 @@ use windlass::TenantId;
 use windlass::definition::ProviderSpec;
 use windlass_store::Documents;
 
+use crate::audit::Audit;
 use crate::cli;
 use crate::exit::{Exit, Failure};
 use crate::imports;
@@ -176,25 +177,32 @@ impl Desk<'_> {
             CredentialsAction::Rotate { which, values } => self.rotate(&which, &values).await,
             CredentialsAction::Rename { which, name } => {
                 let renamed = all.rename(tenant, &self.find(&which).await?, &name).await;
-                show::done("renamed", &renamed.map_err(unknown)?, screen)
+                let renamed = renamed.map_err(unknown)?;
+                self.note("rename_credential", &renamed.id).await?;
+                show::done("renamed", &renamed, screen)
             }
             CredentialsAction::MakeDefault { which } => {
                 let chosen = all.make_default(tenant, &self.find(&which).await?).await;
-                show::done("default is now", &chosen.map_err(unknown)?, screen)
+                let chosen = chosen.map_err(unknown)?;
+                self.note("make_default_credential", &chosen.id).await?;
+                show::done("default is now", &chosen, screen)
             }
             CredentialsAction::Delete { which } => self.delete(&which).await,
             CredentialsAction::RotateDataKey => {
                 let resealed = all.rotate_data_key(tenant).await?;
+                self.note("rotate_data_key", tenant.as_str()).await?;
                 show::rotated(json!({"tenant": tenant, "credentials": resealed}), screen)
             }
             CredentialsAction::RotateMasterKey { prune: false } => {
                 let rotation = all.vault().rotate_master().await?;
+                self.note("rotate_master_key", "all tenants").await?;
                 show::rotated(json!(rotation), screen)?;
                 screen.note("old master keys are kept; --prune drops those that nothing needs");
                 Ok(())
             }
             CredentialsAction::RotateMasterKey { prune: true } => {
                 let dropped = all.vault().prune_masters().await?;
+                self.note("prune_master_keys", "all tenants").await?;
                 show::rotated(json!({"dropped": dropped}), screen)
             }
         }
@@ -219,6 +227,7 @@ impl Desk<'_> {
             }
             failure
         })?;
+        self.note("store_credential", &stored.id).await?;
         if default {
             stored = self.credentials.make_default(&self.tenant, &stored.id).await?;
         }
@@ -231,18 +240,27 @@ impl Desk<'_> {
         let provider = self.provider(&known.provider).await?;
         let values = values.read(&provider, Purpose::Change)?;
         let rotated = self.credentials.rotate(&self.tenant, &provider, &id, values).await;
-        show::done("rotated", &rotated.map_err(unknown)?, self.screen)
+        let rotated = rotated.map_err(unknown)?;
+        self.note("rotate_credential", &rotated.id).await?;
+        show::done("rotated", &rotated, self.screen)
     }
 
     async fn delete(&self, which: &str) -> Result<(), Failure> {
         let id = self.find(which).await?;
         self.credentials.delete(&self.tenant, &id).await.map_err(unknown)?;
+        self.note("delete_credential", &id).await?;
         if self.screen.json {
             self.screen.document(&json!({"deleted": id}))?;
         } else {
             self.screen.line(format_args!("deleted {id}"))?;
         }
         Ok(())
+    }
+
+    /// Writes to the audit log.
+    async fn note(&self, action: &str, target: &str) -> Result<(), Failure> {
+        let audit = Audit::new(Arc::clone(&self.documents));
+        Ok(audit.by_command(&self.tenant, action, target).await?)
     }
 
     /// The id of a credential that a person named.

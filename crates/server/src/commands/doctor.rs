@@ -3,6 +3,7 @@
 
 mod database;
 mod keys;
+mod modes;
 mod network;
 mod outbound;
 mod tools;
@@ -37,8 +38,8 @@ fn after_help() -> String {
     ]);
     let looks = cli::section(
         "What it looks at",
-        "  Settings and variables, tool definitions and what runs them, the database (reachable, whole,\n  \
-         writable, up to date, space), the clock, the master key and whether it opens the vault, API\n  \
+        "  Settings and variables, tool definitions and what runs them, modes of files (what other users\n  \
+         could change or read), the database (reachable, whole, writable, up to date, space), the clock, the master key and whether it opens the vault, API\n  \
          keys, the address to listen on, TLS files, host names, where traces go, and what tools may reach. It changes nothing\n  \
          and ends with 1 where something is broken.",
     );
@@ -139,7 +140,9 @@ fn show(finding: &Finding, screen: Screen) -> Result<(), Failure> {
 async fn examine(settings: &Settings) -> Vec<Finding> {
     let mut findings = of_settings(settings);
     findings.extend(tools::examine(settings));
+    findings.extend(modes::examine(settings));
     let (database, documents) = database::examine(settings).await;
+    findings.extend(tools::unready(settings, documents.as_ref()).await);
     findings.extend(database);
     findings.extend(keys::examine(settings, documents).await);
     findings.extend(network::examine(settings).await);

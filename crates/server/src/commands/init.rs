@@ -2,7 +2,7 @@
 //! nothing is written unless asked for; a `.gitignore` is only added to.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::cli;
 use crate::exit::{Exit, Failure};
 use crate::output::{BOLD, GOOD, Screen};
+use crate::permissions;
 
 /// What is written, below the project's folder.
 const FILES: [(&str, &str); 3] = [
@@ -74,8 +75,12 @@ pub(crate) fn run(args: &InitArgs, screen: Screen) -> Result<Exit, Failure> {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
-    folder.and_then(|()| fs::write(path, text)).map_err(|error| unwritable(path, &error))
+    let folder = path.parent().map_or(Ok(()), permissions::folder);
+    let written = folder.and_then(|()| {
+        let mut options = permissions::file();
+        options.create(true).truncate(true).open(path)?.write_all(text.as_bytes())
+    });
+    written.map_err(|error| unwritable(path, &error))
 }
 
 /// Adds the database's folder to what git ignores; says whether it was missing.

@@ -1,14 +1,17 @@
 //! `windlass keys`: who may use a server.
 
+use std::sync::Arc;
+
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use serde_json::json;
 use windlass::TenantId;
 
 use super::when;
+use crate::audit::Audit;
 use crate::cli;
 use crate::exit::{Exit, Failure};
-use crate::identity::{ApiKey, KeyRequest, Keys, NewKey, Role, ToolView};
+use crate::identity::{ApiKey, KeyRequest, Keys, NewKey, Role, ToolView, UserBinding};
 use crate::output::{Grid, Screen, cell, local_time, strong};
 use crate::settings::Settings;
 use crate::wiring;
@@ -39,6 +42,9 @@ enum KeysAction {
         /// Only these tools, over /mcp alone: a name, or 'files/*'; may be repeated
         #[arg(long, value_name = "TOOL")]
         tool: Vec<String>,
+        /// On whose behalf its bearer calls: a person, or '*' for whomever a request names
+        #[arg(long, value_name = "ID")]
+        user: Option<String>,
     },
     /// List the keys, without their texts
     List,
@@ -58,6 +64,7 @@ fn after_help() -> String {
     let examples = cli::examples(&[
         ("A key for an agent", "windlass keys create agent-7"),
         ("For an MCP client that sees some tools", "windlass keys create claude --tool 'files/*'"),
+        ("For an agent that acts for one person", "windlass keys create ada --user ada"),
         ("For a script", "KEY=$(windlass keys create ci --expires 90d --quiet)"),
         ("For a person who runs the server", "windlass keys create ada --role admin"),
         ("Which keys there are, and when they were used", "windlass keys list"),
@@ -81,19 +88,28 @@ pub(crate) fn run(args: KeysArgs, settings: &Settings, screen: Screen) -> Result
             KeysAction::Create { .. } => wiring::documents(&settings.database).await?,
             _ => wiring::kept_documents(&settings.database).await?,
         };
+        let audit = Audit::new(Arc::clone(&documents));
         let keys = Keys::new(documents);
         match args.action {
-            KeysAction::Create { name, role, expires, tool } => {
+            KeysAction::Create { name, role, expires, tool, user } => {
                 let tools = ToolView::new(tool).map_err(Failure::named)?;
-                let request = KeyRequest { name, role, expires_at: expires, tools };
-                show_new(&keys.create(&tenant, request).await.map_err(Failure::named)?, screen)?;
+                let user = user.map(UserBinding::from);
+                let request = KeyRequest { name, role, expires_at: expires, tools, user };
+                let new = keys.create(&tenant, request).await.map_err(Failure::named)?;
+                // First of all: its text cannot be had again.
+                show_new(&new, screen)?;
+                audit.by_command(&tenant, "create_key", &new.key.id).await?;
             }
             KeysAction::List => list(&keys.list(&tenant).await?, settings, screen)?,
             KeysAction::Rotate { id } => {
-                show_new(&keys.rotate(&tenant, &id).await.map_err(unknown)?, screen)?;
+                let new = keys.rotate(&tenant, &id).await.map_err(unknown)?;
+                show_new(&new, screen)?;
+                audit.by_command(&tenant, "rotate_key", &id).await?;
             }
             KeysAction::Revoke { id } => {
-                revoked(&keys.revoke(&tenant, &id).await.map_err(unknown)?, screen)?;
+                let key = keys.revoke(&tenant, &id).await.map_err(unknown)?;
+                audit.by_command(&tenant, "revoke_key", &id).await?;
+                revoked(&key, screen)?;
             }
         }
         Ok(Exit::Success)

@@ -19,11 +19,12 @@ use crate::cli;
 use crate::credential_source::VaultSource;
 use crate::exit::{Exit, Failure};
 use crate::http::Metrics;
-use crate::imports;
 use crate::interrupt::Interrupts;
 use crate::logging;
 use crate::mcp::{Endpoint, KeptNotebook, KeptTokens, MAX_TOOLS, Service, Shared, View, Who};
 use crate::output::Screen;
+use crate::permissions;
+use crate::prerequisites::Prerequisites;
 use crate::runs::KeptRuns;
 use crate::settings::Settings;
 use crate::vault::Grants;
@@ -64,12 +65,13 @@ fn after_help() -> String {
 /// Runs the command. Standard output carries the protocol and nothing else.
 pub(crate) fn run(args: &McpArgs, settings: Settings, screen: Screen) -> Result<Exit, Failure> {
     if let Some(address) = args.listen
-        && !address.ip().is_loopback()
+        && !address.ip().to_canonical().is_loopback()
     {
         let why = format!("{address} can be reached from other machines, and this asks for no key");
         return Err(Failure::usage(why).hint("`windlass serve` has /mcp, with keys"));
     }
     logging::start(&settings.log, screen);
+    permissions::warn(&settings);
     #[cfg(feature = "fixtures")]
     if let Some(url) = &args.client {
         return crate::mcp::fixture_client::run(url);
@@ -91,7 +93,7 @@ async fn serve(args: &McpArgs, settings: Settings, screen: Screen) -> Result<Exi
     let runs = Arc::new(KeptRuns(Arc::clone(&documents)));
     let engine = wiring::serving(builder, &settings, screen, &metrics, None, None, runs).await?;
     let _ = asked.set(engine.clone());
-    wiring::load_imports(&engine, &documents.all(imports::SPACE).await?, &screen)?;
+    wiring::load_imports(&engine, wiring::own_providers(&*documents).await?, &screen)?;
     desk.read_rules().await?;
     #[cfg(feature = "fixtures")]
     if args.fixtures {
@@ -99,18 +101,20 @@ async fn serve(args: &McpArgs, settings: Settings, screen: Screen) -> Result<Exi
     }
     let watches = watch(&engine, &settings, screen);
     let notebook = Arc::new(KeptNotebook(documents));
+    let prerequisites = Prerequisites::new(Arc::clone(&credentials), &settings);
     let tokens = Arc::new(KeptTokens(credentials));
     let policy = settings.outbound.policy.clone();
     let servers = Servers::follow(&engine, notebook, tokens, policy, Start::Unknown);
     let servers = Arc::new(servers);
     let (own, lang) = (Some(Arc::clone(&servers)), settings.lang);
-    let shared = Shared::new(engine.clone(), own, Arc::default(), lang, args.max_tools);
+    let (able, max_tools) = (Some(prerequisites), args.max_tools);
+    let shared = Shared::new(engine.clone(), own, Arc::default(), lang, max_tools, able, None);
     let view = match &args.provider {
         Some(name) => View::Provider(name.clone()),
         None => View::All,
     };
     let done = match args.listen {
-        Some(address) => over_http(address, shared, screen, &mut interrupts).await,
+        Some(address) => over_http(address, shared, view, screen, &mut interrupts).await,
         None => over_stdio(Service::new(&shared, Who::Operator, view), &mut interrupts).await,
     };
     drop(watches);
@@ -139,6 +143,7 @@ async fn over_stdio(service: Service, interrupts: &mut Interrupts) -> Result<Exi
 async fn over_http(
     address: SocketAddr,
     shared: Arc<Shared>,
+    view: View,
     screen: Screen,
     interrupts: &mut Interrupts,
 ) -> Result<Exit, Failure> {
@@ -147,7 +152,7 @@ async fn over_http(
     })?;
     let stop = CancellationToken::new();
     let bound = listener.local_addr()?;
-    let router: Router = Endpoint::for_this_machine(shared, &stop).router();
+    let router: Router = Endpoint::for_this_machine(shared, view, &stop).router();
     // Answers are small and wanted at once.
     let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
     let ended = stop.clone().cancelled_owned();

@@ -3,16 +3,17 @@
 mod mcp;
 mod show;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use windlass::TenantId;
-use windlass_executors::mcp::Notebook;
-use windlass_executors::rest::{Import, ImportOptions, Names, Selector};
+use windlass_executors::mcp::{Note, Notebook};
+use windlass_executors::rest::{Auth, Import, ImportOptions, Names, Selector};
 use windlass_store::{Documents, Expect};
 
+use crate::audit::Audit;
 use crate::cli;
 use crate::exit::{Exit, Failure};
 use crate::imports::{self, Kept, SPACE, Source};
@@ -67,6 +68,7 @@ enum ProvidersAction {
         name: String,
     },
     /// Import again, and show what was added, removed and changed
+    #[command(after_help = "Options that are not given stay as they were.")]
     Update {
         /// Its name
         name: String,
@@ -78,6 +80,9 @@ enum ProvidersAction {
         /// Let changed tools run without asking
         #[arg(long)]
         accept: bool,
+        /// How requests say who asks, from now on
+        #[arg(long, value_name = "HOW")]
+        auth: Option<Auth>,
     },
     /// Accept changes of tools, so that they run without asking
     Accept {
@@ -91,12 +96,28 @@ enum ProvidersAction {
     Remove {
         /// Its name
         name: String,
+        /// Delete its credentials, too
+        #[arg(long, conflicts_with = "keep_credentials")]
+        remove_credentials: bool,
+        /// Keep its credentials for a provider of the same name, and say nothing of them
+        #[arg(long)]
+        keep_credentials: bool,
     },
 }
 
 /// What to make of a document.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, PartialEq, Args)]
 struct OptionArgs {
+    /// How requests say who asks, in place of what the document says: none, bearer, basic,
+    /// header:NAME, query:NAME, cookie:NAME, or scheme:NAME for one of the document's
+    #[arg(long, value_name = "HOW")]
+    auth: Option<Auth>,
+    /// Show no tools before they are searched for
+    #[arg(long)]
+    deferred: bool,
+    /// Do not show these before they are searched for
+    #[arg(long, value_name = "WHICH")]
+    defer: Vec<String>,
     /// Where the API is, in place of what the document says
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
@@ -139,6 +160,9 @@ struct OptionArgs {
     /// How many tools there may be
     #[arg(long, value_name = "N")]
     max_tools: Option<usize>,
+    /// How many files the document may consist of
+    #[arg(long, value_name = "N")]
+    max_files: Option<usize>,
 }
 
 fn parse_rename(text: &str) -> Result<(String, String), String> {
@@ -147,6 +171,17 @@ fn parse_rename(text: &str) -> Result<(String, String), String> {
 }
 
 impl OptionArgs {
+    /// None of these means anything to an MCP server.
+    fn refuse_any(&self) -> Result<(), Failure> {
+        if *self == Self::default() {
+            return Ok(());
+        }
+        Err(Failure::usage("an MCP server says itself what its tools are").hint(
+            "--auth, --include and the other options of an import are for API documents; \
+             --header sets what a server's address is sent",
+        ))
+    }
+
     fn read(&self) -> ImportOptions {
         let all = |texts: &[String]| texts.iter().map(Selector::new).collect::<Vec<_>>();
         let tags = |tags: &[String]| {
@@ -166,6 +201,10 @@ impl OptionArgs {
             max_description: self.max_description,
             max_schema_bytes: self.max_schema_bytes,
             max_tools: self.max_tools,
+            max_files: self.max_files,
+            defer: if self.deferred { vec![Selector::new("/*")] } else { all(&self.defer) },
+            auth: self.auth.clone(),
+            headers: BTreeMap::new(),
         }
     }
 }
@@ -192,6 +231,10 @@ fn after_help() -> String {
         (
             "Of one at an address",
             "windlass providers add github --mcp https://api.githubcopilot.com/mcp/",
+        ),
+        (
+            "A document that does not say how to log in",
+            "windlass providers add github github.json --auth bearer",
         ),
         ("Its credential", "windlass credentials set petstore"),
         ("The API has changed", "windlass providers update petstore ./petstore.yaml"),
@@ -224,26 +267,52 @@ pub(crate) fn run(
         let tenant = TenantId::new(args.tenant);
         let desk = Desk { documents, tenant, taken, settings, screen };
         match args.action {
-            ProvidersAction::Add { name, document, mcp: true, server, .. } => {
+            ProvidersAction::Add { name, document, mcp: true, server, options, .. } => {
+                options.refuse_any()?;
                 mcp::add_address(&name, &document.unwrap_or_default(), &server, settings, screen)?;
             }
-            ProvidersAction::Add { name, server, command, .. } if !command.is_empty() => {
+            ProvidersAction::Add { name, server, command, options, .. } if !command.is_empty() => {
+                options.refuse_any()?;
                 mcp::add_command(&name, &command, &server, settings, screen)?;
             }
-            ProvidersAction::Add { name, document, dry_run, options, .. } => {
+            ProvidersAction::Add { name, document, dry_run, server, options, .. } => {
                 let document = document.unwrap_or_default();
-                desk.add(&name, &document, dry_run, options.read()).await?;
+                let options = ImportOptions { headers: server.of_document()?, ..options.read() };
+                desk.add(&name, &document, dry_run, options).await?;
             }
             ProvidersAction::List => desk.list().await?,
-            ProvidersAction::Show { name } => show::one(&desk.kept(&name).await?.1, screen)?,
-            ProvidersAction::Update { name, document, dry_run, accept } => {
-                desk.update(&name, document.as_deref(), dry_run, accept).await?;
+            ProvidersAction::Show { name } => desk.show(&name).await?,
+            ProvidersAction::Update { name, document, dry_run, accept, auth } => {
+                let how = Updating { dry_run, accept, auth };
+                desk.update(&name, document.as_deref(), &how).await?;
             }
             ProvidersAction::Accept { name, names } => desk.accept(&name, &names).await?,
-            ProvidersAction::Remove { name } => desk.remove(&name).await?,
+            ProvidersAction::Remove { name, remove_credentials, keep_credentials } => {
+                let afterwards = match (remove_credentials, keep_credentials) {
+                    (true, _) => Afterwards::Remove,
+                    (false, true) => Afterwards::Keep,
+                    (false, false) => Afterwards::KeepAndTell,
+                };
+                desk.remove(&name, afterwards).await?;
+            }
         }
         Ok(Exit::Success)
     })
+}
+
+/// How a document is imported again.
+struct Updating {
+    dry_run: bool,
+    accept: bool,
+    auth: Option<Auth>,
+}
+
+/// What becomes of the credentials of a provider that is removed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Afterwards {
+    Remove,
+    Keep,
+    KeepAndTell,
 }
 
 /// Where one command is done.
@@ -279,6 +348,7 @@ impl Desk<'_> {
         if self.documents.put(put, Expect::Absent).await?.is_none() {
             return Err(taken(name));
         }
+        self.note("create_provider", name).await?;
         show::import(&import, "are", self.screen)
     }
 
@@ -307,8 +377,7 @@ impl Desk<'_> {
         &self,
         name: &str,
         document: Option<&str>,
-        dry_run: bool,
-        accept: bool,
+        how: &Updating,
     ) -> Result<(), Failure> {
         for _ in 0..ATTEMPTS {
             let (version, old) = self.kept(name).await?;
@@ -319,14 +388,16 @@ impl Desk<'_> {
                 })?;
             let source = self.source(&from).await?;
             let names = Names { taken: self.taken(name).await?, kept: old.names() };
-            let import = source.import_again(name, &old.options, &names).map_err(Failure::named)?;
+            let mut options = old.options.clone();
+            options.auth = how.auth.clone().or(options.auth);
+            let import = source.import_again(name, &options, &names).map_err(Failure::named)?;
             let (warnings, strays) = (imports::warnings(&import), import.strays.clone());
-            let kept = Kept::new(import, &source, old.options.clone());
+            let kept = Kept::new(import, &source, options);
             let (mut new, diff) = old.updated(kept, &strays);
-            if accept {
+            if how.accept {
                 new.accept(&[]);
             }
-            if dry_run {
+            if how.dry_run {
                 return show::diff(&diff, &new.flagged(), &warnings, self.screen);
             }
             if self.replace(name, version, &new).await? {
@@ -353,6 +424,15 @@ impl Desk<'_> {
         Err(busy(name))
     }
 
+    async fn show(&self, name: &str) -> Result<(), Failure> {
+        if self.documents.get(SPACE, &self.tenant, name).await?.is_none()
+            && let Some((_, note)) = self.known_of(name).await?
+        {
+            return show::server(name, &note, self.screen);
+        }
+        show::one(&self.kept(name).await?.1, self.screen)
+    }
+
     /// Accepts what an MCP server says of its tools now; none where nothing is
     /// known of such a server.
     async fn accept_of_server(
@@ -360,28 +440,61 @@ impl Desk<'_> {
         name: &str,
         tools: &[String],
     ) -> Result<Option<Vec<String>>, Failure> {
+        let Some((owner, mut note)) = self.known_of(name).await? else { return Ok(None) };
+        let accepted = note.accept(tools);
+        must_wait(name, tools, &accepted)?;
+        let notebook = KeptNotebook(Arc::clone(&self.documents));
+        notebook.write(owner.as_ref(), name, note).await?;
+        self.note("accept_changes", name).await?;
+        Ok(Some(accepted))
+    }
+
+    /// What is known of an MCP server: the tenant's own, else everybody's.
+    async fn known_of(&self, name: &str) -> Result<Option<(Option<TenantId>, Note)>, Failure> {
         let notebook = KeptNotebook(Arc::clone(&self.documents));
         let everybodys = (self.tenant == TenantId::default()).then_some(None);
-        for owner in [Some(Some(&self.tenant)), everybodys].into_iter().flatten() {
-            let Some(mut note) = notebook.read(owner, name).await? else { continue };
-            let accepted = note.accept(tools);
-            must_wait(name, tools, &accepted)?;
-            notebook.write(owner, name, note).await?;
-            return Ok(Some(accepted));
+        for owner in [Some(Some(self.tenant.clone())), everybodys].into_iter().flatten() {
+            if let Some(note) = notebook.read(owner.as_ref(), name).await? {
+                return Ok(Some((owner, note)));
+            }
         }
         Ok(None)
     }
 
-    async fn remove(&self, name: &str) -> Result<(), Failure> {
+    async fn remove(&self, name: &str, afterwards: Afterwards) -> Result<(), Failure> {
+        let credentials = wiring::credentials(self.settings, &self.documents)?;
+        let kept = credentials.ids_of(&self.tenant, name).await?.len();
         if !self.documents.delete(SPACE, &self.tenant, name, Expect::Anything).await? {
             return Err(missing(name));
         }
-        show::removed(name, self.screen)
+        self.note("delete_provider", name).await?;
+        let removed = match afterwards {
+            Afterwards::Remove => credentials.delete_all(&self.tenant, name).await?,
+            Afterwards::Keep | Afterwards::KeepAndTell => 0,
+        };
+        show::removed(name, removed, self.screen)?;
+        if afterwards == Afterwards::KeepAndTell && kept > 0 {
+            self.screen.note(format_args!(
+                "its credentials stay ({kept}), for a provider of the same name; \
+                 `--remove-credentials` deletes them, too"
+            ));
+        }
+        Ok(())
     }
 
     async fn replace(&self, name: &str, version: u64, kept: &Kept) -> Result<bool, Failure> {
         let put = kept.to_put(&self.tenant, name)?;
-        Ok(self.documents.put(put, Expect::Version(version)).await?.is_some())
+        let replaced = self.documents.put(put, Expect::Version(version)).await?.is_some();
+        if replaced {
+            self.note("update_provider", name).await?;
+        }
+        Ok(replaced)
+    }
+
+    /// Writes to the audit log.
+    async fn note(&self, action: &str, target: &str) -> Result<(), Failure> {
+        let audit = Audit::new(Arc::clone(&self.documents));
+        Ok(audit.by_command(&self.tenant, action, target).await?)
     }
 
     async fn kept(&self, name: &str) -> Result<(u64, Kept), Failure> {

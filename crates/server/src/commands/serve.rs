@@ -6,24 +6,32 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use tokio_util::sync::CancellationToken;
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
-use windlass::{Engine, FolderWatch};
+use windlass::{Engine, EngineBuilder, Error, ErrorKind, FolderWatch, RecordStore};
 use windlass_executors::mcp::{LoginOptions, Servers, Start};
 use windlass_executors::rest::AskConsent;
+use windlass_store::Documents;
 
 use crate::approvals::{Desk, SharedDesk};
+use crate::audit::{Actor, Audit, Happened};
 use crate::cli;
 use crate::consents::Consents;
 use crate::credential_source::VaultSource;
 use crate::exit::{Exit, Failure};
-use crate::http::{self, App, Hub, Links, Listener, Metrics, Tls};
+use crate::http::{
+    self, App, EventIds, FailedKeys, Hub, Links, Listener, Members, Metrics, Readiness, Tls,
+};
 use crate::identity::{Bearers, Keys, NewKey};
 use crate::interrupt::Interrupts;
 use crate::logging;
-use crate::mcp::{KeptNotebook, KeptTokens};
+use crate::mcp::{KeptNotebook, KeptTokens, Sessions};
 use crate::output::Screen;
+use crate::permissions;
+use crate::prerequisites::Prerequisites;
 use crate::questions::Questions;
+use crate::quota::{CheckedDocuments, DaySharer, Quotas};
 use crate::runs::KeptRuns;
 use crate::settings::{Flag, Settings};
 use crate::telemetry;
@@ -32,8 +40,9 @@ use crate::wiring;
 
 /// How long what was cut off, and what is still to be told, may take.
 const LAST_WORDS: Duration = Duration::from_secs(5);
-/// How long the last records may take.
+/// How long the last records may take, and how often that is tried.
 const LAST_WRITE: Duration = Duration::from_secs(10);
+const BETWEEN_WRITES: Duration = Duration::from_millis(100);
 
 /// Serve the HTTP API
 #[derive(Debug, Args)]
@@ -49,7 +58,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
     /// Listen elsewhere than on this machine without TLS, because something in front has it
-    #[arg(long)]
+    #[arg(long, conflicts_with = "tls_certificate")]
     without_tls: bool,
 }
 
@@ -83,17 +92,20 @@ impl ServeArgs {
             let wrong = || Failure::usage(format!("{flag} {}: not UTF-8", path.display()));
             flags.push((flag, vec![path.to_str().ok_or_else(wrong)?.to_owned()]));
         }
+        flags.extend(self.without_tls.then(|| ("--without-tls", vec!["true".to_owned()])));
         Ok(flags)
     }
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<Exit, Failure> {
+pub(crate) fn run(settings: Settings, screen: Screen) -> Result<Exit, Failure> {
+    settings.server.refuse_plain_text()?;
     logging::start(&settings.log, screen);
-    wiring::block_on_all(async { serve(args, settings, screen).await })
+    permissions::warn(&settings);
+    wiring::block_on_all(async { serve(settings, screen).await })
 }
 
-async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<Exit, Failure> {
+async fn serve(settings: Settings, screen: Screen) -> Result<Exit, Failure> {
     // First of all: the first process of a container gets no signal that it
     // does not listen to.
     let mut interrupts = Interrupts::listen()?;
@@ -106,7 +118,24 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
         Failure::new(Exit::Failed, format!("cannot listen on {address}: {error}"))
             .hint("choose another address with --listen; `windlass doctor` says what is wrong")
     })?;
+    let has_tls = tls.is_some();
+    let started = start(Engine::builder(), settings, screen, listener).await?;
+    announce(screen, started.address, has_tls, started.first.as_ref());
+    interrupts.next().await;
+    started.stop(async || interrupts.next().await).await?;
+    Ok(Exit::Success)
+}
+
+/// Puts a server together and lets requests in.
+pub(crate) async fn start(
+    builder: EngineBuilder,
+    settings: Settings,
+    screen: Screen,
+    listener: Listener,
+) -> Result<Started, Failure> {
     let documents = wiring::documents_with(&settings.database, &settings.records).await?;
+    let quotas = Quotas::new(settings.quotas);
+    let documents: Arc<dyn Documents> = CheckedDocuments::new(documents, Arc::clone(&quotas));
     let metrics = Arc::<Metrics>::default();
     let (tracer, exporter) = telemetry::start(&settings.telemetry, &metrics.traces).unzip();
     let credentials = Arc::new(wiring::credentials(&settings, &documents)?);
@@ -127,7 +156,7 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
     let (rules, patience) = (settings.approvals.clone(), settings.server.http.approvals_expire);
     let desk = Desk::new(Arc::clone(&documents), rules, patience);
     let questions = Arc::<Questions>::default();
-    let builder = Engine::builder()
+    let builder = builder
         .credentials(source)
         .approvals(SharedDesk(Arc::clone(&desk)))
         .object(questions.askers());
@@ -145,12 +174,23 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
     let servers = Arc::new(servers);
     let watches = watch(&engine, &settings, screen);
     let keys = Keys::new(Arc::clone(&documents));
+    let audit = Audit::new(Arc::clone(&documents));
     let first = keys.create_first().await?;
+    if let Some(first) = &first {
+        // It is shown whatever becomes of this.
+        if let Err(error) = audit.add(&first.key.tenant, first_key(first)).await {
+            tracing::error!(%error, "the audit log could not be written");
+        }
+    }
     // New calls end with the first of these, all else with the second.
     let (draining, ended) = (CancellationToken::new(), CancellationToken::new());
     let exporting = exporter.map(|it| tokio::spawn(it.run(engine.clone(), ended.clone())));
+    let members = Members::join(Arc::clone(&documents), engine.records()).await?;
+    let links = Links::new(&*documents).await?;
+    let (ids, linger) = (EventIds::new(&links), settings.server.http.events_linger);
     let app = Arc::new(App {
-        hub: Hub::new(Arc::clone(&documents), settings.server.http.events_linger),
+        members,
+        hub: Hub::new(Arc::clone(&documents), ids, linger),
         engine,
         servers,
         desk,
@@ -158,12 +198,18 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
         consents,
         outbound,
         runs,
-        links: Links::new(&*documents).await?,
+        links,
         documents,
+        quotas,
+        sessions: Sessions::new(settings.server.http.max_mcp_sessions),
         keys,
+        audit,
+        failed_keys: FailedKeys::new(settings.server.http.max_failed_keys),
         bearers: Bearers::new(&settings.server.http.oauth, &settings.outbound.policy, &own_address),
+        prerequisites: Prerequisites::new(Arc::clone(&credentials), &settings),
         credentials,
         metrics,
+        readiness: Readiness::default(),
         tracer,
         settings: settings.server.http.clone(),
         lang: settings.lang,
@@ -172,41 +218,106 @@ async fn serve(args: &ServeArgs, settings: Settings, screen: Screen) -> Result<E
         started: Instant::now(),
     });
     http::prepare(&app).await?;
-    let recording = app.hub.start(&app.engine, ended.clone()).await?;
-    tokio::spawn(heed_changes(Arc::clone(&app)));
+    let recording = http::follow(&app, ended.clone()).await?;
+    let sharing = DaySharer::start(&app.engine, &app.documents).await;
+    let sharing = tokio::spawn(sharing.run(ended.clone()));
+    tokio::spawn(heed_changes(Arc::clone(&app), ended.clone()));
     let open = TaskTracker::new();
-    let bound = listener.address()?;
+    let address = listener.address()?;
     let serving = tokio::spawn(listener.serve(http::front(&app), draining.clone(), open.clone()));
-    announce(screen, bound, tls.is_some(), args.without_tls, first.as_ref());
-    interrupts.next().await;
-    tracing::info!("draining: no new calls, those that run may end");
-    draining.cancel();
-    drop(watches);
-    let _ = serving.await;
-    drain(&app, &open, &mut interrupts).await;
-    app.servers.stop().await;
-    ended.cancel();
-    let told = async {
-        let _ = recording.await;
-        if let Some(exporting) = exporting {
-            let _ = exporting.await;
+    let guards = [draining.drop_guard(), ended.clone().drop_guard()];
+    Ok(Started {
+        app,
+        address,
+        first,
+        open,
+        serving,
+        recording,
+        sharing,
+        exporting,
+        watches,
+        ended,
+        guards,
+    })
+}
+
+/// A server that takes requests.
+pub(crate) struct Started {
+    pub(crate) app: Arc<App>,
+    pub(crate) address: SocketAddr,
+    /// The first key of all, where it was made just now.
+    pub(crate) first: Option<NewKey>,
+    /// Connections.
+    open: TaskTracker,
+    serving: JoinHandle<()>,
+    recording: JoinHandle<()>,
+    sharing: JoinHandle<()>,
+    exporting: Option<JoinHandle<()>>,
+    watches: Vec<FolderWatch>,
+    ended: CancellationToken,
+    /// What is dropped without having been stopped stops at once.
+    guards: [DropGuard; 2],
+}
+
+impl Started {
+    /// Lets what runs end, but no longer than was set, or until somebody insists.
+    /// Fails where results could not be written.
+    pub(crate) async fn stop(self, mut insist: impl AsyncFnMut()) -> Result<(), Failure> {
+        let Self {
+            app, open, serving, recording, sharing, exporting, watches, ended, guards, ..
+        } = self;
+        tracing::info!("draining: no new calls, those that run may end");
+        app.draining.cancel();
+        drop(watches);
+        let _ = serving.await;
+        let written = drain(&app, &open, &mut insist).await;
+        app.servers.stop().await;
+        ended.cancel();
+        let told = async {
+            let _ = recording.await;
+            let _ = sharing.await;
+            if let Some(exporting) = exporting {
+                let _ = exporting.await;
+            }
+        };
+        match tokio::time::timeout(LAST_WORDS, told).await {
+            Ok(()) => leave(&app).await,
+            Err(_) => tracing::warn!("some events or spans could not be told"),
         }
-    };
-    if tokio::time::timeout(LAST_WORDS, told).await.is_err() {
-        tracing::warn!("some events or spans could not be told");
+        drop(guards);
+        written
     }
-    Ok(Exit::Success)
+}
+
+/// The first entry of an audit log.
+fn first_key(first: &NewKey) -> Happened {
+    Happened {
+        actor: Actor::server(),
+        action: "create_first_key".to_owned(),
+        target: Some(first.key.id.to_string()),
+        status: None,
+        details: None,
+    }
+}
+
+/// Says that this server ended well. Where it cannot, others look for what it
+/// might have left.
+async fn leave(app: &App) {
+    if !matches!(tokio::time::timeout(LAST_WORDS, app.members.leave()).await, Ok(Ok(()))) {
+        tracing::warn!("that the server ended could not be written down");
+    }
 }
 
 /// Where people who agreed come back to: the first name of this server, else
 /// where it listens.
 fn own_address(settings: &Settings, bound: SocketAddr) -> String {
-    let scheme = if settings.server.tls.is_some() { "https" } else { "http" };
-    match settings.server.http.hosts.first() {
-        Some(host) => format!("{scheme}://{host}"),
-        None if bound.ip().is_unspecified() => format!("{scheme}://localhost:{}", bound.port()),
-        None => format!("{scheme}://{bound}"),
-    }
+    let http = &settings.server.http;
+    let host = match http.hosts.first() {
+        Some(host) => host.clone(),
+        None if bound.ip().is_unspecified() => format!("localhost:{}", bound.port()),
+        None => bound.to_string(),
+    };
+    format!("{}://{host}", http.scheme(&host))
 }
 
 /// Definitions are read again when they change, unless that is switched off.
@@ -225,11 +336,12 @@ pub(super) fn watch(engine: &Engine, settings: &Settings, screen: Screen) -> Vec
 }
 
 /// Does what other servers ask for.
-async fn heed_changes(app: Arc<App>) {
+async fn heed_changes(app: Arc<App>, ended: CancellationToken) {
     let mut changes = app.documents.changes();
     loop {
         use tokio::sync::broadcast::error::RecvError;
-        let change = match changes.recv().await {
+        let Some(change) = ended.run_until_cancelled(changes.recv()).await else { return };
+        let change = match change {
             Ok(change) => change,
             Err(RecvError::Lagged(_)) => windlass_store::Change {
                 space: String::new(),
@@ -242,13 +354,7 @@ async fn heed_changes(app: Arc<App>) {
     }
 }
 
-fn announce(
-    screen: Screen,
-    address: SocketAddr,
-    has_tls: bool,
-    on_purpose: bool,
-    first: Option<&NewKey>,
-) {
+fn announce(screen: Screen, address: SocketAddr, has_tls: bool, first: Option<&NewKey>) {
     let scheme = if has_tls { "https" } else { "http" };
     let url = format!("{scheme}://{address}");
     // All addresses are none that a browser could go to.
@@ -271,20 +377,17 @@ fn announce(
             ),
         }
     }
-    if !address.ip().is_loopback() && !has_tls && !on_purpose {
-        screen.warn(format_args!(
-            "{address} can be reached from other machines and has no TLS: keys and results cross \
-             the network in the clear. Use --tls-certificate and --tls-key, or say --without-tls \
-             if a proxy in front has TLS"
-        ));
-        tracing::warn!(%address, "reachable from other machines without TLS");
-    }
     tracing::info!(address = %address, tls = has_tls, "listening");
 }
 
 /// Lets what runs end, but no longer than was set, or until somebody insists.
 /// What is cut off then is cancelled, so that it has a result and a record, too.
-async fn drain(app: &App, open: &TaskTracker, interrupts: &mut Interrupts) {
+/// Fails where results could not be written.
+async fn drain(
+    app: &App,
+    open: &TaskTracker,
+    insist: &mut impl AsyncFnMut(),
+) -> Result<(), Failure> {
     open.close();
     app.tasks.close();
     let ended = async {
@@ -296,7 +399,7 @@ async fn drain(app: &App, open: &TaskTracker, interrupts: &mut Interrupts) {
     let why = tokio::select! {
         () = &mut ended => None,
         () = tokio::time::sleep(app.settings.drain) => Some("the time to drain is over"),
-        () = interrupts.next() => Some("on request"),
+        () = insist() => Some("on request"),
     };
     match why {
         None => tracing::info!("all calls have ended"),
@@ -305,8 +408,34 @@ async fn drain(app: &App, open: &TaskTracker, interrupts: &mut Interrupts) {
             let _ = tokio::time::timeout(LAST_WORDS, ended).await;
         }
     }
-    let flushed = tokio::time::timeout(LAST_WRITE, app.engine.records().flush()).await;
-    if !matches!(flushed, Ok(Ok(()))) {
-        tracing::error!("some records could not be written");
+    last_write(app.engine.records(), insist).await
+}
+
+/// Waits until all results are written, also where that fails at first, unless
+/// somebody insists.
+async fn last_write(
+    records: &dyn RecordStore,
+    insist: &mut impl AsyncFnMut(),
+) -> Result<(), Failure> {
+    let mut why = Error::new(ErrorKind::StorageUnavailable, "the database does not answer");
+    let flushed = async {
+        while let Err(error) = records.flush().await {
+            why = error;
+            tokio::time::sleep(BETWEEN_WRITES).await;
+        }
+    };
+    let written = tokio::select! {
+        () = flushed => true,
+        () = tokio::time::sleep(LAST_WRITE) => false,
+        () = insist() => false,
+    };
+    if written {
+        return Ok(());
     }
+    let unwritten = records.unwritten();
+    tracing::error!(unwritten, error = %why, "the server ends without having written its last results");
+    let message =
+        format!("{unwritten} results could not be written and are lost: {}", why.message());
+    Err(Failure::new(Exit::Storage, message)
+        .hint("what these calls did is done; those with effects are shown as interrupted later"))
 }

@@ -15,13 +15,14 @@ use windlass::{CallId, CallRequest, Caller, CallerType, Context, Kind, TenantId,
 use windlass_executors::agent::{Entry, RunLog, RunScope, Stop};
 
 use super::app::App;
-use super::context::{Span, check_name};
+use super::context::{Span, check_name, user_of};
 use super::extract::{Body, Name, Who};
 use super::operation::Operation;
 use super::problem::Problem;
 use super::shape::{self, RunEvent};
 use super::view::{self, ResultDoc};
 use crate::identity::{Action, Identity};
+use crate::quota::Live;
 use crate::runs::Conversation;
 use follow::Asked;
 
@@ -203,11 +204,14 @@ async fn run(
 ) -> Result<Response, Problem> {
     app.refuse_while_draining()?;
     let tool = find(&app, &who.tenant, &name)?;
+    let permit = app.quotas.begin(Live::Runs, &who)?;
     let id = CallId::at(Timestamp::now());
     let tenant = who.tenant.clone();
     let conversation = body.conversation_id.as_deref().map(|name| talk(&app, tenant, &tool, name));
+    let user_id = user_of(&who, body.user_id, "/user_id")?;
+    let body = RunBody { user_id, ..body };
     let request = body.request(&tool, who.tenant)?.id(id).begun_by(who.key_id);
-    let asked = Asked { request, id, run: id.to_string().into(), conversation };
+    let asked = Asked { request, id, run: id.to_string().into(), conversation, permit };
     follow::answer(&app, asked, &headers).await
 }
 
@@ -237,7 +241,9 @@ async fn resume(
     else {
         return Err(Problem::not_found("run"));
     };
+    let user = user_of(&who, user, "run_id")?;
     let tool = find(&app, &who.tenant, &tool)?;
+    let permit = app.quotas.begin(Live::Runs, &who)?;
     let run: Arc<str> = run.into();
     let tenant = who.tenant.clone();
     let talk = conversation.as_deref().map(|name| talk(&app, tenant, &tool, name));
@@ -252,7 +258,8 @@ async fn resume(
     let id = CallId::at(Timestamp::now());
     let request = CallRequest::new(tool.name().as_str(), input).id(id);
     let request = request.context(context.object(scope).begun_by(who.key_id));
-    follow::answer(&app, Asked { request, id, run, conversation: talk }, &headers).await
+    let asked = Asked { request, id, run, conversation: talk, permit };
+    follow::answer(&app, asked, &headers).await
 }
 
 /// What is kept of a run.

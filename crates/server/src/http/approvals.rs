@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 use windlass::{ApprovalRules, CallId, CallResult, SuspendedCall, TenantId, Verdict};
 
 use super::app::App;
+use super::audit::Details;
 use super::extract::{Body, Name, Query, Who};
 use super::operation::Operation;
 use super::page::{self, IdPageQuery};
@@ -17,7 +19,7 @@ use super::problem::Problem;
 use super::shape::{self, CallerDoc, RulesDoc, VerdictDoc};
 use super::view::{self, ResultDoc};
 use crate::approvals::{Settled, Waiting};
-use crate::identity::Action;
+use crate::identity::{Action, Identity};
 
 pub(crate) fn rows() -> Vec<Operation> {
     let details = "The call runs under its own id, with exactly the arguments that were shown; \
@@ -181,6 +183,11 @@ async fn decide(
     if body.fingerprint.is_some_and(|seen| seen != found.call.fingerprint) {
         return Err(Problem::conflict("this is not the call that was shown"));
     }
+    if body.approved && app.settings.four_eyes && has_asked(&who, &found.call) {
+        let why = "whoever asked for a call does not approve it";
+        return Err(Problem::new(StatusCode::FORBIDDEN, "four_eyes", why)
+            .hint("somebody else approves it, with a key of their own; you may refuse it"));
+    }
     let verdict = Verdict {
         approved: body.approved,
         by: Some(who.name.to_string()),
@@ -190,7 +197,16 @@ async fn decide(
     };
     let decided = app.desk.decide(&app.engine, &who.tenant, id, verdict).await?;
     let decided = decided.ok_or_else(|| Problem::conflict("somebody has decided already"))?;
-    Ok(view::answer(&app.finish(decided).await?, app.lang))
+    let mut response = view::answer(&app.finish(decided).await?, app.lang);
+    response.extensions_mut().insert(Details(json!({"approved": body.approved})));
+    Ok(response)
+}
+
+/// Whether it was they who asked for a call: with this key, or with another one of
+/// the same person.
+fn has_asked(who: &Identity, call: &SuspendedCall) -> bool {
+    let same_key = call.begun_by.as_deref() == Some(&*who.key_id);
+    same_key || who.bound_user().is_some_and(|own| call.caller.user.as_ref() == Some(own))
 }
 
 impl App {

@@ -15,10 +15,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use windlass::Secret;
 
-use super::app::App;
+use super::app::{App, HttpSettings};
+use super::audit::{self, Performed};
 use super::lapse::{self, Shown};
 use super::observe::{self, Asker};
 use super::problem::Problem;
+use super::slots::Slot;
 use crate::identity::{Action, Identity};
 
 /// The header that holds a key and nothing else.
@@ -30,6 +32,8 @@ const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 pub(crate) struct Gated<H> {
     pub(crate) handler: H,
     pub(crate) action: Action,
+    /// The operation's name.
+    pub(crate) name: &'static str,
 }
 
 impl<H: Handler<T, Arc<App>>, T: 'static> Handler<T, Arc<App>> for Gated<H> {
@@ -38,7 +42,7 @@ impl<H: Handler<T, Arc<App>>, T: 'static> Handler<T, Arc<App>> for Gated<H> {
     fn call(self, request: Request, app: Arc<App>) -> Self::Future {
         Box::pin(async move {
             let next = |request| self.handler.call(request, Arc::clone(&app));
-            let answered = check(&app, self.action, request, next).await;
+            let answered = check(&app, (self.action, self.name), request, next).await;
             answered.unwrap_or_else(IntoResponse::into_response)
         })
     }
@@ -47,7 +51,7 @@ impl<H: Handler<T, Arc<App>>, T: 'static> Handler<T, Arc<App>> for Gated<H> {
 /// Lets a request through whose key may do this.
 async fn check<F: Future<Output = Response>>(
     app: &Arc<App>,
-    action: Action,
+    operation: (Action, &'static str),
     request: Request,
     next: impl FnOnce(Request) -> F,
 ) -> Result<Response, Problem> {
@@ -59,7 +63,7 @@ async fn check<F: Future<Output = Response>>(
         return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", why)
             .hint("use a key without a view of tools"));
     }
-    let response = admit(app, action, identity, request, next).await?;
+    let response = admit(app, operation, identity, request, next).await?;
     Ok(watched(response, app, pass, Shown::Key))
 }
 
@@ -74,13 +78,17 @@ pub(crate) async fn check_bearer(
     let shown = pass.as_ref().and_then(Pass::key);
     let token = shown.as_deref().filter(|text| lapse::is_token(text));
     let identity = match (&app.bearers, token) {
-        (Some(bearers), Some(token)) => bearers
-            .verify(token)
-            .await?
-            .ok_or_else(|| unauthorized("this token is not for this server, or has expired"))?,
+        (Some(bearers), Some(token)) => match bearers.verify(token).await? {
+            Some(identity) => identity,
+            None => {
+                let why = "this token is not for this server, or has expired";
+                return Err(app.failed_key(unauthorized(why)).await);
+            }
+        },
         _ => bearer_of_key(app, shown.as_deref()).await?,
     };
-    let response = admit(app, action, identity, request, |request| next.run(request)).await?;
+    let operation = (action, "mcp");
+    let response = admit(app, operation, identity, request, |request| next.run(request)).await?;
     Ok(watched(response, app, pass, Shown::Bearer))
 }
 
@@ -105,26 +113,51 @@ async fn bearer_of_key(app: &App, key: Option<&str>) -> Result<Identity, Problem
         return Err(unauthorized("this needs an API key")
             .hint("send Authorization: Bearer KEY; `windlass keys create` makes one"));
     };
-    let identity = app.keys.verify(key).await?;
-    identity.ok_or_else(|| unauthorized("this API key is not known, has expired or was revoked"))
+    match app.keys.verify(key).await? {
+        Some(identity) => Ok(identity),
+        None => {
+            let why = "this API key is not known, has expired or was revoked";
+            Err(app.failed_key(unauthorized(why)).await)
+        }
+    }
 }
 
 /// Lets somebody through who may do this.
 async fn admit<F: Future<Output = Response>>(
     app: &App,
-    action: Action,
+    (action, name): (Action, &'static str),
     identity: Identity,
     mut request: Request,
     next: impl FnOnce(Request) -> F,
 ) -> Result<Response, Problem> {
+    let slot = request.extensions().get::<Arc<Slot>>().cloned();
+    if let Some(slot) = &slot {
+        slot.identify(&identity)?;
+    }
+    let audited = audit::is_audited(action, request.method()).then(|| {
+        let path = request.uri().path().to_owned();
+        Performed { who: identity.clone(), name, path }
+    });
     if !identity.may(action) {
         let why = format!("the role {} of this tenant may not do this", identity.role);
-        return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", why)
-            .hint(format!("use a key with one of these roles: {}", action.roles())));
+        let refusal = Problem::new(StatusCode::FORBIDDEN, "forbidden", why)
+            .hint(format!("use a key with one of these roles: {}", action.roles()));
+        let Some(performed) = audited else { return Err(refusal) };
+        let answer = refusal.into_response();
+        let (tenant, happened) = performed.answered(&answer);
+        app.write_down(&tenant, happened).await;
+        return Ok(answer);
     }
     let asker = observe::is_told(app).then(|| Asker::from(&identity));
     request.extensions_mut().insert(identity);
     let mut response = next(request).await;
+    if let Some(performed) = audited {
+        let (tenant, happened) = performed.answered(&response);
+        app.write_down(&tenant, happened).await;
+    }
+    if let Some(slot) = slot.filter(|_| lapse::is_stream(&response)) {
+        slot.follow()?;
+    }
     if let Some(asker) = asker {
         response.extensions_mut().insert(asker);
     }
@@ -198,22 +231,21 @@ pub(crate) fn is_preflight<B>(request: &Request<B>) -> bool {
 }
 
 /// The page of another origin that a request is from, if it may be from there.
-/// A request for another name, which a page gets when it makes a name of its own
-/// point here, and a request of another page are refused.
+/// Rejects unknown hosts (DNS rebinding) and foreign origins (CSRF).
 pub(crate) fn origin(
     app: &App,
     headers: &HeaderMap,
     uri: &Uri,
 ) -> Result<Option<HeaderValue>, Problem> {
     let host = host(headers, uri)?;
-    if !is_known(host, &app.settings.hosts) {
+    if !is_known(host, &app.settings) {
         let why = format!("this server does not answer for `{host}`");
         return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "unknown_host", why)
             .hint("add the name to `server.hosts` in windlass.yaml"));
     }
     let Some(value) = headers.get(header::ORIGIN) else { return Ok(None) };
     let origin = value.to_str().unwrap_or_default();
-    if origin.split_once("://").is_some_and(|(_, from)| from.eq_ignore_ascii_case(host)) {
+    if is_own(origin, host, &app.settings) {
         return Ok(None);
     }
     if app.settings.origins.iter().any(|known| known.eq_ignore_ascii_case(origin)) {
@@ -242,14 +274,21 @@ fn named(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or("\u{fffd}"))
 }
 
+/// Whether a page is of this server: of the scheme, too, or whoever can change
+/// plain text on the way could act as a page that came over TLS.
+fn is_own(origin: &str, host: &str, settings: &HttpSettings) -> bool {
+    origin.split_once("://").is_some_and(|(scheme, from)| {
+        from.eq_ignore_ascii_case(host)
+            && scheme.eq_ignore_ascii_case(settings.scheme(without_port(host)))
+    })
+}
+
 /// Addresses and this machine are known; names are those that were set.
-fn is_known(host: &str, hosts: &[String]) -> bool {
+fn is_known(host: &str, settings: &HttpSettings) -> bool {
     let name = without_port(host);
     let literal = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok();
     let name = name.trim_end_matches('.');
-    literal
-        || name.eq_ignore_ascii_case("localhost")
-        || hosts.iter().any(|known| known.eq_ignore_ascii_case(name))
+    literal || name.eq_ignore_ascii_case("localhost") || settings.is_own_name(name)
 }
 
 fn without_port(host: &str) -> &str {
@@ -265,14 +304,38 @@ mod tests {
 
     #[test]
     fn addresses_this_machine_and_set_names_are_known() {
-        let hosts = ["tools.example.com".to_owned()];
+        let hosts = vec!["tools.example.com".to_owned()];
+        let settings = HttpSettings { hosts, ..HttpSettings::default() };
         for host in
             ["localhost:8080", "127.0.0.1", "[::1]:80", "10.1.2.3:1", "Tools.Example.com:443"]
         {
-            assert!(is_known(host, &hosts), "{host}");
+            assert!(is_known(host, &settings), "{host}");
         }
         for host in ["evil.example", "localhost.evil.example", "", "127.0.0.1.nip.io:80"] {
-            assert!(!is_known(host, &hosts), "{host}");
+            assert!(!is_known(host, &settings), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_page_is_of_this_server_only_with_its_scheme() {
+        let hosts = vec!["tools.example.com".to_owned()];
+        let plain = HttpSettings { hosts, ..HttpSettings::default() };
+        let tls = HttpSettings { has_tls: true, ..plain.clone() };
+        let behind = HttpSettings { without_tls: true, ..plain.clone() };
+        for (settings, name, scheme, other) in [
+            (&plain, "tools.example.com", "http", "https"),
+            (&plain, "127.0.0.1:7700", "http", "https"),
+            (&tls, "tools.example.com:7700", "https", "http"),
+            (&tls, "[::1]:7700", "https", "http"),
+            (&behind, "tools.example.com", "https", "http"),
+            (&behind, "Tools.example.com.", "https", "http"),
+            (&behind, "localhost:7700", "http", "https"),
+        ] {
+            assert!(is_own(&format!("{scheme}://{name}"), name, settings), "{scheme} {name}");
+            assert!(!is_own(&format!("{other}://{name}"), name, settings), "{other} {name}");
+            assert!(
+                !is_own(&format!("ftp://{name}"), name, settings) && !is_own(name, name, settings)
+            );
         }
     }
 }

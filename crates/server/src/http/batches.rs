@@ -13,7 +13,7 @@ use windlass::{Batch, BatchId, TraceContext};
 use super::app::App;
 use super::calls::wants_events;
 use super::cancel::{Cancelled, WHICH};
-use super::context::CallBody;
+use super::context::{CallBody, user_of};
 use super::extract::{Body, Name, Who};
 use super::operation::Operation;
 use super::problem::Problem;
@@ -49,7 +49,7 @@ pub(crate) fn rows() -> Vec<Operation> {
         Operation::post("/v1/batches/{batch_id}/cancel", "cancel_batch", cancel)
             .may(Action::CallTools, "Cancel all calls of a batch that have not ended")
             .details(WHICH)
-            .answer::<Cancelled>(200, "How many were cancelled here"),
+            .answer::<Cancelled>(200, "How many were cancelled, on all servers"),
     ]
 }
 
@@ -103,7 +103,9 @@ impl BatchBody {
             call.conversation_id = call.conversation_id.or_else(|| self.conversation_id.clone());
             call.caller_id = call.caller_id.or_else(|| self.caller_id.clone());
             call.user_id = call.user_id.or_else(|| self.user_id.clone());
-            let request = call.request(who.tenant.clone(), &format!("/calls/{at}"))?;
+            let place = format!("/calls/{at}");
+            call.user_id = user_of(who, call.user_id, format_args!("{place}/user_id"))?;
+            let request = call.request(who.tenant.clone(), &place)?;
             let request = request.begun_by(Arc::clone(&who.key_id));
             requests.push(match trace {
                 Some(trace) => request.trace(trace.clone()),

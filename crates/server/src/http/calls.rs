@@ -17,12 +17,13 @@ use windlass::{CallId, Grace, PageRequest, RecordFilter, TenantId, TraceContext}
 
 use super::app::App;
 use super::background::{self, Accepted};
-use super::context::{CallBody, Span};
+use super::context::{CallBody, Span, user_of};
 use super::extract::{Body, Name, Query, Who};
 use super::operation::{EVENTS, Operation};
 use super::page;
 use super::problem::Problem;
 use super::shape::{self, CallEvent, CallState, RecordDoc, StatusName};
+use super::slots::Own;
 use super::stream;
 use super::view::{self, ResultDoc};
 use crate::identity::Action;
@@ -32,6 +33,8 @@ const MAX_WAIT: Duration = Duration::from_secs(60);
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// How long at the most until somebody who waits looks again.
+const LOOK_LATER: Duration = Duration::from_millis(300);
 
 pub(crate) fn rows() -> Vec<Operation> {
     vec![
@@ -86,6 +89,7 @@ async fn run(
 ) -> Result<Response, Problem> {
     app.refuse_while_draining()?;
     body.idempotency_key = body.idempotency_key.or(wishes.key?);
+    body.user_id = user_of(&who, body.user_id, "/user_id")?;
     let later = (wishes.way == Way::Later).then(|| {
         let grace = (!app.is_timed(&who.tenant, &body)).then(Grace::default);
         (background::kept(&body), grace)
@@ -253,12 +257,14 @@ pub(crate) struct GetQuery {
 async fn get(
     State(app): State<Arc<App>>,
     Who(who): Who,
+    Own(slot): Own,
     name: Name,
     Query(query): Query<GetQuery>,
 ) -> Result<Response, Problem> {
     let id: CallId = name.id("call")?;
     let wait = query.wait.map(|wait| Span::Text(wait).read("wait")).transpose()?;
     let until = Instant::now() + wait.unwrap_or_default().min(MAX_WAIT);
+    let (mut pause, mut waiting) = (LOOK_AGAIN, None);
     loop {
         if let Some(record) = app.engine.records().get(&who.tenant, id).await? {
             return Ok(view::ok(&record));
@@ -289,7 +295,31 @@ async fn get(
         if Instant::now() >= until || app.draining.is_cancelled() {
             return Ok(view::ok(&json!({"record_id": id, "status": "running"})));
         }
-        sleep(LOOK_AGAIN).await;
+        if waiting.is_none() {
+            waiting = Some(slot.wait()?);
+        }
+        // The store is asked again when the call has ended here. One that runs
+        // elsewhere is looked for less and less often.
+        sleep(pause).await;
+        if app.engine.is_under_way(&who.tenant, id) {
+            ended_here(&app, &who.tenant, id, until).await;
+        } else {
+            pause = (pause * 2).min(LOOK_LATER);
+        }
+    }
+}
+
+/// Waits until a call has ended that runs here, or the time is over.
+async fn ended_here(app: &App, tenant: &TenantId, id: CallId, until: Instant) {
+    let mut pause = LOOK_AGAIN;
+    while app.engine.is_under_way(tenant, id)
+        && !app.questions.suspends(tenant, id)
+        && !app.draining.is_cancelled()
+        && Instant::now() < until
+    {
+        sleep(pause).await;
+        // Thousands may wait, and a call that takes long is not missed for a while.
+        pause = (pause * 5 / 4).min(LOOK_LATER);
     }
 }
 

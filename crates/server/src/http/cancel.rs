@@ -15,7 +15,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
-use windlass::{BatchId, CallId, Caller, Error, Status, SuspendedCall, TenantId, UnderWay};
+use windlass::{
+    BatchId, CallId, Caller, Error, OwnerId, Status, SuspendedCall, TenantId, UnderWay,
+};
 use windlass_store::{Change, Expect, Put};
 
 use super::app::App;
@@ -29,8 +31,10 @@ use crate::identity::{Action, Identity};
 
 /// What is to be cancelled on all servers.
 const SPACE: &str = "cancels";
-/// How long another server may take to cancel a call.
-const ELSEWHERE: Duration = Duration::from_secs(1);
+/// What other servers have cancelled: under the id of the cancel and their own.
+const ANSWERS: &str = "cancel_answers";
+/// How long other servers may take to say what they have cancelled.
+const ELSEWHERE: Duration = Duration::from_secs(2);
 /// How long a cancel waits to be heard.
 const LIFE: Duration = Duration::from_secs(60);
 
@@ -47,17 +51,18 @@ pub(crate) fn rows() -> Vec<Operation> {
         Operation::post("/v1/conversations/{conversation_id}/cancel", "cancel_conversation", all)
             .may(Action::CallTools, "Cancel all calls of a conversation that have not ended")
             .details(WHICH)
-            .answer::<Cancelled>(200, "How many were cancelled here"),
+            .answer::<Cancelled>(200, "How many were cancelled, on all servers"),
     ]
 }
 
 /// Which calls of a batch or a conversation are cancelled.
 pub(super) const WHICH: &str = "Also those that wait for a person. A caller cancels those that its \
                                 own key began, operators and admins those of all. Those that run \
-                                on other servers are cancelled, too, but not counted.";
+                                on other servers count, too; a server that does not answer \
+                                within two seconds cancels them, but is not counted.";
 
 /// What was cancelled.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Cancelled {
     /// How many calls.
     pub(crate) cancelled: usize,
@@ -144,10 +149,13 @@ pub(crate) async fn changed(app: &App, change: &Change) -> Result<(), Error> {
         return Ok(());
     };
     // One that cannot be read is of another version.
-    if let Ok(cancel) = serde_json::from_value::<Cancel>(asked.body) {
-        app.engine.cancel_where(&change.tenant, |call| cancel.fits(call));
-    }
-    Ok(())
+    let Ok(cancel) = serde_json::from_value::<Cancel>(asked.body) else { return Ok(()) };
+    let cancelled = app.engine.cancel_where(&change.tenant, |call| cancel.fits(call));
+    let Some(own) = app.members.own() else { return Ok(()) };
+    let id = format!("{}/{}", change.id, own.as_str());
+    let mut put = Put::of(ANSWERS, change.tenant.clone(), id, &Cancelled { cancelled })?;
+    put.expires_at = Timestamp::now().checked_add(LIFE).ok();
+    app.documents.put(put, Expect::Anything).await.map(drop)
 }
 
 impl App {
@@ -159,9 +167,20 @@ impl App {
     async fn cancel_many(&self, tenant: &TenantId, cancel: &Cancel) -> Result<usize, Problem> {
         // First what runs, so that nothing of it waits for a person later.
         let running = self.engine.cancel_where(tenant, |call| cancel.fits(call));
-        self.tell_others(tenant, cancel).await?;
+        let asked = self.tell_others(tenant, cancel).await?;
         let waiting = self.withdraw_where(tenant, |call| cancel.fits_waiting(call)).await?;
-        Ok(running + waiting)
+        let until = Instant::now() + ELSEWHERE;
+        let mut elsewhere = Answers::default();
+        while let Some(asked) = &asked
+            && Instant::now() < until
+        {
+            elsewhere = asked.answers(self, tenant).await?;
+            if elsewhere.all {
+                break;
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+        Ok(running + waiting + elsewhere.cancelled)
     }
 
     /// Cancels a call, wherever it runs or waits; returns whether it had not
@@ -189,22 +208,33 @@ impl App {
         }
         // Another server may run it; its record shows that it did. One in the
         // background may be about to begin here.
-        if pending.is_some() || self.documents.is_shared() {
-            self.tell_others(tenant, &cancel).await?;
+        let asked = self.tell_others(tenant, &cancel).await?;
+        if pending.is_some() || asked.is_some() {
             let until = Instant::now() + ELSEWHERE;
             while Instant::now() < until {
                 sleep(LOOK_AGAIN).await;
                 if pending.is_some() && self.engine.cancel_call(tenant, id) {
                     return Ok(true);
                 }
+                let answers = match &asked {
+                    Some(asked) => asked.answers(self, tenant).await?,
+                    None => Answers::default(),
+                };
+                if answers.cancelled > 0 {
+                    return Ok(true);
+                }
                 if let Some(end) = self.end_of(tenant, id).await? {
                     return Ok(end == Status::Cancelled);
+                }
+                // Nobody runs it, and nobody is about to.
+                if answers.all && pending.is_none() {
+                    break;
                 }
             }
         }
         match pending {
             // It was told, and takes its time.
-            Some(_) => Ok(self.documents.is_shared()),
+            Some(_) => Ok(asked.is_some()),
             None if self.end_of(tenant, id).await?.is_some() => Ok(false),
             None => Err(Problem::not_found("call")),
         }
@@ -215,14 +245,51 @@ impl App {
         Ok(self.engine.records().get(tenant, id).await?.map(|record| record.status))
     }
 
-    /// Asks the other servers to cancel something.
-    async fn tell_others(&self, tenant: &TenantId, cancel: &Cancel) -> Result<(), Problem> {
-        if self.documents.is_shared() {
-            let id = CallId::at(Timestamp::now()).to_string();
-            let mut put = Put::new(SPACE, tenant.clone(), id, json!(cancel));
-            put.expires_at = Timestamp::now().checked_add(LIFE).ok();
-            self.documents.put(put, Expect::Absent).await?;
+    /// Asks the other servers to cancel something; none where there are none.
+    async fn tell_others(
+        &self,
+        tenant: &TenantId,
+        cancel: &Cancel,
+    ) -> Result<Option<Asked>, Problem> {
+        let others = self.members.others(self.engine.records()).await?;
+        if others.is_empty() {
+            return Ok(None);
         }
-        Ok(())
+        let id = CallId::at(Timestamp::now()).to_string();
+        let mut put = Put::new(SPACE, tenant.clone(), id.clone(), json!(cancel));
+        put.expires_at = Timestamp::now().checked_add(LIFE).ok();
+        self.documents.put(put, Expect::Absent).await?;
+        Ok(Some(Asked { id, servers: others.into_iter().map(|other| other.id).collect() }))
+    }
+}
+
+/// A cancel that other servers were asked for.
+struct Asked {
+    id: String,
+    servers: Vec<OwnerId>,
+}
+
+/// What they have said so far.
+#[derive(Default)]
+struct Answers {
+    cancelled: usize,
+    /// Whether all of them have.
+    all: bool,
+}
+
+impl Asked {
+    async fn answers(&self, app: &App, tenant: &TenantId) -> Result<Answers, Problem> {
+        let mut answers = Answers { cancelled: 0, all: true };
+        for server in &self.servers {
+            let id = format!("{}/{}", self.id, server.as_str());
+            match app.documents.get(ANSWERS, tenant, &id).await? {
+                Some(answer) => {
+                    let said: Result<Cancelled, _> = serde_json::from_value(answer.body);
+                    answers.cancelled += said.map_or(0, |said| said.cancelled);
+                }
+                None => answers.all = false,
+            }
+        }
+        Ok(answers)
     }
 }

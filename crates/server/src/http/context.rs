@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use axum::http::StatusCode;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -11,6 +12,7 @@ use windlass::{CallRequest, Caller, CallerType, Context, RetryPolicy, TenantId};
 
 use super::problem::Problem;
 use super::shape;
+use crate::identity::Identity;
 
 /// One call.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -159,6 +161,26 @@ pub(crate) fn check_name(path: impl Display, name: Option<&str>) -> Result<(), P
         Some(_) => return Ok(()),
     };
     Err(Problem::bad("a name is wrong").at(path.to_string(), why))
+}
+
+/// The person on whose behalf somebody calls: the one that a request names, if
+/// they may, else the one that their key is bound to. `at` is where the request
+/// names somebody.
+pub(crate) fn user_of(
+    who: &Identity,
+    named: Option<String>,
+    at: impl Display,
+) -> Result<Option<String>, Problem> {
+    let Some(named) = named else {
+        return Ok(who.bound_user().map(|user| user.to_string()));
+    };
+    if who.may_act_for(&named) {
+        return Ok(Some(named));
+    }
+    let why = "this key does not act for this person";
+    Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", why).at(at.to_string(), why).hint(
+        "use a key that is bound to the person, or to `*` for a program that serves many people",
+    ))
 }
 
 impl CallBody {

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use windlass::definition::{
     self, Definition, Limits, LoadError, McpTransport, Parsed, ProviderSpec, ResourceBody,
 };
-use windlass::{Engine, Error, TenantId, ToolBuilder};
+use windlass::{Engine, Error, TenantId};
 use windlass_executors::sql;
 
 use super::app::App;
@@ -186,12 +186,9 @@ fn flaws(tools: &[Definition], server: &Engine) -> Result<Vec<Flaw>, Error> {
     let scratch = Engine::builder().build()?;
     let mut flaws = Vec::new();
     for found in tools {
-        let built = server.executor_for(&found.spec).and_then(|executor| {
-            let builder = ToolBuilder::new(found.spec.clone(), executor);
-            let builder = (found.presets.iter())
-                .fold(builder, |builder, (name, preset)| builder.preset(name, preset.clone()));
-            scratch.registry().register(builder)
-        });
+        let built = server
+            .executor_for(&found.spec)
+            .and_then(|executor| scratch.registry().register(found.clone().builder(executor)));
         flaws.extend(built.err().map(|error| Flaw::in_tool(found, error.message())));
         if sql::names_database(&found.spec) {
             flaws.push(Flaw::in_tool(found, DATABASES));

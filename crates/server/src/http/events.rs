@@ -1,5 +1,6 @@
 //! Live events of a tenant, a conversation or a batch.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -14,6 +15,7 @@ use tokio::sync::mpsc;
 use windlass::Error;
 
 use super::app::App;
+use super::event_id::PATTERN;
 use super::extract::{Query, Who};
 use super::hub::{Joined, Told, Topic};
 use super::operation::Operation;
@@ -21,6 +23,7 @@ use super::problem::Problem;
 use super::shape::FollowedEvent;
 use super::stream;
 use crate::identity::Action;
+use crate::quota::{Live, Permit};
 
 /// What waits for a reader in memory.
 const WAITING: usize = 8;
@@ -31,14 +34,15 @@ pub(crate) fn rows() -> Vec<Operation> {
         Operation::get("/v1/events", "follow_events", follow)
             .may(Action::ReadCalls, "Follow what happens")
             .details(
-                "A stream of server-sent events, each with an id. A reader that comes back with \
+                "A stream of server-sent events, each with an id that says nothing but which it is. A reader that comes back with \
                  `Last-Event-ID` gets what it missed, without gap or duplicate; where some of that \
-                 is not kept, a `gap` event says so in its place. The last event is `end`, where \
+                 is not kept, or died with a server that crashed, a `gap` event says so in its \
+                 place. Every call whose beginning was told gets its end, also after a crash. The last event is `end`, where \
                  the server ends or the key stops working. Events are kept from the time somebody \
                  listens to the tenant until ten minutes after the last reader was seen, or as \
                  long as `server.events_linger` says.",
             )
-            .header("Last-Event-ID", "^[0-9]{1,18}$", "the id of the last event that was read")
+            .header("Last-Event-ID", PATTERN, "the id of the last event that was read; `0` for all")
             .query::<FollowQuery>()
             .events::<FollowedEvent>("The events"),
     ]
@@ -53,7 +57,8 @@ struct FollowQuery {
     /// Of this batch.
     batch_id: Option<String>,
     /// The same as the header `Last-Event-ID`, for those who cannot set it.
-    last_event_id: Option<u64>,
+    #[schemars(regex(pattern = PATTERN))]
+    last_event_id: Option<String>,
 }
 
 async fn follow(
@@ -62,20 +67,27 @@ async fn follow(
     headers: HeaderMap,
     Query(query): Query<FollowQuery>,
 ) -> Result<Response, Problem> {
+    let permit = app.quotas.begin(Live::Subscribers, &who)?;
     let topic =
         Topic { tenant: who.tenant, conversation: query.conversation_id, batch: query.batch_id };
-    let header = headers.get("last-event-id").map(|id| {
-        let id = id.to_str().ok().and_then(|id| id.trim().parse().ok());
-        id.ok_or_else(|| Problem::bad("a header is wrong").at("Last-Event-ID", "a number"))
-    });
-    let last = header.transpose()?.or(query.last_event_id);
+    let read = |place: &str, id: &str| {
+        let position = app.hub.ids.position(&topic.tenant, id.trim());
+        position.ok_or_else(|| Problem::bad("an id is wrong").at(place, "take it from an event"))
+    };
+    let header = headers.get("last-event-id");
+    let last = match (header, &query.last_event_id) {
+        (Some(id), _) => Some(read("Last-Event-ID", id.to_str().unwrap_or_default())?),
+        (None, Some(id)) => Some(read("last_event_id", id)?),
+        (None, None) => None,
+    };
     let told = app.hub.position();
     let Joined { live, since } = app.hub.join(&topic).await?;
     let (sender, receiver) = mpsc::channel(WAITING);
-    // Where it left off, nothing was kept for a while.
-    let pause = last.filter(|last| *last <= since && since > 0).map(|_| since);
+    // Where it left off, nothing was kept for a while, or a server crashed.
+    let mut pauses = last.map(|last| app.hub.gaps_from(last)).unwrap_or_default();
+    pauses.extend(last.filter(|last| *last <= since && since > 0).map(|_| since));
     let last = last.unwrap_or(told);
-    let reader = Reader { app: Arc::clone(&app), topic, last, pause, sender };
+    let reader = Reader { app: Arc::clone(&app), topic, last, pauses, sender, _permit: permit };
     tokio::spawn(reader.run(live));
     Ok(stream::answer(receiver))
 }
@@ -86,10 +98,10 @@ struct Reader {
     topic: Topic,
     /// The position of the last event that was sent.
     last: u64,
-    /// The position before which events were not kept for a while, until the
-    /// reader is told.
-    pause: Option<u64>,
+    /// The positions at which events may be missing, until the reader is told.
+    pauses: BTreeSet<u64>,
     sender: mpsc::Sender<Sent>,
+    _permit: Permit,
 }
 
 /// Why a reader is no longer served.
@@ -119,6 +131,7 @@ impl Reader {
         loop {
             tokio::select! {
                 event = live.recv() => match event {
+                    Ok(event) if !event.has_place() => self.send(event.sent.clone()).await?,
                     Ok(event) if event.position > self.last => self.tell(Told::clone(&event)).await?,
                     Ok(_) => {}
                     // It was slow: the store has what it missed.
@@ -136,7 +149,7 @@ impl Reader {
         if self.last > newest || oldest > self.last.saturating_add(1) {
             self.tell_gap(oldest, newest).await?;
             self.last = self.last.min(newest);
-            self.pause = self.pause.filter(|since| oldest <= *since);
+            self.pauses.retain(|since| oldest <= *since);
         }
         loop {
             let filter = self.topic.filter();
@@ -145,7 +158,7 @@ impl Reader {
             let full = page.len() == PAGE;
             for event in &page {
                 self.tell_pause(event.position, newest).await?;
-                self.tell(Told::new(event)).await?;
+                self.tell(Told::new(event, &self.app.hub.ids)).await?;
             }
             if !full {
                 return self.tell_pause(u64::MAX, newest).await;
@@ -156,14 +169,16 @@ impl Reader {
     /// Tells that events were not kept for a while, before the first event that
     /// came after it.
     async fn tell_pause(&mut self, next: u64, newest: u64) -> Result<(), Gone> {
-        match self.pause.take_if(|since| next > *since) {
-            Some(since) => self.tell_gap(since + 1, newest).await,
-            None => Ok(()),
+        while let Some(since) = self.pauses.first().copied().filter(|since| next > *since) {
+            self.pauses.remove(&since);
+            self.tell_gap(since + 1, newest).await?;
         }
+        Ok(())
     }
 
     async fn tell_gap(&self, kept_from: u64, newest: u64) -> Result<(), Gone> {
-        let gap = json!({"after": self.last, "kept_from": kept_from, "newest": newest});
+        let id = |position| self.app.hub.ids.id(&self.topic.tenant, position);
+        let gap = json!({"after": id(self.last), "kept_from": id(kept_from), "newest": id(newest)});
         self.send(stream::event("gap", &gap)).await
     }
 

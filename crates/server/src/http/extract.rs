@@ -64,6 +64,23 @@ impl<T: DeserializeOwned + 'static> FromRequest<Arc<App>> for DocumentBody<T> {
     }
 }
 
+/// A JSON body that a model's API wrote: half of a surrogate pair in a text does
+/// not make it unreadable.
+pub(crate) struct ModelBody(pub(crate) Value);
+
+impl FromRequest<Arc<App>> for ModelBody {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
+        let bytes = json(request, app).await?;
+        let parsed = parse(&bytes).or_else(|problem| {
+            let text = str::from_utf8(&bytes).map_err(|_| problem)?;
+            parse(windlass::replace_lone_surrogates(text).as_bytes())
+        });
+        parsed.map(Self)
+    }
+}
+
 /// A JSON body that holds secrets: what is wrong with it is told without
 /// repeating what was sent.
 pub(crate) struct SecretBody<T>(pub(crate) T);

@@ -28,10 +28,11 @@ use super::problem::Problem;
 use super::shape;
 use super::view;
 use crate::identity::Action;
+use crate::quota::What;
 use crate::random;
 
 /// What is known of a file.
-const SPACE: &str = "files";
+const SPACE: &str = crate::quota::FILES;
 /// Where the key of links is kept, for all servers.
 const SERVER: &str = "server";
 const LINK_KEY: &str = "link_key";
@@ -73,6 +74,7 @@ pub(crate) fn rows() -> Vec<Operation> {
             .answer::<FilesDoc>(200, "The files"),
         Operation::delete("/v1/files/{file_id}", "delete_file", delete)
             .may(Action::CallTools, "Delete a file that was uploaded; links to it stop working")
+            .details("Whoever uploaded it deletes it, or an admin.")
             .answer_as(204, "It is gone", "", None),
         Operation::get("/v1/files/{file_id}", "get_file", get)
             .may(Action::ReadCalls, "Get a file, or the whole of a result that was cut short")
@@ -82,7 +84,7 @@ pub(crate) fn rows() -> Vec<Operation> {
             .answer_as(206, "A part of it", "application/octet-stream", None)
             .problem(416, "There is no such part"),
         Operation::post("/v1/files/{file_id}/link", "link_file", link)
-            .may(Action::ReadCalls, "Make a link to a file that needs no key and expires")
+            .may(Action::CallTools, "Make a link to a file that needs no key and expires")
             .body::<LinkBody>()
             .example(|| json!({"expires_in": "10m"}))
             .answer::<LinkDoc>(200, "The link"),
@@ -108,6 +110,8 @@ struct FileDoc {
     media_type: String,
     /// What it is called.
     name: Option<String>,
+    /// The id of the key that uploaded it.
+    owner: Option<String>,
     #[schemars(schema_with = "shape::time")]
     created_at: String,
 }
@@ -149,11 +153,17 @@ async fn delete(
     name: Name,
 ) -> Result<Response, Problem> {
     let (id, records) = (name.id::<CallId>("file")?, app.engine.records());
-    if app.documents.get(SPACE, &who.tenant, &name.0).await?.is_none() {
+    let Some(file) = app.documents.get(SPACE, &who.tenant, &name.0).await? else {
         let kept = records.read_output(&who.tenant, id, 0, 0).await?;
         kept.ok_or_else(|| Problem::not_found("file"))?;
         return Err(Problem::conflict("this is the result of a call, which goes with its record")
             .hint("only files that were uploaded can be deleted"));
+    };
+    let is_own = file.body["owner"].as_str() == Some(&*who.key_id);
+    if !is_own && !who.may(Action::DeleteFiles) {
+        let why = "somebody else uploaded this file";
+        return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", why)
+            .hint("whoever uploaded it deletes it, or an admin"));
     }
     // First the file: what is known of it is found again if that fails.
     records.forget_output(&who.tenant, id).await?;
@@ -175,9 +185,12 @@ async fn upload(
     let name = text("x-file-name");
     let bytes = whole(request, &app).await?;
     let (id, size) = (CallId::at(Timestamp::now()), bytes.len());
+    let _turn = app.quotas.making(&who.tenant, What::File).await;
+    app.quotas.allow_file(&*app.documents, &who.tenant, size as u64).await?;
     app.engine.records().keep_output(&who.tenant, id, bytes.to_vec()).await?;
     let about = json!({
-        "size": size, "media_type": media_type, "name": name, "created_at": Timestamp::now(),
+        "size": size, "media_type": media_type, "name": name, "owner": who.key_id,
+        "created_at": Timestamp::now(),
     });
     let mut put = Put::new(SPACE, who.tenant, id.to_string(), about.clone());
     put.expires_at = Timestamp::now().checked_add(LIFE).ok();
@@ -372,8 +385,16 @@ impl Links {
         let key = kept.as_ref().and_then(|kept| kept.body["key"].as_str());
         let bytes = key.and_then(|key| URL_SAFE_NO_PAD.decode(key).ok());
         let bad = || Error::new(ErrorKind::Internal, "the key of file links cannot be read");
-        let mac = Hmac::new_from_slice(&bytes.ok_or_else(bad)?).map_err(|_| bad())?;
-        Ok(Self(mac))
+        Self::with_key(&bytes.ok_or_else(bad)?).ok_or_else(bad)
+    }
+
+    pub(super) fn with_key(key: &[u8]) -> Option<Self> {
+        Hmac::new_from_slice(key).ok().map(Self)
+    }
+
+    /// The key, for what else all servers sign alike.
+    pub(super) fn key(&self) -> Hmac<Sha256> {
+        self.0.clone()
     }
 
     fn mac(&self, tenant: &TenantId, id: &str, expires: i64) -> Hmac<Sha256> {

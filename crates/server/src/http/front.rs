@@ -5,8 +5,7 @@
 //! every request a few allocations, also those that it has no business with.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::atomic::Ordering;
 
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
@@ -21,7 +20,10 @@ use windlass::CallId;
 
 use super::app::App;
 use super::auth;
+use super::connections::{Connections, Place};
 use super::problem::Problem;
+use super::slots::{Slot, Slots};
+use super::traffic::{Delivery, Timeouts};
 
 /// Answers that are smaller are not worth it.
 const COMPRESS_FROM: u64 = 1024;
@@ -40,27 +42,38 @@ pub(crate) struct Front {
     /// The same for clients that take compressed answers. The others need not pay
     /// for looking whether theirs is to be.
     compressed: Compression<Router, And<SizeAbove, NotForContentType>>,
-    /// Requests that are being worked on.
-    open: AtomicUsize,
+    slots: Arc<Slots>,
 }
 
 impl Front {
     pub(crate) fn new(app: Arc<App>, routes: Router) -> Self {
         let compress = SizeAbove::new(COMPRESS_FROM).and(NotForContentType::SSE);
         let compressed = Compression::new(routes.clone()).compress_when(compress);
-        Self { app, routes, compressed, open: AtomicUsize::new(0) }
+        let slots = Slots::new(app.settings.max_requests, app.settings.max_waiting);
+        Self { app, routes, compressed, slots }
     }
 
-    /// Answers a request. Every answer has the id of its request, so that people
-    /// can talk about it.
-    pub(crate) async fn answer<B>(&self, request: Request<B>) -> Response
+    /// Answers a request of a connection. Every answer has the id of its request,
+    /// so that people can talk about it.
+    pub(crate) async fn answer<B>(
+        &self,
+        request: Request<B>,
+        place: &Arc<Place>,
+    ) -> Response<Delivery>
     where
         B: HttpBody<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
         self.app.metrics.requests.fetch_add(1, Ordering::Relaxed);
         let given = given_id(&request);
-        let mut response = self.admit(request).await;
+        let exchange = place.traffic.begin();
+        let (mut response, slot) = match self.slot(&request, place) {
+            Ok(slot) => (self.admit(request, &slot).await, Some(slot)),
+            Err(problem) => (problem.into_response(), None),
+        };
+        if response.status() == StatusCode::TOO_MANY_REQUESTS {
+            self.app.metrics.refused.fetch_add(1, Ordering::Relaxed);
+        }
         let headers = response.headers_mut();
         // Whoever tells about requests has named it already.
         if !headers.contains_key(&REQUEST_ID)
@@ -71,26 +84,33 @@ impl Front {
         // Nobody on the way keeps an answer, and no browser guesses what it is.
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        response
+        // A stream has its slot until it ends.
+        let slot = slot.filter(|slot| slot.is_waiting());
+        response.map(|body| Delivery::new(body, exchange, slot))
     }
 
-    /// Lets a request in, if there is room. One that is refused has cost next to
-    /// nothing: neither its key nor its body has been looked at.
-    async fn admit<B>(&self, request: Request<B>) -> Response
+    /// A slot for a request, if there is one.
+    fn slot<B>(&self, request: &Request<B>, place: &Arc<Place>) -> Result<Arc<Slot>, Problem> {
+        if ALWAYS.contains(&request.uri().path()) {
+            return Ok(self.slots.always(place));
+        }
+        self.slots.arrive(place, place.client(request.headers()))
+    }
+
+    /// Lets a request in that has a slot, if it is for us.
+    async fn admit<B>(&self, mut request: Request<B>, slot: &Arc<Slot>) -> Response
     where
         B: HttpBody<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        let place = Place::take(&self.open);
-        if place.before >= self.app.settings.max_requests && !ALWAYS.contains(&request.uri().path())
-        {
-            self.app.metrics.refused.fetch_add(1, Ordering::Relaxed);
-            return too_many();
+        if has_unknown_coding(&request) {
+            return unknown_coding();
         }
         let page = match auth::origin(&self.app, request.headers(), request.uri()) {
             Ok(page) => page,
             Err(problem) => return problem.into_response(),
         };
+        request.extensions_mut().insert(Arc::clone(slot));
         let Some(page) = page else { return self.route(request).await };
         let mut response = match auth::is_preflight(&request) {
             true => StatusCode::NO_CONTENT.into_response(),
@@ -117,14 +137,19 @@ impl Front {
         }
     }
 
-    /// How many connections may be open.
-    pub(crate) fn max_connections(&self) -> usize {
-        self.app.settings.max_connections
+    /// Who may have connections.
+    pub(super) fn connections(&self) -> Arc<Connections> {
+        Connections::new(self.app.settings.connections())
     }
 
-    /// How long a client may take to say what it wants.
-    pub(crate) fn header_timeout(&self) -> Duration {
-        self.app.settings.header_timeout
+    /// How long a connection may take for what.
+    pub(super) fn timeouts(&self) -> Timeouts {
+        self.app.settings.timeouts()
+    }
+
+    /// Counts a connection that was refused or cut off.
+    pub(super) fn count_cut(&self) {
+        self.app.metrics.cut.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -140,28 +165,20 @@ pub(crate) fn new_id() -> Option<HeaderValue> {
     HeaderValue::from_maybe_shared(Bytes::from(id)).ok()
 }
 
-/// A request that is being worked on. A stream that follows does not count.
-struct Place<'a> {
-    open: &'a AtomicUsize,
-    before: usize,
+/// Whether the body is in a transfer coding besides `chunked`. Its bytes would be
+/// taken for the body, and a proxy that decodes them would have judged another.
+fn has_unknown_coding<B>(request: &Request<B>) -> bool {
+    let mut codings = request.headers().get_all(header::TRANSFER_ENCODING).iter();
+    let Some(coding) = codings.next() else { return false };
+    codings.next().is_some() || !coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked")
 }
 
-impl<'a> Place<'a> {
-    fn take(open: &'a AtomicUsize) -> Self {
-        Self { open, before: open.fetch_add(1, Ordering::Relaxed) }
-    }
-}
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        self.open.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-fn too_many() -> Response {
-    let why = "the server works on as many requests as it may";
-    Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", why)
-        .hint("try again a little later; the operator sets `server.max_requests`")
-        .retry_after(Some(Duration::from_secs(1)))
-        .into_response()
+fn unknown_coding() -> Response {
+    let why = "a body is sent as it is, or chunked";
+    let problem = Problem::new(StatusCode::NOT_IMPLEMENTED, "unknown_transfer_coding", why)
+        .hint("leave out the other values of Transfer-Encoding");
+    let mut response = problem.into_response();
+    // Where the body ends is not to be guessed at.
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
 }

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Extension;
 use axum::body::Bytes;
@@ -17,12 +16,10 @@ use serde_json::Value;
 use super::app::App;
 use super::openapi;
 use super::operation::Operation;
+use super::problem::LATER;
 use super::reference;
 use super::view;
 use crate::identity::Action;
-
-/// How long the database may take to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(crate) fn rows() -> Vec<Operation> {
     vec![
@@ -31,6 +28,11 @@ pub(crate) fn rows() -> Vec<Operation> {
             .answer::<Health>(200, "It lives"),
         Operation::get("/readyz", "readyz", readyz)
             .open("Whether the server takes calls")
+            .details(
+                "Reads from the database and writes to it; what was found out holds for a second. \
+                 A full disk and a database file that was deleted or replaced are 503, with the \
+                 reason.",
+            )
             .answer::<Health>(200, "It does")
             .answer::<Health>(503, "It ends, or cannot use its database"),
         Operation::get("/metrics", "metrics", metrics)
@@ -51,39 +53,54 @@ pub(crate) fn rows() -> Vec<Operation> {
 struct Health {
     /// `ok`, `draining` or `database unavailable`.
     status: &'static str,
+    /// Why the database cannot be used, without where it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
     /// How long it has been running, in seconds.
     uptime: u64,
     /// Its version.
     version: &'static str,
 }
 
-fn health(app: &App, status: &'static str) -> Response {
+fn health(app: &App, status: &'static str, reason: Option<String>) -> Response {
     let code = match status {
         "ok" => StatusCode::OK,
         _ => StatusCode::SERVICE_UNAVAILABLE,
     };
     let version = env!("CARGO_PKG_VERSION");
-    view::with_status(code, &Health { status, uptime: app.started.elapsed().as_secs(), version })
+    let health = Health { status, reason, uptime: app.started.elapsed().as_secs(), version };
+    let mut response = view::with_status(code, &health);
+    if code == StatusCode::SERVICE_UNAVAILABLE {
+        let seconds = HeaderValue::from(LATER.as_secs());
+        response.headers_mut().insert(header::RETRY_AFTER, seconds);
+    }
+    response
 }
 
 async fn healthz(State(app): State<Arc<App>>) -> Response {
-    health(&app, "ok")
+    health(&app, "ok", None)
 }
 
 async fn readyz(State(app): State<Arc<App>>) -> Response {
     if app.draining.is_cancelled() {
-        return health(&app, "draining");
+        return health(&app, "draining", None);
     }
-    let asked = tokio::time::timeout(PATIENCE, app.documents.event_range()).await;
-    match asked {
-        Ok(Ok(_)) => health(&app, "ok"),
-        _ => health(&app, "database unavailable"),
+    match app.readiness.ask(&app.engine, &*app.documents).await {
+        Ok(()) => health(&app, "ok", None),
+        Err(error) => health(&app, "database unavailable", Some(without_places(error.message()))),
     }
+}
+
+/// Anybody may ask, so nobody learns where the database is.
+fn without_places(message: &str) -> String {
+    let word = |word| if str::contains(word, ['/', '\\']) { "…" } else { word };
+    message.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
 async fn metrics(State(app): State<Arc<App>>) -> Response {
     let media = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    ([(header::CONTENT_TYPE, media)], app.metrics.render(&app.engine)).into_response()
+    let writable = app.readiness.ask(&app.engine, &*app.documents).await.is_ok();
+    ([(header::CONTENT_TYPE, media)], app.metrics.render(&app, writable)).into_response()
 }
 
 /// The description in both forms, made once.

@@ -9,7 +9,7 @@
 //! All servers on one store see the same events in the same order. Events are
 //! only kept for tenants that somebody listens to, or did a short while ago.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,16 +21,23 @@ use tokio::sync::{Notify, broadcast, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass::{
-    BatchId, CallId, Engine, Error, ErrorKind, Event, EventBody, Subscription, TenantId,
+    BatchId, CallId, Engine, Error, ErrorKind, Event, EventBody, OwnerId, Subscription, TenantId,
 };
 use windlass_store::{Change, Document, Documents, EventFilter, Expect, KeptEvent, NewEvent, Put};
 
+use super::event_id::EventIds;
+use super::recovery::{SERVER, call_of, is_end};
 use super::stream;
 
 /// Where it is written that somebody listens to a tenant's events.
 const LISTENERS: &str = "listeners";
 /// The name of a tenant's one document there.
 const EVENTS: &str = "events";
+/// Document space of the positions at which events may be missing, because a
+/// server crashed.
+const GAPS: &str = "event_gaps";
+/// How long such a position is remembered. Nobody comes back later than that.
+const GAPS_LIVE: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How often that is tried where several servers write it at once.
 const ATTEMPTS: usize = 16;
 /// What a slow reader may be behind before it has to read from the store.
@@ -85,9 +92,32 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    pub(crate) fn new(event: &KeptEvent) -> Self {
-        let sent = stream::event(&event.event.name, &event.event.body);
-        Self { position: event.position, sent: sent.id(event.position.to_string()) }
+    pub(crate) fn new(event: &KeptEvent, ids: &EventIds) -> Self {
+        let sent = match event.event.body.get(SERVER) {
+            None => stream::event(&event.event.name, &event.event.body),
+            Some(_) => {
+                let mut body = event.event.body.clone();
+                if let Value::Object(body) = &mut body {
+                    body.remove(SERVER);
+                }
+                stream::event(&event.event.name, &body)
+            }
+        };
+        let id = ids.id(&event.event.tenant, event.position);
+        Self { position: event.position, sent: sent.id(id) }
+    }
+
+    /// Events may be missing at this position. It is told whatever a reader has
+    /// seen, and is none that it could come back to.
+    fn gap_at(position: u64, tenant: &TenantId, ids: &EventIds) -> Self {
+        let (here, next) = (ids.id(tenant, position), ids.id(tenant, position + 1));
+        let gap = json!({"after": here, "kept_from": next, "newest": here});
+        Self { position: u64::MAX, sent: stream::event("gap", &gap) }
+    }
+
+    /// Whether this is an event that a reader can come back to.
+    pub(crate) fn has_place(&self) -> bool {
+        self.position < u64::MAX
     }
 }
 
@@ -99,6 +129,20 @@ struct Interest {
     /// The newest position when keeping began. What happened before, and after
     /// the last reader of that time, is not kept.
     since: u64,
+    /// When that was.
+    since_at: Timestamp,
+}
+
+impl Interest {
+    /// As it is written down.
+    fn read(listener: &Document) -> Self {
+        let at = listener.body["at"].as_str().and_then(|at| at.parse().ok());
+        Self {
+            until: listener.expires_at.unwrap_or(Timestamp::MAX),
+            since: listener.body["since"].as_u64().unwrap_or_default(),
+            since_at: at.unwrap_or(listener.updated_at),
+        }
+    }
 }
 
 /// Somebody who has begun to listen.
@@ -111,9 +155,17 @@ pub(crate) struct Joined {
 /// Where events go.
 pub(crate) struct Hub {
     documents: Arc<dyn Documents>,
+    pub(crate) ids: EventIds,
     /// How long events are kept for a tenant after its last reader was seen.
     linger: Duration,
     topics: Mutex<HashMap<Topic, broadcast::Sender<Arc<Told>>>>,
+    /// Held by the one who writes that somebody listens: of all readers that come
+    /// at once, one writes.
+    seeing: tokio::sync::Mutex<()>,
+    /// Positions at which events may be missing, because a server crashed.
+    gaps: Mutex<BTreeSet<u64>>,
+    /// Held by the one who writes ends that may have been written already.
+    ending: tokio::sync::Mutex<()>,
     /// The tenants whose events are kept.
     interests: Mutex<HashMap<TenantId, Interest>>,
     interested: Notify,
@@ -125,11 +177,15 @@ pub(crate) struct Hub {
 
 impl Hub {
     /// A hub that keeps events for so long after the last reader was seen.
-    pub(crate) fn new(documents: Arc<dyn Documents>, linger: Duration) -> Arc<Self> {
+    pub(crate) fn new(documents: Arc<dyn Documents>, ids: EventIds, linger: Duration) -> Arc<Self> {
         Arc::new(Self {
             documents,
+            ids,
             linger,
             topics: Mutex::default(),
+            seeing: tokio::sync::Mutex::default(),
+            gaps: Mutex::default(),
+            ending: tokio::sync::Mutex::default(),
             interests: Mutex::default(),
             interested: Notify::new(),
             told: watch::Sender::new(0),
@@ -137,18 +193,25 @@ impl Hub {
         })
     }
 
-    /// Begins to record and to tell, until the server ends. What comes back ends
-    /// when all events that happened before have been written.
-    pub(crate) async fn start(
-        self: &Arc<Self>,
-        engine: &Engine,
-        stop: CancellationToken,
-    ) -> Result<JoinHandle<()>, Error> {
+    /// Reads what is known of listeners and events.
+    pub(crate) async fn prepare(&self) -> Result<(), Error> {
         let (_, newest) = self.documents.event_range().await?;
         self.told.send_replace(newest);
-        self.read_interests().await?;
+        self.read_gaps().await?;
+        self.read_interests().await
+    }
+
+    /// Begins to record and to tell, until the server ends. What comes back ends
+    /// when all events that happened before have been written.
+    pub(crate) fn start(
+        self: &Arc<Self>,
+        engine: &Engine,
+        server: Option<OwnerId>,
+        stop: CancellationToken,
+    ) -> JoinHandle<()> {
         let (hub, engine, end) = (Arc::clone(self), engine.clone(), stop.clone());
-        let recorder = tokio::spawn(async move { hub.record(&engine, &end).await });
+        let recorder =
+            tokio::spawn(async move { hub.record(&engine, server.as_ref(), &end).await });
         let (hub, end) = (Arc::clone(self), stop.clone());
         tokio::spawn(async move {
             tokio::select! {
@@ -163,7 +226,7 @@ impl Hub {
                 () = stop.cancelled() => {}
             }
         });
-        Ok(recorder)
+        recorder
     }
 
     /// The position up to which readers have been told.
@@ -204,22 +267,39 @@ impl Hub {
     /// keeping begins anew, from a later position, and all servers see that.
     async fn see(&self, tenant: &TenantId) -> Result<u64, Error> {
         let soon = from_now(self.linger.saturating_sub(self.seen_every()));
-        let known = self.interests.lock().get(tenant).copied();
-        if let Some(known) = known.filter(|known| known.until > soon) {
-            return Ok(known.since);
+        let known = || {
+            let known = self.interests.lock().get(tenant).copied();
+            known.filter(|known| known.until > soon).map(|known| known.since)
+        };
+        if let Some(since) = known() {
+            return Ok(since);
+        }
+        let _turn = self.seeing.lock().await;
+        if let Some(since) = known() {
+            return Ok(since);
         }
         for _ in 0..ATTEMPTS {
-            let (since, expect) = match self.documents.get(LISTENERS, tenant, EVENTS).await? {
-                Some(kept) => (since(&kept), Expect::Version(kept.version)),
-                None => (self.documents.event_range().await?.1, Expect::Absent),
+            let (mut interest, expect) = match self.documents.get(LISTENERS, tenant, EVENTS).await?
+            {
+                Some(kept) => (Interest::read(&kept), Expect::Version(kept.version)),
+                None => {
+                    let (_, since) = self.documents.event_range().await?;
+                    let (until, since_at) = (Timestamp::MIN, Timestamp::now());
+                    (Interest { until, since, since_at }, Expect::Absent)
+                }
             };
-            let until = from_now(self.linger);
-            let mut put = Put::new(LISTENERS, tenant.clone(), EVENTS, json!({"since": since}));
-            put.expires_at = Some(until);
-            if self.documents.put(put, expect).await?.is_some() {
-                self.interests.lock().insert(tenant.clone(), Interest { until, since });
+            // Unless another server has just written it.
+            let is_written = interest.until > soon || {
+                interest.until = from_now(self.linger);
+                let body = json!({"since": interest.since, "at": interest.since_at});
+                let mut put = Put::new(LISTENERS, tenant.clone(), EVENTS, body);
+                put.expires_at = Some(interest.until);
+                self.documents.put(put, expect).await?.is_some()
+            };
+            if is_written {
+                self.interests.lock().insert(tenant.clone(), interest);
                 self.interested.notify_one();
-                return Ok(since);
+                return Ok(interest.since);
             }
         }
         let why = "who listens to events is being written by others; try again";
@@ -252,19 +332,99 @@ impl Hub {
         {
             tracing::warn!(%error, "who listens to events could not be read");
         }
+        if (change.space == GAPS || change.space.is_empty())
+            && let Err(error) = self.read_gaps().await
+        {
+            tracing::warn!(%error, "where events may be missing could not be read");
+        }
     }
 
     async fn read_interests(&self) -> Result<(), Error> {
         let found = self.documents.all(LISTENERS).await?;
         let mut interests = self.interests.lock();
         for listener in found {
-            let until = listener.expires_at.unwrap_or(Timestamp::MAX);
-            let since = since(&listener);
-            interests.insert(listener.tenant, Interest { until, since });
+            let interest = Interest::read(&listener);
+            interests.insert(listener.tenant, interest);
         }
         drop(interests);
         self.interested.notify_one();
         Ok(())
+    }
+
+    /// The tenants whose events are kept, each with the position and the time
+    /// after which they are.
+    pub(super) fn listened(&self) -> Vec<(TenantId, u64, Timestamp)> {
+        let now = Timestamp::now();
+        let interests = self.interests.lock();
+        let live = interests.iter().filter(|(_, interest)| interest.until > now);
+        live.map(|(tenant, it)| (tenant.clone(), it.since, it.since_at)).collect()
+    }
+
+    /// Keeps ends of calls that another one may have kept already: each once.
+    pub(super) async fn append_ends(&self, mut ends: Vec<NewEvent>) -> Result<(), Error> {
+        if ends.is_empty() {
+            return Ok(());
+        }
+        let _turn = self.ending.lock().await;
+        let tenants: HashSet<TenantId> = ends.iter().map(|end| end.tenant.clone()).collect();
+        for tenant in tenants {
+            let known = self.interests.lock().get(&tenant).map(|known| known.since);
+            let filter = EventFilter { tenant: Some(&tenant), ..EventFilter::default() };
+            let (mut after, mut ended) = (known.unwrap_or_default(), HashSet::new());
+            loop {
+                let page = self.documents.events(after, filter, PAGE).await?;
+                let full = page.len() == PAGE;
+                after = page.last().map_or(after, |last| last.position);
+                let page = page.iter().map(|kept| &kept.event).filter(|event| is_end(event));
+                ended.extend(page.filter_map(call_of));
+                if !full {
+                    break;
+                }
+            }
+            ends.retain(|end| {
+                end.tenant != tenant || call_of(end).is_none_or(|call| !ended.contains(&call))
+            });
+        }
+        for part in ends.chunks(PAGE) {
+            self.documents.append_events(part.to_vec()).await?;
+        }
+        Ok(())
+    }
+
+    /// Remembers that events may be missing at this position, and tells those who
+    /// read.
+    pub(super) async fn mark_gap(&self, position: u64) -> Result<(), Error> {
+        let id = format!("{position:020}");
+        let mut put = Put::new(GAPS, TenantId::default(), id, json!({"position": position}));
+        put.expires_at = Some(from_now(GAPS_LIVE));
+        self.documents.put(put, Expect::Anything).await?;
+        self.read_gaps().await
+    }
+
+    async fn read_gaps(&self) -> Result<(), Error> {
+        let found = self.documents.all(GAPS).await?;
+        let found: BTreeSet<u64> =
+            found.iter().filter_map(|gap| gap.body["position"].as_u64()).collect();
+        let new: Vec<u64> = {
+            let mut gaps = self.gaps.lock();
+            let new = found.difference(&gaps).copied().collect();
+            *gaps = found;
+            new
+        };
+        let topics = self.topics.lock();
+        for position in new {
+            for (topic, channel) in topics.iter() {
+                let told = Told::gap_at(position, &topic.tenant, &self.ids);
+                // Nobody may be there any more.
+                drop(channel.send(Arc::new(told)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The positions from this one on at which events may be missing.
+    pub(crate) fn gaps_from(&self, position: u64) -> BTreeSet<u64> {
+        self.gaps.lock().range(position..).copied().collect()
     }
 
     /// Tenants whose events are kept, for a little longer than is written down:
@@ -279,7 +439,7 @@ impl Hub {
 
     /// Keeps events while anybody listens. While nobody does, the engine does
     /// not even make them.
-    async fn record(&self, engine: &Engine, stop: &CancellationToken) {
+    async fn record(&self, engine: &Engine, server: Option<&OwnerId>, stop: &CancellationToken) {
         while !stop.is_cancelled() {
             while self.tenants().is_empty() {
                 tokio::select! {
@@ -287,7 +447,8 @@ impl Hub {
                     () = stop.cancelled() => return,
                 }
             }
-            let mut recorder = Recorder { hub: self, batches: HashMap::new() };
+            let server = server.cloned();
+            let mut recorder = Recorder { hub: self, server, batches: HashMap::new() };
             let mut events = engine.events();
             loop {
                 self.records.send_replace(true);
@@ -340,7 +501,7 @@ impl Hub {
         let mut told = None;
         for topic in Topic::of(&event.event) {
             if let Some(channel) = topics.get(&topic) {
-                let told = told.get_or_insert_with(|| Arc::new(Told::new(event)));
+                let told = told.get_or_insert_with(|| Arc::new(Told::new(event, &self.ids)));
                 // Nobody may be there any more.
                 let _ = channel.send(Arc::clone(told));
             }
@@ -352,14 +513,11 @@ fn from_now(span: Duration) -> Timestamp {
     Timestamp::now().checked_add(span).unwrap_or(Timestamp::MAX)
 }
 
-/// The position after which events are kept, as it is written down.
-fn since(listener: &Document) -> u64 {
-    listener.body["since"].as_u64().unwrap_or_default()
-}
-
 /// Writes the engine's events down.
 struct Recorder<'a> {
     hub: &'a Hub,
+    /// Whose events these are; none where nobody else could tell of their end.
+    server: Option<OwnerId>,
     /// The batches of calls that have not ended.
     batches: HashMap<CallId, BatchId>,
 }
@@ -388,8 +546,15 @@ impl Recorder<'_> {
                 waiting.push(event);
             }
             tenants = self.hub.tenants();
-            let kept = waiting.iter().flat_map(|event| self.keep(event, &tenants)).collect();
+            let (left, happened): (Vec<Event>, Vec<Event>) =
+                waiting.into_iter().partition(is_of_another_server);
+            let kept = happened.iter().flat_map(|event| self.keep(event, &tenants)).collect();
             self.write(kept).await;
+            let ends: Vec<_> = left.iter().flat_map(|event| self.keep(event, &tenants)).collect();
+            while let Err(error) = self.hub.append_ends(ends.clone()).await {
+                tracing::warn!(%error, "events could not be kept");
+                tokio::time::sleep(AGAIN).await;
+            }
         }
     }
 
@@ -411,7 +576,7 @@ impl Recorder<'_> {
             conversation: conversation.map(ToString::to_string),
             batch: batch.map(|batch| batch.to_string()),
             name: event.body.name().to_owned(),
-            body: body(event),
+            body: self.body(event),
         };
         let caller = match &event.body {
             EventBody::QueueDrained { caller, .. } => Some(caller),
@@ -423,6 +588,20 @@ impl Recorder<'_> {
             Some(_) => Vec::new(),
             None => tenants.iter().map(|tenant| new(tenant, None)).collect(),
         }
+    }
+
+    /// What is kept. The number of the engine is not for readers: positions are.
+    fn body(&self, event: &Event) -> Value {
+        let mut told = json!(event);
+        if let Value::Object(told) = &mut told {
+            told.remove("sequence");
+            // So that others can end it, if we do not.
+            if let (EventBody::ExecutionStarted { .. }, Some(server)) = (&event.body, &self.server)
+            {
+                told.insert(SERVER.to_owned(), json!(server));
+            }
+        }
+        told
     }
 
     fn batch_of(&mut self, event: &Event) -> Option<BatchId> {
@@ -439,11 +618,8 @@ impl Recorder<'_> {
     }
 }
 
-/// What readers see. The number of the engine is not theirs: positions are.
-fn body(event: &Event) -> Value {
-    let mut body = json!(event);
-    if let Value::Object(body) = &mut body {
-        body.remove("sequence");
-    }
-    body
+/// Whether an event is the end of a call that another server left behind. That
+/// server's events may have been recovered already.
+fn is_of_another_server(event: &Event) -> bool {
+    matches!(event.body, EventBody::ExecutionFailed { error_kind: ErrorKind::Interrupted, .. })
 }

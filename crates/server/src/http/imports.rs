@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use windlass::TenantId;
 use windlass::definition::LoadError;
 use windlass_executors::mcp::Server;
-use windlass_executors::rest::{Import, ImportOptions, Limits, Names};
+use windlass_executors::rest::{Auth, Import, ImportOptions, Limits, Names};
 use windlass_store::Expect;
 
 use super::app::App;
@@ -23,6 +23,7 @@ use super::problem::Problem;
 use super::{providers, view};
 use crate::identity::Action;
 use crate::imports::{self, Diff, Kept, SPACE, Source};
+use crate::quota::What;
 
 pub(crate) fn rows() -> Vec<Operation> {
     vec![
@@ -37,6 +38,14 @@ pub(crate) fn rows() -> Vec<Operation> {
             .body::<UpdateBody>()
             .example(|| json!({"document": "openapi: 3.0.3\ninfo: {title: Pets}\npaths: {}", "dry_run": true}))
             .answer::<UpdatedDoc>(200, "What was added, removed and changed"),
+        Operation::get("/v1/providers/{name}/changes", "list_changes", changes)
+            .may(Action::ReadTools, "What has changed of tools that wait to be accepted")
+            .details(
+                "A tool of an MCP server that `quarantine` holds back: each part of it that is \
+                 another, as it was accepted and as the server declares it now. Of an imported \
+                 document, the tools that ask before they run.",
+            )
+            .answer::<ChangesDoc>(200, "The tools, and what is another about them"),
         Operation::post("/v1/providers/{name}/accept", "accept_changes", accept)
             .may(Action::WriteTools, "Accept changes of tools, so that they run without asking")
             .body::<AcceptBody>()
@@ -59,8 +68,10 @@ pub(crate) struct ProviderBody {
     /// Where the document is.
     url: Option<String>,
     /// What to make of it: `base_url`, `include`, `exclude`, `rename`, `prefix`,
-    /// `read_only`, `idempotent`, `destructive`, `ask`, `max_description`,
-    /// `max_schema_bytes`, `max_tools`.
+    /// `read_only`, `idempotent`, `destructive`, `ask`, `defer`, `auth` (`none`,
+    /// `bearer`, `basic`, `header:NAME`, `query:NAME`, `cookie:NAME` or
+    /// `scheme:NAME`), `headers`, `max_description`, `max_schema_bytes`,
+    /// `max_tools`, `max_files`.
     #[serde(default)]
     options: Map<String, Value>,
     /// Only show what would come of the document.
@@ -126,6 +137,7 @@ pub(crate) struct Sent(pub(crate) ProviderBody);
 struct UploadQuery {
     name: Option<String>,
     base_url: Option<String>,
+    auth: Option<Auth>,
     #[serde(default)]
     dry_run: bool,
 }
@@ -150,12 +162,13 @@ impl FromRequest<Arc<App>> for Sent {
         let text = String::from_utf8(bytes.into())
             .map_err(|_| Problem::bad("the document is not UTF-8 text"))?;
         let base_url = query.base_url.map(|url| ("base_url".to_owned(), json!(url)));
+        let auth = query.auth.map(|auth| ("auth".to_owned(), json!(auth)));
         Ok(Self(ProviderBody {
             definition: None,
             name: query.name,
             document: Some(Value::String(text)),
             url: None,
-            options: base_url.into_iter().collect(),
+            options: base_url.into_iter().chain(auth).collect(),
             dry_run: query.dry_run,
         }))
     }
@@ -231,6 +244,34 @@ struct AcceptedDoc {
     flagged: Vec<String>,
 }
 
+/// What waits to be accepted.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "WaitingChanges")]
+struct ChangesDoc {
+    changes: Vec<ChangeDoc>,
+}
+
+/// A tool that has changed.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ToolChange")]
+struct ChangeDoc {
+    /// The name that its server gives it, or that it has here if it was imported.
+    tool: String,
+    parts: Vec<PartDoc>,
+}
+
+/// A part of a tool that has changed.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ChangedPart")]
+struct PartDoc {
+    /// Such as `description` or `inputSchema`.
+    part: String,
+    /// As it was accepted; null where it was not there.
+    before: Option<Value>,
+    /// As it is now; null where it is gone.
+    now: Option<Value>,
+}
+
 /// Imports a document as a provider of a tenant.
 pub(crate) async fn create(
     app: &App,
@@ -246,6 +287,8 @@ pub(crate) async fn create(
     }
     let (unsupported, mut warnings) = (import.unsupported.clone(), imports::warnings(&import));
     let kept = Kept::new(import, &source, options);
+    let _turn = app.quotas.making(tenant, What::Tools).await;
+    app.allow_tools(tenant, &providers::source(&name), kept.tools.len())?;
     let put = kept.to_put(tenant, &name)?;
     if app.documents.put(put, Expect::Absent).await?.is_none() {
         return Err(Problem::conflict(format!("the provider `{name}` is there already"))
@@ -318,6 +361,25 @@ async fn update(
     })))
 }
 
+async fn changes(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Name(name): Name,
+) -> Result<Response, Problem> {
+    app.provider(&who.tenant, &name)?;
+    if let Some(server) = app.servers.get_for(&who.tenant, &name) {
+        return Ok(view::ok(&json!({"changes": server.changes()})));
+    }
+    let flagged = match kept(&app, &who.tenant, &name).await {
+        Ok((_, kept)) => kept.flagged(),
+        // A definition does not change by itself.
+        Err(_) => Vec::new(),
+    };
+    let changes: Vec<Value> =
+        flagged.into_iter().map(|tool| json!({"tool": tool, "parts": []})).collect();
+    Ok(view::ok(&json!({"changes": changes})))
+}
+
 async fn accept(
     State(app): State<Arc<App>>,
     Who(who): Who,
@@ -360,6 +422,8 @@ async fn replace(
     version: u64,
     kept: Kept,
 ) -> Result<Vec<LoadError>, Problem> {
+    let _turn = app.quotas.making(tenant, What::Tools).await;
+    app.allow_tools(tenant, &providers::source(name), kept.tools.len())?;
     let put = kept.to_put(tenant, name)?;
     if app.documents.put(put, Expect::Version(version)).await?.is_none() {
         return Err(Problem::conflict(format!("the provider `{name}` was changed meanwhile"))

@@ -8,7 +8,7 @@ use super::app::App;
 use super::{own_tools, providers};
 
 /// Makes something what is kept of it.
-type Restore = fn(&App, &TenantId, &str, Option<&Document>);
+type Restore = fn(&App, &TenantId, &str, Option<Document>);
 
 /// Providers come before the tools that may name them.
 const SPACES: [(&str, Restore); 2] =
@@ -38,17 +38,39 @@ async fn heed(
     restore: Restore,
 ) -> Result<(), Error> {
     if change.space == space {
-        let kept = app.documents.get(space, &change.tenant, &change.id).await?;
-        restore(app, &change.tenant, &change.id, kept.as_ref());
+        let kept = match app.documents.get(space, &change.tenant, &change.id).await? {
+            Some(kept) => opened(app, kept).await,
+            None => None,
+        };
+        restore(app, &change.tenant, &change.id, kept);
     } else if change.space.is_empty() {
         load(app, space, restore).await?;
     }
     Ok(())
 }
 
+/// A document with its definition in it, where that is sealed. One that cannot be
+/// opened is as good as none.
+async fn opened(app: &App, document: Document) -> Option<Document> {
+    let (tenant, name) = (document.tenant.clone(), document.id.clone());
+    match app.credentials.open_definition(document).await {
+        Ok(document) => Some(document),
+        Err(error) => {
+            tracing::error!(%tenant, provider = name, %error, "a kept definition is not loaded");
+            None
+        }
+    }
+}
+
 async fn load(app: &App, space: &'static str, restore: Restore) -> Result<(), Error> {
-    for document in app.documents.all(space).await? {
-        restore(app, &document.tenant, &document.id, Some(&document));
+    // One by one: what all tenants imported may be far larger than what comes of
+    // it.
+    for (tenant, id) in app.documents.names(space).await? {
+        if let Some(document) = app.documents.get(space, &tenant, &id).await?
+            && let Some(document) = opened(app, document).await
+        {
+            restore(app, &tenant, &id, Some(document));
+        }
     }
     Ok(())
 }

@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use windlass::{ErrorKind, TenantId};
 
 use super::app::App;
-use super::context::Span;
+use super::audit::Details;
+use super::context::{Span, check_name};
 use super::extract::{Body, Name, Query, Who};
 use super::operation::Operation;
 use super::page::PageQuery;
@@ -21,8 +22,8 @@ use super::problem::Problem;
 use super::shape;
 use super::view;
 use crate::identity::{
-    Action, Identity, KeyRequest, NewKey, Role, TENANT_NAME, TENANT_PATTERN, ToolView,
-    is_tenant_name,
+    Action, ApiKey, Identity, KeyRequest, NewKey, Role, TENANT_NAME, TENANT_PATTERN, ToolView,
+    UserBinding, is_tenant_name,
 };
 
 pub(crate) fn rows() -> Vec<Operation> {
@@ -101,6 +102,8 @@ struct KeyDoc {
     role: RoleName,
     /// Which tools its bearer sees, over `/mcp` alone; all where there is nothing.
     tools: Option<Vec<String>>,
+    /// On whose behalf its bearer calls; `*` is whomever a request names.
+    user: Option<String>,
     /// How it begins.
     prefix: String,
     /// When it was made.
@@ -170,6 +173,15 @@ struct KeyBody {
         inner(length(min = 1, max = 200), regex(pattern = r"^[^\s\x00-\x1f\x7f-\x9f]+$"))
     )]
     tools: Vec<String>,
+    /// On whose behalf its bearer calls: a person, or `*` for whomever a request
+    /// names in `user_id`. Without it, callers call on nobody's behalf, operators
+    /// and admins on anybody's.
+    #[serde(default)]
+    #[schemars(
+        length(min = 1, max = 200),
+        regex(pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")
+    )]
+    user_id: Option<String>,
     /// Whose it is, if not the asker's own tenant.
     #[serde(default)]
     #[schemars(schema_with = "tenant")]
@@ -184,7 +196,7 @@ fn life(_: &mut SchemaGenerator) -> Schema {
     ]})
 }
 
-fn tenant(_: &mut SchemaGenerator) -> Schema {
+pub(super) fn tenant(_: &mut SchemaGenerator) -> Schema {
     schemars::json_schema!({
         "type": ["string", "null"], "pattern": TENANT_PATTERN,
     })
@@ -218,7 +230,11 @@ impl From<RoleName> for Role {
 
 /// Whose key it is about. The tenant that the installation begins with is
 /// whoever runs it. `place` is where the request names somebody.
-fn owner(who: &Identity, wanted: Option<String>, place: &str) -> Result<TenantId, Problem> {
+pub(super) fn owner(
+    who: &Identity,
+    wanted: Option<String>,
+    place: &str,
+) -> Result<TenantId, Problem> {
     match wanted {
         None => Ok(who.tenant.clone()),
         Some(wanted) if wanted == who.tenant.as_str() => Ok(who.tenant.clone()),
@@ -247,14 +263,18 @@ async fn create(
     let tools = ToolView::new(body.tools).map_err(|error| {
         Problem::bad("a view is wrong").at("/tools", error.message().to_owned())
     })?;
-    let request = KeyRequest { name: body.name, role: body.role.into(), expires_at, tools };
+    check_name("/user_id", body.user_id.as_deref())?;
+    let user = body.user_id.map(UserBinding::from);
+    let request = KeyRequest { name: body.name, role: body.role.into(), expires_at, tools, user };
     let new = app.keys.create(&tenant, request).await.map_err(|error| match error.kind() {
         ErrorKind::InvalidArguments => {
             Problem::bad("a name is wrong").at("/name", error.message().to_owned())
         }
         _ => error.into(),
     })?;
-    Ok(view::with_status(StatusCode::CREATED, &shown(&new)))
+    let mut response = view::with_status(StatusCode::CREATED, &shown(&new));
+    response.extensions_mut().insert(about(&new.key));
+    Ok(response)
 }
 
 fn missing(error: windlass::Error) -> Problem {
@@ -272,7 +292,10 @@ async fn revoke(
     Query(query): Query<TenantQuery>,
 ) -> Result<Response, Problem> {
     let tenant = owner(&who, query.tenant_id, "tenant_id")?;
-    Ok(view::ok(&app.keys.revoke(&tenant, &id).await.map_err(missing)?))
+    let key = app.keys.revoke(&tenant, &id).await.map_err(missing)?;
+    let mut response = view::ok(&key);
+    response.extensions_mut().insert(about(&key));
+    Ok(response)
 }
 
 async fn rotate(
@@ -283,5 +306,12 @@ async fn rotate(
 ) -> Result<Response, Problem> {
     let tenant = owner(&who, query.tenant_id, "tenant_id")?;
     let new = app.keys.rotate(&tenant, &id).await.map_err(missing)?;
-    Ok(view::ok(&shown(&new)))
+    let mut response = view::ok(&shown(&new));
+    response.extensions_mut().insert(about(&new.key));
+    Ok(response)
+}
+
+/// What the audit log says of a key.
+fn about(key: &ApiKey) -> Details {
+    Details(json!({"key_id": key.id, "tenant": key.tenant, "name": key.name, "role": key.role}))
 }

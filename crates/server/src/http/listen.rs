@@ -7,7 +7,7 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,18 +21,17 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::service_fn;
 
+use super::connections::{Connections, NoPlace, Place};
+use super::failed_keys::PEER;
 use super::front::Front;
+use super::traffic::{LINGER, Over, Wire};
 
-/// How long connections stay open when the server is to end. Whoever asks for
-/// something in that time is told so, in place of meeting a closed door.
-const LINGER: Duration = Duration::from_millis(250);
 /// How long a client may take to agree on keys.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long to wait after the system could not give us a connection.
@@ -80,7 +79,12 @@ pub(crate) struct Listener {
 
 impl Listener {
     pub(crate) async fn bind(address: SocketAddr, tls: Option<TlsAcceptor>) -> io::Result<Self> {
-        Ok(Self { socket: TcpListener::bind(address).await?, tls })
+        Ok(Self::of(TcpListener::bind(address).await?, tls))
+    }
+
+    /// One that somebody has bound.
+    pub(crate) fn of(socket: TcpListener, tls: Option<TlsAcceptor>) -> Self {
+        Self { socket, tls }
     }
 
     pub(crate) fn address(&self) -> io::Result<SocketAddr> {
@@ -90,21 +94,19 @@ impl Listener {
     /// Serves until `stop`, then lets the requests that are under way end.
     pub(crate) async fn serve(self, front: Front, stop: CancellationToken, open: TaskTracker) {
         let Self { socket, tls } = self;
-        // What is more waits where the system keeps it, and costs us nothing.
-        let places =
-            Arc::new(Semaphore::new(front.max_connections().clamp(1, Semaphore::MAX_PERMITS)));
-        let front = Arc::new(front);
+        let (connections, front) = (front.connections(), Arc::new(front));
         loop {
             let next = async {
-                let place = Arc::clone(&places).acquire_owned().await;
-                (place, socket.accept().await)
+                let (stream, peer) = socket.accept().await?;
+                Ok(enter(stream, &connections, peer.ip(), &front).await)
             };
-            let (place, accepted) = tokio::select! {
+            let accepted: io::Result<_> = tokio::select! {
                 next = next => next,
                 () = stop.cancelled() => break,
             };
-            let stream = match accepted {
-                Ok((stream, _)) => stream,
+            let (stream, place) = match accepted {
+                Ok(Some(entered)) => entered,
+                Ok(None) => continue,
                 Err(error) => {
                     // Too many open files, mostly: others have to end first.
                     tracing::warn!(%error, "a connection could not be taken");
@@ -113,51 +115,74 @@ impl Listener {
                 }
             };
             let (front, tls, stop) = (Arc::clone(&front), tls.clone(), stop.clone());
-            open.spawn(async move {
-                let _place = place;
-                welcome(stream, tls, front, stop).await;
-            });
+            open.spawn(welcome(stream, tls, Visit { front, place: Arc::new(place), stop }));
         }
     }
 }
 
-async fn welcome(
+/// A place for a connection, as soon as there is one; none where its address has
+/// too many. While one waits, the next wait where the system keeps them.
+async fn enter(
     stream: TcpStream,
-    tls: Option<TlsAcceptor>,
+    connections: &Arc<Connections>,
+    peer: IpAddr,
+    front: &Front,
+) -> Option<(TcpStream, Place)> {
+    loop {
+        match connections.enter(peer) {
+            Ok(place) => return Some((stream, place)),
+            Err(NoPlace::Full) => connections.left().await,
+            Err(NoPlace::Refused) => {
+                front.count_cut();
+                tracing::debug!(%peer, "an address has too many connections");
+                let _ = stream.set_zero_linger();
+                return None;
+            }
+        }
+    }
+}
+
+/// What a connection needs while it is open.
+struct Visit {
     front: Arc<Front>,
+    place: Arc<Place>,
     stop: CancellationToken,
-) {
+}
+
+async fn welcome(stream: TcpStream, tls: Option<TlsAcceptor>, visit: Visit) {
     // Answers are small and wanted at once.
     let _ = stream.set_nodelay(true);
     match tls {
         None => {
             let version = tokio::select! {
-                version = timeout(front.header_timeout(), spoken(&stream)) => version,
+                version = spoken(&stream) => version,
+                _ = visit.place.traffic.over(visit.front.timeouts()) => return,
                 // Whoever has said nothing yet is waited for no longer than others.
-                () = ending(&stop) => return,
+                () = ending(&visit.stop) => return,
             };
-            if let Ok(Ok(version)) = version {
-                converse(stream, version, front, stop).await;
+            if let Ok(version) = version {
+                let wire = Wire::new(stream, Arc::clone(&visit.place.traffic));
+                converse(wire, version, visit).await;
             }
         }
         // Kept apart: what TLS needs is more than all the rest.
-        Some(tls) => Box::pin(converse_safely(stream, tls, front, stop)).await,
+        Some(tls) => Box::pin(converse_safely(stream, tls, visit)).await,
     }
 }
 
-async fn converse_safely(
-    stream: TcpStream,
-    tls: TlsAcceptor,
-    front: Arc<Front>,
-    stop: CancellationToken,
-) {
-    match timeout(HANDSHAKE, tls.accept(stream)).await {
+async fn converse_safely(stream: TcpStream, tls: TlsAcceptor, visit: Visit) {
+    let wire = Wire::new(stream, Arc::clone(&visit.place.traffic));
+    let accepted = tokio::select! {
+        accepted = timeout(HANDSHAKE, tls.accept(wire)) => accepted,
+        _ = visit.place.traffic.over(visit.front.timeouts()) => return,
+    };
+    match accepted {
         Ok(Ok(stream)) => {
             let version = match stream.get_ref().1.alpn_protocol() {
                 Some(b"h2") => Version::Two,
                 _ => Version::One,
             };
-            converse(stream, version, front, stop).await;
+            converse(stream, version, visit).await;
         }
         Ok(Err(error)) => tracing::debug!(%error, "a client did not agree on keys"),
         Err(_) => tracing::debug!("a client took too long to agree on keys"),
@@ -191,39 +216,66 @@ async fn spoken(stream: &TcpStream) -> io::Result<Version> {
     }
 }
 
-async fn converse<S>(stream: S, version: Version, front: Arc<Front>, stop: CancellationToken)
+async fn converse<S>(stream: S, version: Version, visit: Visit)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let Visit { front, place, stop } = visit;
+    let (timeouts, traffic) = (front.timeouts(), Arc::clone(&place.traffic));
     let builder = Builder::new(TokioExecutor::new());
     let mut builder = match version {
-        Version::One => builder.http1_only(),
+        Version::One => {
+            traffic.reads_heads();
+            builder.http1_only()
+        }
         Version::Two => builder.http2_only(),
     };
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(front.header_timeout())
+        // The watchdog has this time, too, and knows an idle client from a slow one.
+        .header_read_timeout(None)
         .max_buf_size(64 * 1024)
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(256)
         .keep_alive_interval(Duration::from_secs(30));
+    let own = Arc::clone(&front);
     let service = service_fn(move |request: Request<_>| {
-        let front = Arc::clone(&front);
-        async move { Ok::<_, Infallible>(front.answer(request).await) }
+        let (front, place) = (Arc::clone(&own), Arc::clone(&place));
+        let client = place.client(request.headers());
+        PEER.scope(client, async move { Ok::<_, Infallible>(front.answer(request, &place).await) })
     });
     let connection =
         builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
     let mut connection = std::pin::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = ending(&stop) => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+    let mut ending = std::pin::pin!(ending(&stop));
+    let mut is_closing = false;
+    loop {
+        let over = tokio::select! {
+            ended = connection.as_mut() => {
+                if let Err(error) = ended {
+                    tracing::debug!(%error, "a connection broke off");
+                }
+                return;
+            }
+            // Requests that are under way have the time of the server's end.
+            () = ending.as_mut(), if !is_closing => None,
+            over = traffic.over(timeouts) => Some(over),
+        };
+        match over {
+            None | Some(Over::Close) => {
+                is_closing = true;
+                let latest = over.map(|_| Instant::now() + timeouts.send);
+                traffic.close(latest);
+                connection.as_mut().graceful_shutdown();
+            }
+            Some(Over::Drop) => return,
+            Some(Over::Cut) => {
+                front.count_cut();
+                traffic.cut();
+                return tracing::debug!("a client that takes nothing is cut off");
+            }
         }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(error = %error, "a connection broke off");
     }
 }

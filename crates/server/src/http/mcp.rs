@@ -15,7 +15,7 @@ use super::app::App;
 use super::auth;
 use super::view;
 use crate::identity::Action;
-use crate::mcp::{Endpoint, MAX_TOOLS, Shared};
+use crate::mcp::{Endpoint, EndpointLimits, MAX_TOOLS, Shared};
 
 const METADATA: &str = "/.well-known/oauth-protected-resource";
 
@@ -23,8 +23,21 @@ const METADATA: &str = "/.well-known/oauth-protected-resource";
 pub(super) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
     let servers = Some(Arc::clone(&app.servers));
     let questions = Arc::clone(&app.questions);
-    let shared = Shared::new(app.engine.clone(), servers, questions, app.lang, MAX_TOOLS);
-    let endpoint = Endpoint::behind_keys(shared, app.settings.max_body_bytes, &app.draining);
+    let prerequisites = app.prerequisites.clone();
+    let shared = Shared::new(
+        app.engine.clone(),
+        servers,
+        questions,
+        app.lang,
+        MAX_TOOLS,
+        Some(prerequisites),
+        app.tracer.clone(),
+    );
+    let limits = EndpointLimits {
+        sessions: Arc::clone(&app.sessions),
+        max_body_bytes: app.settings.max_body_bytes,
+    };
+    let endpoint = Endpoint::behind_keys(shared, limits, &app.draining);
     endpoint
         .router()
         .layer(from_fn_with_state(Arc::clone(app), enter))

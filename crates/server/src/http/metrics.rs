@@ -12,6 +12,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use windlass::{CallRecord, Engine, Status, TenantId, Usage};
 
+use super::app::App;
 use crate::telemetry::Counts;
 
 /// Upper bounds of the buckets, in seconds.
@@ -26,6 +27,8 @@ pub(crate) struct Metrics {
     shards: [Mutex<HashMap<Arc<str>, ToolCounts>>; SHARDS],
     pub(crate) requests: AtomicU64,
     pub(crate) refused: AtomicU64,
+    /// Connections that were refused or cut off.
+    pub(crate) cut: AtomicU64,
     pub(crate) traces: Arc<Counts>,
 }
 
@@ -135,7 +138,8 @@ impl Metrics {
     }
 
     /// All of it, as text.
-    pub(crate) fn render(&self, engine: &Engine) -> String {
+    pub(crate) fn render(&self, app: &App, writable: bool) -> String {
+        let engine = &app.engine;
         let mut tools: HashMap<Arc<str>, ToolCounts> = HashMap::new();
         for shard in &self.shards {
             for (name, counts) in &*shard.lock() {
@@ -159,6 +163,9 @@ impl Metrics {
         let refused = self.refused.load(Ordering::Relaxed);
         let about = "HTTP requests that were refused because there were too many.";
         gauge(&mut out, "windlass_http_refused_total", about, "counter", refused);
+        let cut = self.cut.load(Ordering::Relaxed);
+        let about = "Connections that were refused, or cut off because they took nothing.";
+        gauge(&mut out, "windlass_http_connections_cut_total", about, "counter", cut);
         let sent = self.traces.sent.load(Ordering::Relaxed);
         let about = "Calls and requests whose spans were sent.";
         gauge(&mut out, "windlass_traces_sent_total", about, "counter", sent);
@@ -168,6 +175,16 @@ impl Metrics {
         let lag = u64::from(!engine.records().keeps_up());
         let about = "1 while records cannot be written as quickly as calls end.";
         gauge(&mut out, "windlass_writer_behind", about, "gauge", lag);
+        let (failed, limited) = app.failed_keys.totals();
+        let about = "Requests with a key that does not work.";
+        gauge(&mut out, "windlass_failed_keys_total", about, "counter", failed);
+        let about = "Those of them that were refused because too many came from one address.";
+        gauge(&mut out, "windlass_failed_keys_limited_total", about, "counter", limited);
+        let unwritten = engine.records().unwritten() as u64;
+        let about = "Records that wait in memory to be written.";
+        gauge(&mut out, "windlass_records_unwritten", about, "gauge", unwritten);
+        let about = "1 while the database can be read and written.";
+        gauge(&mut out, "windlass_database_writable", about, "gauge", u64::from(writable));
         out
     }
 }

@@ -1,5 +1,7 @@
 //! The OpenAPI document, made from the table of routes.
 
+mod plain;
+
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -42,7 +44,10 @@ pub(crate) fn document(rows: &[Operation]) -> Value {
         let item = paths.entry(row.path).or_insert_with(|| json!({}));
         item[row.method.as_str().to_lowercase()] = operation(row, &mut generator, &problem);
     }
-    let schemas: Map<String, Value> = generator.take_definitions(true).into_iter().collect();
+    let mut schemas: Map<String, Value> = generator.take_definitions(true).into_iter().collect();
+    schemas.values_mut().for_each(plain::schema);
+    let mut paths = Value::Object(paths);
+    plain::paths(&mut paths);
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -115,7 +120,7 @@ fn parameters(row: &Operation, generator: &mut SchemaGenerator) -> Vec<Value> {
                 "in": "query",
                 "required": required.contains(&json!(name)),
                 "description": about.unwrap_or_default(),
-                "schema": plain(schema, generator),
+                "schema": without_null(schema, generator),
             }));
         }
     }
@@ -129,7 +134,7 @@ fn parameters(row: &Operation, generator: &mut SchemaGenerator) -> Vec<Value> {
 }
 
 /// A parameter that is not there is simply left out, and never null.
-fn plain(mut schema: Value, generator: &SchemaGenerator) -> Value {
+fn without_null(mut schema: Value, generator: &SchemaGenerator) -> Value {
     let choices = schema["anyOf"].as_array();
     if let Some(own) = choices.and_then(|all| all.iter().find(|own| own["type"] != "null")) {
         return resolve(own.clone(), generator);

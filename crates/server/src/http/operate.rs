@@ -18,7 +18,7 @@ use super::operation::Operation;
 use super::problem::Problem;
 use super::shape::{LimitMetrics, ToolStatisticsDoc, UsageDoc};
 use super::view;
-use crate::identity::Action;
+use crate::identity::{Action, Identity};
 
 /// The most of anything that can be limited.
 const MAX_COUNT: u32 = 1_000_000;
@@ -33,6 +33,10 @@ pub(crate) fn rows() -> Vec<Operation> {
             .answer::<StatsDoc>(200, "The statistics"),
         Operation::get("/v1/limits", "get_limits", limits)
             .may(Action::ReadCalls, "The limits, and how full the engine is")
+            .details(
+                "The tenant `default`, which runs the installation, is told of all calls; any \
+                 other tenant of its own.",
+            )
             .answer::<LimitsDoc>(200, "The limits"),
         Operation::put("/v1/limits", "set_limits", set_limits)
             .may(Action::Administer, "Change limits while calls run")
@@ -102,7 +106,7 @@ async fn stats(State(app): State<Arc<App>>, Who(who): Who) -> Result<Response, P
 struct LimitsDoc {
     /// What is set.
     settings: LimitsView,
-    /// How full the engine is.
+    /// How full the engine is, or how much the tenant has it do.
     metrics: LimitMetrics,
 }
 
@@ -122,7 +126,7 @@ struct LimitsView {
     ageing: f64,
 }
 
-fn show_limits(app: &App) -> Response {
+fn show_limits(app: &App, who: &Identity) -> Response {
     let limits = app.engine.limits();
     let settings = LimitsView {
         max_concurrent: limits.max_concurrent,
@@ -135,11 +139,15 @@ fn show_limits(app: &App) -> Response {
         calls_per_second: limits.calls_per_second,
         ageing: limits.ageing.as_secs_f64(),
     };
-    view::ok(&json!({"settings": settings, "metrics": app.engine.limit_metrics()}))
+    let metrics = match who.may(Action::Observe) {
+        true => json!(app.engine.limit_metrics()),
+        false => json!(app.engine.tenant_load(&who.tenant)),
+    };
+    view::ok(&json!({"settings": settings, "metrics": metrics}))
 }
 
-async fn limits(State(app): State<Arc<App>>) -> Response {
-    show_limits(&app)
+async fn limits(State(app): State<Arc<App>>, Who(who): Who) -> Response {
+    show_limits(&app, &who)
 }
 
 /// Limits to be changed.
@@ -250,12 +258,13 @@ impl LimitsBody {
 
 async fn set_limits(
     State(app): State<Arc<App>>,
+    Who(who): Who,
     Body(body): Body<LimitsBody>,
 ) -> Result<Response, Problem> {
     let mut limits = app.engine.limits();
     body.apply(&mut limits)?;
     app.engine.set_limits(limits);
-    Ok(show_limits(&app))
+    Ok(show_limits(&app, &who))
 }
 
 /// Groups of tools.

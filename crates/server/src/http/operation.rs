@@ -97,7 +97,7 @@ impl Operation {
             example: None,
             has_problems: false,
             route: Box::new(move |action| match action {
-                Some(action) => on(filter, Gated { handler, action }),
+                Some(action) => on(filter, Gated { handler, action, name }),
                 None => on(filter, handler),
             }),
         }

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::json;
+use serde_json::{Value, json};
 use windlass::{TenantId, Tool};
 use windlass_store::{Document, Expect, Put};
 
@@ -20,6 +20,7 @@ use super::shape::ToolDoc;
 use super::tools::show;
 use super::view;
 use crate::identity::Action;
+use crate::quota::What;
 
 /// Where definitions are kept.
 pub(super) const SPACE: &str = "tools";
@@ -133,8 +134,10 @@ async fn keep(app: &App, tenant: &TenantId, sent: &Sent, expect: Expect) -> Resu
     if let Some(other) = holder(app, tenant, &sent.name) {
         return Err(taken(&other));
     }
+    let _turn = app.quotas.making(tenant, What::Tools).await;
+    app.allow_tools(tenant, &source(&sent.name), 1)?;
     if let Err(problem) = load(app, tenant, &sent.name, &sent.text) {
-        restore(app, tenant, &sent.name, before.as_ref());
+        restore(app, tenant, &sent.name, before);
         return Err(problem);
     }
     let body = json!({"definition": sent.text});
@@ -143,11 +146,11 @@ async fn keep(app: &App, tenant: &TenantId, sent: &Sent, expect: Expect) -> Resu
         Ok(Some(_)) => Ok(true),
         Ok(None) => {
             let now = app.documents.get(SPACE, tenant, &sent.name).await?;
-            restore(app, tenant, &sent.name, now.as_ref());
+            restore(app, tenant, &sent.name, now);
             Ok(false)
         }
         Err(error) => {
-            restore(app, tenant, &sent.name, before.as_ref());
+            restore(app, tenant, &sent.name, before);
             Err(error.into())
         }
     }
@@ -183,16 +186,16 @@ fn load(app: &App, tenant: &TenantId, name: &str, text: &str) -> Result<(), Prob
 }
 
 /// Makes a tool what is kept of it.
-pub(super) fn restore(app: &App, tenant: &TenantId, name: &str, kept: Option<&Document>) {
-    match kept.and_then(|kept| kept.body["definition"].as_str()) {
-        Some(text) => {
-            if let Err(problem) = load(app, tenant, name, text) {
+pub(super) fn restore(app: &App, tenant: &TenantId, name: &str, kept: Option<Document>) {
+    match kept.and_then(|mut kept| Some(kept.body.get_mut("definition")?.take())) {
+        Some(Value::String(text)) => {
+            if let Err(problem) = load(app, tenant, name, &text) {
                 let why = problem.detail();
                 tracing::error!(%tenant, tool = name, why, "a kept definition cannot be loaded");
             }
         }
         // Only what was registered here: another source may have the name.
-        None => app.engine.unload_for(tenant, &source(name)),
+        _ => app.engine.unload_for(tenant, &source(name)),
     }
 }
 

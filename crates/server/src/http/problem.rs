@@ -12,6 +12,9 @@ use windlass::{Error, ErrorKind};
 /// The media type of a problem.
 pub(crate) const MEDIA: &str = "application/problem+json";
 
+/// When to try again, where nobody knows better.
+pub(crate) const LATER: Duration = Duration::from_secs(2);
+
 /// Why a request got no answer. Small, because nearly everything may end in
 /// one.
 #[derive(Debug, Serialize)]
@@ -85,6 +88,14 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, "conflict", detail)
     }
 
+    /// Too many keys that do not work came from one address.
+    pub(crate) fn too_many_failed_keys(wait: Duration) -> Self {
+        let why = "too many keys that do not work came from this address";
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_failed_keys", why)
+            .hint("a key that works is let in")
+            .retry_after(Some(wait))
+    }
+
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
         self
@@ -140,6 +151,10 @@ impl From<Error> for Problem {
                 format!("expected {}, got {}", violation.expected, violation.got),
             );
         }
+        if error.kind() == ErrorKind::QuotaExceeded {
+            problem =
+                problem.hint("GET /v1/quotas shows all; the operator sets them under `quotas`");
+        }
         if error.kind() == ErrorKind::StorageUnavailable {
             problem = problem.hint("the database cannot be used; try again, and look at /readyz");
         }
@@ -154,7 +169,8 @@ impl IntoResponse for Problem {
         if status.is_server_error() {
             tracing::warn!(code = self.0.code, detail = self.0.detail, "a request failed");
         }
-        let retry_after = self.0.retry_after;
+        let later = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(LATER);
+        let retry_after = self.0.retry_after.or(later);
         let body = serde_json::to_vec(&self).unwrap_or_default();
         let media = [(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA))];
         let mut response = (status, media, body).into_response();

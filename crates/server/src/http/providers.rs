@@ -6,10 +6,11 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use windlass::definition::{CredentialField, ProviderSpec};
-use windlass::{Lang, TenantId, Text};
+use windlass::{Lang, Secret, TenantId, Text};
+use windlass_executors::mcp::{has_secrets, short_secret};
 use windlass_store::{Document, Expect, Put};
 
 use super::app::App;
@@ -23,6 +24,7 @@ use super::shape::FieldDoc;
 use super::view;
 use crate::identity::Action;
 use crate::imports::Kept;
+use crate::quota::What;
 
 /// Where definitions are kept.
 pub(super) const SPACE: &str = crate::imports::SPACE;
@@ -50,8 +52,31 @@ pub(crate) fn rows() -> Vec<Operation> {
             .answer::<ProviderDoc>(201, "The provider"),
         Operation::delete("/v1/providers/{name}", "delete_provider", delete)
             .may(Action::WriteTools, "Delete a provider of the tenant's own, with its tools")
+            .details(
+                "Its credentials stay for a provider of the same name; with \
+                 `credentials=remove`, they are deleted, too.",
+            )
+            .query::<DeleteQuery>()
             .answer_as(204, "It is gone", "", None),
     ]
+}
+
+/// What to delete with a provider.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DeleteQuery {
+    /// What becomes of its credentials.
+    #[serde(default)]
+    credentials: Afterwards,
+}
+
+/// What becomes of credentials when their provider is deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Afterwards {
+    #[default]
+    Keep,
+    Remove,
 }
 
 fn example() -> Value {
@@ -165,6 +190,18 @@ async fn get(
 }
 
 impl App {
+    /// Whether a tenant may have so many tools from this source.
+    pub(crate) fn allow_tools(
+        &self,
+        tenant: &TenantId,
+        source: &str,
+        wanted: usize,
+    ) -> Result<(), Problem> {
+        let own = self.engine.registry().owned_by(tenant);
+        let others = own.iter().filter(|tool| **tool.source() != *source).count();
+        Ok(self.quotas.allow_tools(tenant, others + wanted)?)
+    }
+
     /// A provider that a tenant sees.
     pub(crate) fn provider(
         &self,
@@ -191,7 +228,19 @@ async fn create(
         return Err(Problem::bad("one provider at a time").at("/definition", why));
     };
     let name = provider.name.clone();
-    let put = Put::new(SPACE, who.tenant.clone(), name.clone(), json!({"definition": text}));
+    let _turn = app.quotas.making(&who.tenant, What::Tools).await;
+    app.allow_tools(&who.tenant, &source(&name), parsed.tools.len())?;
+    let transport = provider.mcp.as_ref().map(|server| &server.transport);
+    if let Some(short) = transport.and_then(short_secret) {
+        let why = format!(
+            "the value of `{short}` is a secret and has fewer than {} characters",
+            Secret::MIN_CHARS
+        );
+        return Err(Problem::bad("a secret is too short to be hidden").at("/definition", why));
+    }
+    let is_secret = transport.is_some_and(has_secrets);
+    let kept = app.credentials.keep_definition(&who.tenant, &name, &text, is_secret).await?;
+    let put = Put::new(SPACE, who.tenant.clone(), name.clone(), kept);
     if app.documents.put(put, Expect::Absent).await?.is_none() {
         return Err(Problem::conflict(format!("the provider `{name}` is there already"))
             .hint("delete it first"));
@@ -209,9 +258,13 @@ async fn delete(
     State(app): State<Arc<App>>,
     Who(who): Who,
     Name(name): Name,
+    Query(query): Query<DeleteQuery>,
 ) -> Result<Response, Problem> {
     if app.documents.delete(SPACE, &who.tenant, &name, Expect::Anything).await? {
         unload(&app, &who.tenant, &name);
+        if query.credentials == Afterwards::Remove {
+            app.credentials.delete_all(&who.tenant, &name).await?;
+        }
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     app.provider(&who.tenant, &name)?;
@@ -232,8 +285,9 @@ fn unload(app: &App, tenant: &TenantId, name: &str) {
 }
 
 /// Makes a provider what is kept of it.
-pub(super) fn restore(app: &App, tenant: &TenantId, name: &str, kept: Option<&Document>) {
-    if let Some(imported) = kept.and_then(Kept::read) {
+pub(super) fn restore(app: &App, tenant: &TenantId, name: &str, kept: Option<Document>) {
+    let text = kept.as_ref().and_then(|kept| kept.body["definition"].as_str()).map(str::to_owned);
+    if let Some(imported) = kept.and_then(Kept::take) {
         match imported.map(|kept| imports::load(app, tenant, name, kept)) {
             Ok(errors) => errors.iter().for_each(|error| {
                 let why = &error.message;
@@ -245,9 +299,9 @@ pub(super) fn restore(app: &App, tenant: &TenantId, name: &str, kept: Option<&Do
         }
         return;
     }
-    match kept.and_then(|kept| kept.body["definition"].as_str()) {
+    match text {
         Some(text) => {
-            if let Err(problem) = load(app, tenant, name, text) {
+            if let Err(problem) = load(app, tenant, name, &text) {
                 let why = problem.detail();
                 tracing::error!(%tenant, provider = name, why, "a kept definition cannot be loaded");
             }

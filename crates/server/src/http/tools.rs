@@ -194,7 +194,7 @@ pub(crate) fn show(tool: &Tool, lang: Lang) -> Value {
     let spec = tool.spec();
     let mut view = json!({
         "name": spec.name,
-        "wire_name": spec.name.wire().as_str(),
+        "wire_name": tool.wire_name(),
         "label": spec.label.as_ref().map(|label| label.get(lang)),
         "description": spec.description.get(lang),
         "kind": spec.kind.name(),
@@ -205,6 +205,7 @@ pub(crate) fn show(tool: &Tool, lang: Lang) -> Value {
         "version": spec.version,
         "source": &**tool.source(),
         "input_schema": tool.model_schema(),
+        "unchecked": tool.unchecked(),
         "output_schema": spec.output,
         "behaviour": spec.behaviour,
         "exposure": spec.exposure,

@@ -19,8 +19,8 @@ use windlass::{
 
 use super::app::App;
 use super::calls::wants_events;
-use super::context::check_name;
-use super::extract::{Body, Query, Who};
+use super::context::{check_name, user_of};
+use super::extract::{ModelBody, Query, Who};
 use super::operation::Operation;
 use super::problem::Problem;
 use super::shape::{self, TurnEvent};
@@ -120,9 +120,10 @@ impl TurnQuery {
         check_name("conversation_id", self.conversation_id.as_deref())?;
         check_name("caller_id", self.caller_id.as_deref())?;
         check_name("user_id", self.user_id.as_deref())?;
+        let user = user_of(&who, self.user_id, "user_id")?;
         Ok(Context::new(Caller {
             tenant: who.tenant,
-            user: self.user_id.map(Into::into),
+            user: user.map(Into::into),
             caller_type: CallerType::ConversationAgent,
             caller_id: self.caller_id.map(Into::into),
             conversation: self.conversation_id.map(Into::into),
@@ -165,7 +166,7 @@ async fn run(
     Who(who): Who,
     Query(query): Query<TurnQuery>,
     headers: HeaderMap,
-    Body(message): Body<Value>,
+    ModelBody(message): ModelBody,
 ) -> Result<Response, Problem> {
     app.refuse_while_draining()?;
     let turn = match query.format()? {

@@ -146,7 +146,13 @@ pub(crate) fn answer(result: &CallResult, lang: Lang) -> Response {
 }
 
 fn is_ours(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::QueueFull | ErrorKind::RateLimited | ErrorKind::StorageUnavailable)
+    matches!(
+        kind,
+        ErrorKind::QueueFull
+            | ErrorKind::RateLimited
+            | ErrorKind::QuotaExceeded
+            | ErrorKind::StorageUnavailable
+    )
 }
 
 /// Something as JSON.

@@ -147,6 +147,7 @@ impl Bearers {
             role: Role::Caller,
             name: name.into(),
             tools: None,
+            user: None,
         })
     }
 

@@ -2,7 +2,9 @@
 //! nothing.
 //!
 //! Whatever is here may be wrong for as long as a change takes to be heard of,
-//! and for [`TTL`] where it is not heard of at all.
+//! and for [`TTL`] where it is not heard of at all. While the database cannot be
+//! asked, keys are believed for [`OUTAGE`]: nobody can revoke one then, and calls
+//! that only read go on.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -19,6 +21,11 @@ use super::key::{ApiKey, Hash};
 
 /// How long an entry is believed.
 const TTL: Duration = Duration::from_secs(5);
+/// How long one is believed while the database cannot be asked.
+const OUTAGE: Duration = Duration::from_secs(15 * 60);
+/// How long after a failure the database is not asked again for a key that is
+/// known.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
 const ENTRIES: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
 /// The keys that were just seen.
@@ -30,6 +37,8 @@ struct State {
     changes: Receiver<Change>,
     /// How many changes of keys were heard of.
     heard: u64,
+    /// When the database could not be asked last.
+    failed: Option<Instant>,
 }
 
 /// What had been heard of when something was read.
@@ -46,17 +55,35 @@ pub(super) enum Found {
 impl Cache {
     /// Forgets keys of this space when they change.
     pub(super) fn new(space: &'static str, changes: Receiver<Change>) -> Self {
-        Self(Mutex::new(State { space, entries: LruCache::new(ENTRIES), changes, heard: 0 }))
+        Self(Mutex::new(State {
+            space,
+            entries: LruCache::new(ENTRIES),
+            changes,
+            heard: 0,
+            failed: None,
+        }))
     }
 
     /// The key with this hash.
     pub(super) fn get(&self, hash: &Hash) -> Found {
         let mut state = self.0.lock();
         state.listen();
+        let fails = state.failed.is_some_and(|last| last.elapsed() < ASK_AGAIN);
+        let believed = if fails { OUTAGE } else { TTL };
         match state.entries.get(hash) {
-            Some((key, read)) if read.elapsed() < TTL => Found::Key(Arc::clone(key)),
+            Some((key, read)) if read.elapsed() < believed => Found::Key(Arc::clone(key)),
             _ => Found::Nothing(Heard(state.heard)),
         }
+    }
+
+    /// The key with this hash as it was known before the database could not be
+    /// asked.
+    pub(super) fn in_outage(&self, hash: &Hash) -> Option<Arc<ApiKey>> {
+        let mut state = self.0.lock();
+        state.listen();
+        state.failed = Some(Instant::now());
+        let (key, read) = state.entries.get(hash)?;
+        (read.elapsed() < OUTAGE).then(|| Arc::clone(key))
     }
 
     /// Remembers what was read after [`Cache::get`], unless a change was heard of

@@ -11,7 +11,7 @@ use subtle::ConstantTimeEq;
 use windlass::{Error, ErrorKind, Secret, TenantId};
 use windlass_store::Document;
 
-use super::{Identity, Role, ToolView};
+use super::{Identity, Role, ToolView, UserBinding};
 use crate::random;
 
 /// What every key begins with, so that scanners find one that leaked.
@@ -35,6 +35,8 @@ pub(crate) struct ApiKey {
     pub(crate) role: Role,
     /// Which tools its bearer sees; all where nobody said.
     pub(crate) tools: Option<ToolView>,
+    /// On whose behalf its bearer calls, where somebody said.
+    pub(crate) user: Option<UserBinding>,
     /// The beginning of its text, such as `wl_3kTz90aB`.
     pub(crate) prefix: String,
     /// When it was made.
@@ -63,6 +65,7 @@ impl ApiKey {
             role: self.role,
             name: Arc::clone(&self.name),
             tools: self.tools.clone(),
+            user: self.user.clone(),
         }
     }
 }
@@ -80,6 +83,8 @@ pub(super) struct Stored {
     pub(super) role: Role,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) tools: Option<ToolView>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) user: Option<UserBinding>,
     pub(super) prefix: String,
     pub(super) hash: Hash,
     pub(super) created_at: Timestamp,
@@ -107,6 +112,7 @@ impl Stored {
             name: self.name.into(),
             role: self.role,
             tools: self.tools,
+            user: self.user,
             prefix: self.prefix,
             created_at: self.created_at,
             rotated_at: self.rotated_at,

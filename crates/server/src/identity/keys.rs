@@ -8,7 +8,7 @@ use windlass_store::{Document, Documents, Expect, Put};
 
 use super::cache::{Cache, Found};
 use super::key::{self, ApiKey, Hash, NewKey, Stored};
-use super::{Identity, Role, TENANT_NAME, ToolView, is_tenant_name};
+use super::{Identity, Role, TENANT_NAME, ToolView, UserBinding, is_tenant_name};
 use crate::random;
 use crate::uses::Uses;
 
@@ -36,6 +36,8 @@ pub(crate) struct KeyRequest {
     pub(crate) expires_at: Option<Timestamp>,
     /// Which tools its bearer sees; all where nobody says.
     pub(crate) tools: Option<ToolView>,
+    /// On whose behalf its bearer calls, where somebody says.
+    pub(crate) user: Option<UserBinding>,
 }
 
 /// The API keys of all tenants.
@@ -61,8 +63,14 @@ impl Keys {
         let key = match self.cache.get(&hash) {
             Found::Key(key) => key,
             Found::Nothing(heard) => {
-                let Some(key) = self.find(&hash).await? else { return Ok(None) };
-                let key = Arc::new(key);
+                let found = match self.find(&hash).await {
+                    Ok(found) => found.map(Arc::new),
+                    Err(error) => {
+                        let known = self.cache.in_outage(&hash).ok_or(error)?;
+                        return Ok(known.works(Timestamp::now()).then(|| known.identity()));
+                    }
+                };
+                let Some(key) = found else { return Ok(None) };
                 self.cache.put(hash, Arc::clone(&key), heard);
                 // Nothing is believed for longer than a few seconds, and uses are
                 // noted by the minute: it is enough to look here.
@@ -102,6 +110,7 @@ impl Keys {
             role: Role::Admin,
             expires_at: None,
             tools: None,
+            user: None,
         };
         self.create_as(&TenantId::default(), FIRST.to_owned(), request).await
     }
@@ -189,11 +198,15 @@ impl Keys {
         if request.expires_at.is_some_and(|end| end <= now) {
             return Err(refused("a new key cannot have expired already"));
         }
+        if let Some(UserBinding::One(user)) = &request.user {
+            checked_name(user)?;
+        }
         let (text, prefix) = key::new_text()?;
         let stored = Stored {
             name,
             role: request.role,
             tools: request.tools,
+            user: request.user,
             prefix,
             hash: Hash::digest(text.expose()),
             created_at: now,
@@ -245,7 +258,7 @@ fn checked_name(name: &str) -> Result<String, Error> {
     let name = name.trim();
     if name.is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
         return Err(refused(format!(
-            "a key's name has 1 to {MAX_NAME} characters, none of which is a control character"
+            "a name has 1 to {MAX_NAME} characters, none of which is a control character"
         )));
     }
     Ok(name.to_owned())

@@ -29,6 +29,11 @@ pub(crate) enum Action {
     CallTools,
     /// Cancel calls of others.
     CancelCalls,
+    /// Delete files that others uploaded.
+    DeleteFiles,
+    /// Call on behalf of whichever person a request names, with a key that is
+    /// bound to nobody.
+    ActForUsers,
     /// Approve calls that wait for a person.
     Approve,
     /// See which credentials there are, masked.
@@ -69,11 +74,13 @@ impl Action {
 use Role::{Admin, Caller, Operator, Viewer};
 
 /// Who may do what. What is not here nobody may.
-const PERMISSIONS: [(Action, &[Role]); 11] = [
+const PERMISSIONS: [(Action, &[Role]); 13] = [
     (Action::ReadTools, &[Viewer, Caller, Operator, Admin]),
     (Action::ReadCalls, &[Viewer, Caller, Operator, Admin]),
     (Action::CallTools, &[Caller, Operator, Admin]),
     (Action::CancelCalls, &[Operator, Admin]),
+    (Action::DeleteFiles, &[Admin]),
+    (Action::ActForUsers, &[Operator, Admin]),
     (Action::Approve, &[Operator, Admin]),
     (Action::ReadCredentials, &[Operator, Admin]),
     (Action::WriteCredentials, &[Operator, Admin]),

@@ -12,6 +12,7 @@ use super::reply::{self, Reply};
 use super::requests::{Begun, Given, can_be_asked};
 use super::service::Service;
 use super::who::{Client, View};
+use crate::telemetry::McpTarget;
 
 impl Service {
     /// Calls a tool.
@@ -24,7 +25,7 @@ impl Service {
         let CallToolRequestParams { name, arguments, input_responses, request_state, .. } = request;
         let arguments = arguments.unwrap_or_default();
         if name == finder::FIND && self.catalogue(client).find(&name).is_none() {
-            return Ok(Reply::Tool(self.found(&arguments, client)));
+            return Ok(Reply::Tool(self.found(&arguments, client).await));
         }
         let (name, arguments) = match &*name {
             finder::CALL if self.catalogue(client).find(&name).is_none() => inner(arguments)?,
@@ -59,13 +60,15 @@ impl Service {
         let finish =
             move |result: CallResult| reply::of_call(&result, promised, lang).map(Reply::Tool);
         let request = CallRequest::new(called, Value::Object(arguments));
-        Ok(Begun::Running(self.begin(request, tool.as_deref(), client, context, finish)))
+        let target = McpTarget::Tool(tool.as_ref().map(|tool| tool.name().as_str().to_owned()));
+        let tool = tool.as_deref();
+        Ok(Begun::Running(self.begin(target, request, tool, client, context, finish)))
     }
 
     /// What `find_tools` finds.
-    fn found(&self, arguments: &Map<String, Value>, client: &Client) -> CallToolResult {
+    async fn found(&self, arguments: &Map<String, Value>, client: &Client) -> CallToolResult {
         let query = arguments.get("query").and_then(Value::as_str).unwrap_or_default();
-        let found = finder::find(&self.catalogue(client), query);
+        let found = finder::find(&self.catalogue(client), query).await;
         let mut result = CallToolResult::default();
         result.content = vec![ContentBlock::text(found.to_string())];
         result.structured_content = Some(found);

@@ -1,9 +1,8 @@
 //! The tools that a client sees, and under which names.
 //!
 //! The protocol takes more names than the APIs of models behind its clients do,
-//! so a tool is shown as those take it: `server/tool` is `server__tool`. Where
-//! that would be the name of another tool, or too long, it is the wire name. A
-//! client may also use the name that we use.
+//! so a tool is shown as those take it, by its wire name: `server/tool` is
+//! `server__tool`. A client may also use the name that we use.
 
 use std::sync::Arc;
 
@@ -15,7 +14,6 @@ use windlass_executors::mcp::declared;
 
 use super::who::{Client, View};
 
-const MAX_NAME: usize = 64;
 const READ_OUTPUT: &str = "read_output";
 
 /// What a client sees of an engine.
@@ -80,22 +78,13 @@ impl Catalogue<'_> {
             let own = name.strip_prefix(provider.as_str()).and_then(|rest| rest.strip_prefix('/'));
             return own.unwrap_or(name).to_owned();
         }
-        let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        if name.len() <= MAX_NAME && name.chars().all(fits) {
-            return name.to_owned();
+        let shown = tool.wire_name();
+        // A tenant's own tool may be called as one of everybody's is shown.
+        let of_shown = self.engine.registry().get_for(self.client.tenant(), shown);
+        match of_shown.is_some_and(|other| other.name() != tool.name()) {
+            true => tool.name().hashed(),
+            false => shown.to_owned(),
         }
-        let shown = name.replacen('/', "__", 1);
-        let shown: String = shown.chars().map(|c| if fits(c) { c } else { '_' }).collect();
-        let is_taken = || self.engine.registry().get_for(self.client.tenant(), &shown).is_some();
-        let is_ascii = name.is_ascii();
-        if is_ascii
-            && shown.len() <= MAX_NAME
-            && name.matches(['/', '.', ':']).count() == 1
-            && !is_taken()
-        {
-            return shown;
-        }
-        tool.name().wire()
     }
 
     /// A tool as the protocol declares it. One of a server behind us is declared

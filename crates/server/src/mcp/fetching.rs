@@ -13,12 +13,13 @@ use windlass::{
     Behaviour, BoxFuture, Call, CallRequest, CallResult, Engine, Error, ErrorKind, Executor,
     Exposure, Output, Text, ToolBuilder,
 };
-use windlass_executors::mcp::{Asker, Server, Servers};
+use windlass_executors::mcp::{Asker, Servers};
 
 use super::reply::{self, Reply};
 use super::running::Running;
 use super::service::Service;
 use super::who::Client;
+use crate::telemetry::McpTarget;
 
 /// What a server sends at most; its own limit is lower, if it has one.
 const MAX_FETCHED: usize = 64 * 1024 * 1024;
@@ -114,31 +115,31 @@ impl Executor for Fetch {
                 Error::new(ErrorKind::NotFound, format!("no server is called `{name}`"))
             })?;
             let server = server.of(call.caller()).await?;
-            let answer = server.ask(self.what.method(), &params, call.object::<Asker>()).await?;
+            let asker = call.object::<Asker>();
+            let answer = server.ask(self.what.method(), &params, asker, call.trace()).await?;
             Ok(Output { structured: Some(Box::new(answer)), ..Output::default() })
         })
     }
 }
 
 impl Service {
-    /// Begins to fetch something of a server, which may ask back about it.
+    /// Begins to fetch something of the `server` that `params` name, which may ask
+    /// back about it.
     pub(super) fn begin_fetch(
         &self,
         what: Fetched,
-        server: &Server,
-        mut params: Value,
+        target: McpTarget,
+        params: Value,
         client: &Client,
         context: &RequestContext<RoleServer>,
         finish: impl FnOnce(Value) -> Result<Reply, ErrorData> + Send + 'static,
     ) -> Running {
-        params["server"] = server.name().into();
         let lang = self.shared.lang;
         let request = CallRequest::new(what.tool(), params);
-        self.begin(request, None, client, context, move |result: CallResult| {
-            match &result.outcome {
-                Ok(output) => finish(output.value().cloned().unwrap_or_default()),
-                Err(error) => Err(reply::of_error(error, lang)),
-            }
-        })
+        let finish = move |result: CallResult| match &result.outcome {
+            Ok(output) => finish(output.value().cloned().unwrap_or_default()),
+            Err(error) => Err(reply::of_error(error, lang)),
+        };
+        self.begin(target, request, None, client, context, finish)
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rmcp::model::{JsonObject, Tool as Declared};
 use serde_json::{Map, Value, json};
-use windlass::{Exposure, Lang, Tool, ToolIndex};
+use windlass::{Exposure, Lang, Tool};
 
 use super::catalogue::Catalogue;
 
@@ -65,11 +65,10 @@ fn declare(name: &'static str, about: &'static str, schema: Value) -> Declared {
 }
 
 /// The tools that a search for these words finds, best first.
-pub(super) fn find(catalogue: &Catalogue<'_>, query: &str) -> Value {
+pub(super) async fn find(catalogue: &Catalogue<'_>, query: &str) -> Value {
     let (names, tools): (Vec<String>, Vec<Arc<Tool>>) = catalogue.findable().into_iter().unzip();
-    let index = ToolIndex::new(tools.iter().cloned());
-    let found = index.find(query);
-    let shown = found.iter().take(FOUND).filter_map(|(tool, _)| {
+    let found = catalogue.engine.find_tools(tools.clone(), query).await;
+    let shown = found.iter().take(FOUND).filter_map(|tool| {
         // A tool may have another name here than its own.
         let at = tools.iter().position(|own| Arc::ptr_eq(own, tool))?;
         serde_json::to_value(catalogue.declare(&names[at], tool)?).ok()

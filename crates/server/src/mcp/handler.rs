@@ -2,6 +2,7 @@
 
 #![expect(deprecated, reason = "clients of the older era set levels and subscribe to resources")]
 
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use rmcp::model::{
@@ -77,6 +78,15 @@ impl ServerHandler for Service {
         self.settled(&client).await?;
         let catalogue = self.catalogue(&client);
         let mut tools = catalogue.tools();
+        // Where that cannot be told, all are shown.
+        let missing = match &self.shared.prerequisites {
+            Some(own) => {
+                own.missing(&self.shared.engine, client.tenant()).await.unwrap_or_default()
+            }
+            None => BTreeMap::new(),
+        };
+        let missing: HashSet<String> = missing.into_values().flatten().collect();
+        tools.retain(|(_, tool)| !missing.contains(tool.name().as_str()));
         let too_many = tools.len() > self.shared.max_tools;
         tools.truncate(self.shared.max_tools);
         let declare = |(name, tool): &(String, Arc<windlass::Tool>)| catalogue.declare(name, tool);

@@ -10,10 +10,11 @@ use windlass::{CallId, CallRequest, CallResult, OutputPart};
 use super::fetching::Fetched;
 use super::library;
 use super::reply::Reply;
-use super::requests::{Begun, Given, without_hints};
+use super::requests::{Begun, Given, in_era};
 use super::service::{Service, read};
 use super::who::Client;
 use crate::identity::Action;
+use crate::telemetry::McpTarget;
 
 /// Where files that were kept are.
 const FILES: &str = "windlass://files/";
@@ -47,14 +48,16 @@ impl Service {
             Some(server) => Some((server, name.clone())),
             None => self.of_prompt(client, &name).await,
         };
-        if let Some((server, name)) = own {
-            let mut params = json!({"name": name});
+        if let Some((server, own_name)) = own {
+            let mut params = json!({"server": server.name(), "name": own_name});
             if let Some(arguments) = arguments {
                 params["arguments"] = Value::Object(arguments);
             }
-            let finish = |answer| Ok(Reply::Prompt(read(answer)?));
-            let what = Fetched::Prompt;
-            let running = self.begin_fetch(what, &server, params, client, context, finish);
+            let is_modern = client.is_modern;
+            let finish = move |answer| Ok(Reply::Prompt(read(in_era(is_modern, answer))?));
+            let target = McpTarget::Prompt(name);
+            let fetched = Fetched::Prompt;
+            let running = self.begin_fetch(fetched, target, params, client, context, finish);
             return Ok(Begun::Running(running));
         }
         let known = self.known_prompts(client).into_iter().find(|prompt| prompt.name == name);
@@ -73,7 +76,8 @@ impl Service {
         let finish = move |result: CallResult| {
             library::made_by_tool(&prompt, &result, lang).map(Reply::Prompt)
         };
-        Ok(Begun::Running(self.begin(request, Some(&tool), client, context, finish)))
+        let target = McpTarget::Prompt(name);
+        Ok(Begun::Running(self.begin(target, request, Some(&tool), client, context, finish)))
     }
 
     /// Reads a resource.
@@ -109,13 +113,11 @@ impl Service {
         };
         if let Some(server) = server {
             let is_modern = client.is_modern;
-            let finish = move |answer| {
-                let answer = if is_modern { answer } else { without_hints(answer) };
-                Ok(Reply::Resource(read(answer)?))
-            };
-            let params = json!({"uri": uri});
-            let what = Fetched::Resource;
-            let running = self.begin_fetch(what, &server, params, client, context, finish);
+            let finish = move |answer| Ok(Reply::Resource(read(in_era(is_modern, answer))?));
+            let params = json!({"server": server.name(), "uri": uri});
+            let target = McpTarget::Resource(uri);
+            let fetched = Fetched::Resource;
+            let running = self.begin_fetch(fetched, target, params, client, context, finish);
             return Ok(Begun::Running(running));
         }
         let (resource, names) = library::find(&resources, &uri).ok_or_else(|| unknown(&uri))?;
@@ -129,6 +131,12 @@ impl Service {
         let id: Option<CallId> = uri.strip_prefix(FILES).and_then(|id| id.parse().ok());
         let Some(id) = id else { return Ok(None) };
         let records = self.shared.engine.records();
+        if let Some(scope) = client.outputs() {
+            let shown = scope.shows(records, &client.caller(), id).await;
+            if !shown.map_err(|error| self.failed(&error))? {
+                return Ok(None);
+            }
+        }
         let kept = records.read_output(client.tenant(), id, 0, MAX_FILE).await;
         let part: Option<OutputPart> = kept.map_err(|error| self.failed(&error))?;
         let Some(part) = part else { return Ok(None) };

@@ -4,10 +4,9 @@
 //! request, with a state that it sends back with the answers. The state is a
 //! random name of what waits here, good once, and only for whoever made the
 //! request and for the same request. So it lives on one server and not for
-//! ever; who comes too late is told so.
+//! ever; who comes too late is told so. Keys and tenants have shares of the room,
+//! so that none of them takes all of it.
 
-use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -17,6 +16,7 @@ use windlass_executors::mcp::Questions;
 
 use super::asking::Question;
 use super::running::Running;
+use super::shares::{Bounds, Owner, Shares};
 use crate::random;
 
 /// How long answers are waited for. The call's own time goes on meanwhile.
@@ -27,8 +27,7 @@ const STATE: usize = 32;
 /// What has to be the same when the answers come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Binding {
-    pub(super) tenant: String,
-    pub(super) key: Arc<str>,
+    pub(super) owner: Owner,
     /// The method and its parameters, without the answers.
     pub(super) request: String,
 }
@@ -44,12 +43,17 @@ impl Waiting {
     }
 }
 
-#[derive(Default)]
-pub(super) struct Parked(Mutex<HashMap<String, Entry>>);
+pub(super) struct Parked(Mutex<Shares<Entry>>);
+
+impl Default for Parked {
+    fn default() -> Self {
+        Self(Mutex::new(Shares::new(Bounds::of(MAX_PARKED))))
+    }
+}
 
 struct Entry {
     waiting: Waiting,
-    binding: Binding,
+    request: String,
     until: Instant,
 }
 
@@ -58,14 +62,25 @@ impl Parked {
     pub(super) fn put(&self, waiting: Waiting, binding: Binding) -> Result<String, ErrorData> {
         let state = random::text(STATE)
             .map_err(|error| ErrorData::internal_error(error.message().to_owned(), None))?;
-        let mut parked = self.0.lock();
+        let Binding { owner, request } = binding;
         let now = Instant::now();
-        parked.retain(|_, entry| entry.until > now);
-        if parked.len() >= MAX_PARKED {
-            return Err(ErrorData::internal_error("too many calls wait for answers", None));
+        let mut parked = self.0.lock();
+        let late = parked.take_if(None, |entry| entry.until <= now);
+        let entry = Entry { waiting, request, until: now + PATIENCE };
+        let put = parked.insert(&owner, state.to_string(), entry);
+        if put.is_ok() {
+            // Whoever waits for an answer needs the call; it gives way to others only.
+            parked.begin_use(&owner, &state);
         }
-        parked.insert(state.to_string(), Entry { waiting, binding, until: now + PATIENCE });
-        Ok(state.to_string())
+        drop(parked);
+        // Calls end when they are dropped, which takes its time.
+        drop(late);
+        match put {
+            Ok(_evicted) => Ok(state.to_string()),
+            Err(_full) => {
+                Err(ErrorData::internal_error("too many calls wait for your answers", None))
+            }
+        }
     }
 
     /// Takes a call out again, for whoever it waits for.
@@ -77,10 +92,10 @@ impl Parked {
             )
         };
         let mut parked = self.0.lock();
-        let entry = parked.get(state).ok_or_else(unknown)?;
-        if entry.binding != *binding || entry.until <= Instant::now() {
+        let entry = parked.touch(&binding.owner, state).ok_or_else(unknown)?;
+        if entry.request != binding.request || entry.until <= Instant::now() {
             return Err(unknown());
         }
-        parked.remove(state).map(|entry| entry.waiting).ok_or_else(unknown)
+        parked.remove(&binding.owner, state).map(|entry| entry.waiting).ok_or_else(unknown)
     }
 }

@@ -15,7 +15,7 @@ use rmcp::model::{ErrorCode, RequestId, ServerJsonRpcMessage, ServerResult};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
-use windlass::{CallRequest, CancellationToken, Context};
+use windlass::{CallRequest, CancellationToken};
 
 use super::asking::{self, Pause};
 use super::catalogue::declares_output;
@@ -141,7 +141,7 @@ impl Plain {
         let stop = CancellationToken::new();
         let request = CallRequest::new(tool.name().as_str(), Value::Object(arguments))
             .call_ref(self.id.to_string())
-            .context(Context::new(client.caller()).object(asker))
+            .context(client.context().object(asker))
             .begun_by(client.identity.key_id.clone())
             .cancel_token(stop.clone());
         // A client that hangs up has cancelled its call.

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use axum::http::request::Parts;
 use jiff::Timestamp;
 use rmcp::RoleServer;
 use rmcp::model::{ClientCapabilities, ErrorData, InputResponses};
@@ -10,7 +11,7 @@ use rmcp::service::RequestContext;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use windlass::{
-    CallId, CallRequest, CallResult, CancellationToken, Context, Error, ErrorKind, Grace, Tool,
+    CallId, CallRequest, CallResult, CancellationToken, Error, ErrorKind, Grace, Tool, TraceContext,
 };
 use windlass_executors::mcp::{Asker, Server};
 
@@ -19,7 +20,9 @@ use super::parked::Binding;
 use super::reply::{self, Reply};
 use super::running::{Conversation, Running, Work, level_name};
 use super::service::{Service, Session, read};
+use super::shares::Owner;
 use super::who::Client;
+use crate::telemetry::{self, McpFailure, McpRequest, McpSpan, McpTarget};
 
 /// What a request brings of the rounds before it: answers, and what they belong to.
 pub(super) struct Given {
@@ -47,9 +50,9 @@ impl Service {
         params: Value,
     ) -> Result<T, ErrorData> {
         let limit = self.shared.engine.settings().default_timeout;
-        let answer = tokio::time::timeout(limit, server.ask(method, &params, None)).await;
+        let answer = tokio::time::timeout(limit, server.ask(method, &params, None, None)).await;
         let answer = answer.unwrap_or_else(|_| Err(late(server, method)));
-        read(in_era_of(client, answer.map_err(|error| self.failed(&error))?))
+        read(in_era(client.is_modern, answer.map_err(|error| self.failed(&error))?))
     }
 
     /// Answers a request: goes on with the one that waited for these answers, or
@@ -63,8 +66,7 @@ impl Service {
         begin: impl Future<Output = Result<Begun, ErrorData>>,
     ) -> Result<Reply, ErrorData> {
         let binding = Binding {
-            tenant: client.tenant().to_string(),
-            key: client.identity.key_id.clone(),
+            owner: Owner { tenant: client.tenant().clone(), key: client.identity.key_id.clone() },
             request: asked,
         };
         let (session, parked) = (&self.session, &self.shared.parked);
@@ -82,6 +84,7 @@ impl Service {
     /// Begins a call; it does not run before it is waited for.
     pub(super) fn begin(
         &self,
+        target: McpTarget,
         request: CallRequest,
         tool: Option<&Tool>,
         client: &Client,
@@ -104,11 +107,15 @@ impl Service {
         let mut request = request
             .id(id)
             .call_ref(context.id.to_string())
-            .context(Context::new(client.caller()).object(asker))
+            .context(client.context().object(asker))
             .begun_by(client.identity.key_id.clone())
             .cancel_token(stop.clone());
         if let Some(grace) = grace {
             request = request.grace(grace);
+        }
+        let (span, trace) = self.trace(target, client, context);
+        if let Some(trace) = trace {
+            request = request.trace(trace);
         }
         // Clients of the newer era say which reports they want.
         let is_followed = context.meta.get_progress_token().is_some()
@@ -116,8 +123,48 @@ impl Service {
             || !client.is_modern;
         let following = is_followed.then(|| self.shared.reports.follow(&self.shared.engine, id));
         let engine = self.shared.engine.clone();
-        let work: Work = Box::pin(async move { finish(engine.call(request).await) });
+        let tracer = self.shared.tracer.clone();
+        let work: Work = Box::pin(async move {
+            let answer = finish(engine.call(request).await);
+            if let (Some(tracer), Some(span)) = (tracer, span) {
+                tracer.mcp(span.end(failure(&answer)));
+            }
+            answer
+        });
         Running { work, stop, questions, following }
+    }
+
+    /// The span of a request, where spans are told to somebody, and where in a
+    /// trace its call belongs. What a request says of itself comes before what the
+    /// HTTP request says that brought it.
+    fn trace(
+        &self,
+        target: McpTarget,
+        client: &Client,
+        context: &RequestContext<RoleServer>,
+    ) -> (Option<McpSpan>, Option<TraceContext>) {
+        let named = telemetry::from_meta(&context.meta);
+        let headers = context.extensions.get::<Parts>().map(|parts| &parts.headers);
+        let around = headers.and_then(telemetry::from_headers);
+        let Some(tracer) = &self.shared.tracer else { return (None, named.or(around)) };
+        let about = McpRequest {
+            target,
+            id: context.id.to_string(),
+            session: client.session.clone(),
+            version: context.protocol_version().map(|version| version.to_string()),
+        };
+        let span = tracer.begin_mcp(named.as_ref(), around, about);
+        let within = span.as_ref().map(McpSpan::within);
+        (span, within)
+    }
+}
+
+/// How an answer tells of a failure, if it does.
+fn failure(answer: &Result<Reply, ErrorData>) -> Option<McpFailure> {
+    match answer {
+        Err(error) => Some(McpFailure::Protocol(error.code.0)),
+        Ok(Reply::Tool(result)) if result.is_error == Some(true) => Some(McpFailure::Tool),
+        Ok(_) => None,
     }
 }
 
@@ -137,18 +184,17 @@ pub(super) fn can_be_asked(context: &RequestContext<RoleServer>) -> bool {
     context.client_capabilities().is_some_and(|can| can != ClientCapabilities::default())
 }
 
-/// An answer as a client of its era may read it, whichever era the server is of
-/// that gave it.
-fn in_era_of(client: &Client, answer: Value) -> Value {
-    if client.is_modern { answer } else { without_hints(answer) }
-}
-
-/// An answer without what the older era does not know: how long it stays good,
-/// and for whom.
-pub(super) fn without_hints(mut answer: Value) -> Value {
+/// An answer as a client of its era reads it, whichever era the server is of that
+/// gave it. The newer one wants to be told that a result is complete; the older
+/// one knows neither that nor how long a result stays good, and for whom.
+pub(super) fn in_era(is_modern: bool, mut answer: Value) -> Value {
     if let Value::Object(answer) = &mut answer {
-        answer.remove("ttlMs");
-        answer.remove("cacheScope");
+        if is_modern {
+            answer.entry("resultType").or_insert_with(|| "complete".into());
+        } else {
+            answer.remove("ttlMs");
+            answer.remove("cacheScope");
+        }
     }
     answer
 }

@@ -19,7 +19,9 @@ use super::parked::Parked;
 use super::reports::Reports;
 use super::who::{Client, View, Who};
 use crate::identity::Action;
+use crate::prerequisites::Prerequisites;
 use crate::questions::Questions;
+use crate::telemetry::Tracer;
 
 /// How many tools a client is told of at once, if nobody says otherwise.
 pub(crate) const MAX_TOOLS: usize = 100;
@@ -35,8 +37,12 @@ pub(crate) struct Shared {
     pub(crate) lang: Lang,
     /// More tools than this are behind a search.
     pub(crate) max_tools: usize,
+    /// Which built-in tools cannot work yet.
+    pub(super) prerequisites: Option<Prerequisites>,
     pub(super) parked: Parked,
     pub(super) reports: Reports,
+    /// Where spans go, if they go anywhere.
+    pub(super) tracer: Option<Arc<Tracer>>,
 }
 
 impl Shared {
@@ -46,10 +52,22 @@ impl Shared {
         questions: Arc<Questions>,
         lang: Lang,
         max_tools: usize,
+        prerequisites: Option<Prerequisites>,
+        tracer: Option<Arc<Tracer>>,
     ) -> Arc<Self> {
         servers.iter().for_each(|servers| fetching::register(&engine, servers));
         let (parked, reports) = (Parked::default(), Reports::default());
-        Arc::new(Self { engine, servers, questions, lang, max_tools, parked, reports })
+        Arc::new(Self {
+            engine,
+            servers,
+            questions,
+            lang,
+            max_tools,
+            prerequisites,
+            parked,
+            reports,
+            tracer,
+        })
     }
 }
 

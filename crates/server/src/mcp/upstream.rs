@@ -35,7 +35,15 @@ impl Upstream {
             let named = tool.split_once('/').map(|(server, _)| server);
             let server = named.and_then(|name| servers.get_for(&TenantId::default(), name));
             let known = match server {
-                Some(server) => server.listed().await.err().into_iter().collect(),
+                Some(server) => {
+                    let mut known = server.listed().await;
+                    // What was remembered may be older than the tool.
+                    if known.is_ok() && engine.registry().get(tool).is_none() {
+                        known = server.listed_anew().await;
+                    }
+                    told(&server, screen);
+                    known.err().into_iter().collect()
+                }
                 // Perhaps the wire name of a tool that is not known yet.
                 None => servers.listed(PATIENCE).await,
             };
@@ -53,6 +61,7 @@ impl Upstream {
         let upstream = Self::start(engine, settings, Start::Unknown).await?;
         if let Some(servers) = &upstream.0 {
             servers.listed(PATIENCE).await.iter().for_each(|error| screen.warn(error));
+            servers.list_for(&TenantId::default()).iter().for_each(|server| told(server, screen));
         }
         Ok(upstream)
     }
@@ -87,4 +96,9 @@ impl Upstream {
             servers.stop().await;
         }
     }
+}
+
+/// Says what was left out of a server's list.
+fn told(server: &Server, screen: Screen) {
+    server.odd().iter().for_each(|odd| screen.warn(format_args!("{}: {odd}", server.name())));
 }

@@ -4,7 +4,7 @@ use axum::http::request::Parts;
 use rmcp::RoleServer;
 use rmcp::model::{ErrorData, ProtocolVersion};
 use rmcp::service::RequestContext;
-use windlass::{Caller, CallerType, TenantId, Tool};
+use windlass::{Caller, CallerType, Context, OutputScope, TenantId, Tool};
 
 use crate::identity::{Action, Identity, Role};
 
@@ -65,6 +65,7 @@ fn operator() -> Identity {
         role: Role::Operator,
         name: "operator".into(),
         tools: None,
+        user: None,
     }
 }
 
@@ -105,11 +106,27 @@ impl Client {
         &self.identity.tenant
     }
 
+    /// Which results a client may read that does not see all tools.
+    pub(super) fn outputs(&self) -> Option<OutputScope> {
+        let view = self.identity.tools.clone()?;
+        Some(OutputScope::new(move |tool| view.shows(tool)))
+    }
+
+    /// What its calls carry.
+    pub(super) fn context(&self) -> Context {
+        let context = Context::new(self.caller());
+        match self.outputs() {
+            Some(scope) => context.object(scope),
+            None => context,
+        }
+    }
+
     /// Who calls, for the engine. A session is a conversation: groups are
     /// switched for it alone.
     pub(super) fn caller(&self) -> Caller {
         Caller {
             tenant: self.identity.tenant.clone(),
+            user: self.identity.bound_user().cloned(),
             caller_id: self.name.as_deref().map(Into::into),
             caller_type: match self.session {
                 Some(_) => CallerType::ConversationAgent,

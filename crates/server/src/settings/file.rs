@@ -415,7 +415,14 @@ mod tests {
         assert_eq!(raw.server.http.body_timeout, defaults.server.http.body_timeout);
         assert_eq!(raw.server.http.reader_timeout, defaults.server.http.reader_timeout);
         assert_eq!(raw.server.http.max_connections, defaults.server.http.max_connections);
+        let connections = |http: &crate::http::HttpSettings| {
+            (http.max_connections_per_address, http.max_connections_per_key, http.max_waiting)
+        };
+        assert_eq!(connections(&raw.server.http), connections(&defaults.server.http));
+        assert_eq!(raw.server.http.idle_timeout, defaults.server.http.idle_timeout);
+        assert_eq!(raw.server.http.connection_timeout, defaults.server.http.connection_timeout);
         assert_eq!(raw.server.http.max_requests, defaults.server.http.max_requests);
+        assert_eq!(raw.server.http.max_mcp_sessions, defaults.server.http.max_mcp_sessions);
         assert_eq!(raw.server.http.max_body_bytes, defaults.server.http.max_body_bytes);
         assert_eq!(raw.log.format, defaults.log.format);
     }

@@ -81,6 +81,19 @@ impl Layers {
         }
     }
 
+    /// What flags alone say.
+    pub(super) fn of_flags(flags: &[Flag]) -> Result<Self, Failure> {
+        let mut layers = Self::default();
+        let faults: Vec<String> = flags
+            .iter()
+            .filter_map(|(flag, values)| layers.apply_flag(flag, values).err())
+            .collect();
+        match faults.is_empty() {
+            true => Ok(layers),
+            false => Err(Failure::usage(faults.join("\n"))),
+        }
+    }
+
     /// Where the value of a setting came from.
     pub(super) fn origin(&self, name: &str) -> Origin {
         self.origins.get(name).cloned().unwrap_or_default()

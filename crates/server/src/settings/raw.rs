@@ -11,6 +11,7 @@ use windlass_executors::model::ModelSettings;
 
 use super::{Database, LogSettings, OutboundSettings, TelemetrySettings};
 use crate::http::HttpSettings;
+use crate::quota::QuotaSettings;
 
 #[derive(Debug)]
 pub(super) struct Raw {
@@ -30,7 +31,16 @@ pub(super) struct Raw {
     pub(super) log: LogSettings,
     pub(super) telemetry: TelemetrySettings,
     pub(super) models: ModelSettings,
+    pub(super) search: SearchSettings,
     pub(super) approvals: ApprovalRules,
+    pub(super) quotas: QuotaSettings,
+}
+
+/// How tools are found.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SearchSettings {
+    /// The embedding model whose order is fused with that of the words.
+    pub(crate) embedding_model: Option<String>,
 }
 
 /// The section `server`.
@@ -85,7 +95,9 @@ impl Default for Raw {
             log: LogSettings::default(),
             telemetry: TelemetrySettings::default(),
             models: ModelSettings::default(),
+            search: SearchSettings::default(),
             approvals: ApprovalRules::default(),
+            quotas: QuotaSettings::default(),
         }
     }
 }

@@ -16,6 +16,8 @@ pub(crate) struct TelemetrySettings {
     pub(crate) service_name: String,
     pub(crate) sample_ratio: Ratio,
     pub(crate) headers: Headers,
+    /// Whether spans hold arguments and results.
+    pub(crate) content: bool,
 }
 
 impl Default for TelemetrySettings {
@@ -25,6 +27,7 @@ impl Default for TelemetrySettings {
             service_name: "windlass".to_owned(),
             sample_ratio: Ratio(1.0),
             headers: Headers::default(),
+            content: false,
         }
     }
 }

@@ -10,6 +10,7 @@ use serde_json::{Value as Json, json};
 use windlass::{BreakerSettings, Lang, Strategy, duration};
 
 use super::Database;
+use crate::quota::Dollars;
 
 /// The strategies by their names.
 const STRATEGIES: [(&str, Strategy); 3] =
@@ -172,6 +173,20 @@ impl Value for f64 {
 
     fn show(&self) -> Json {
         json!(self)
+    }
+}
+
+impl Value for Dollars {
+    const FORM: &'static str = "US dollars: 5, 0.50";
+
+    fn read(given: &Given<'_>) -> Result<Self, String> {
+        let number: Option<f64> = given.text()?.parse().ok();
+        let number = number.filter(|it| it.is_finite() && *it >= 0.0);
+        number.map(Self).ok_or_else(|| given.wrong(Self::FORM))
+    }
+
+    fn show(&self) -> Json {
+        json!(self.0)
     }
 }
 

@@ -3,6 +3,7 @@
 //! Shown are masked values only; the values themselves are opened for one call
 //! and wiped after it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -12,6 +13,7 @@ use windlass_store::{Document, Documents, Expect};
 
 use super::credential::{Credential, SPACE, Scope, Stored, Validation};
 use super::data_keys::Vault;
+use super::definitions;
 use super::fields::{Fields, Given};
 use super::grants;
 use crate::uses::Uses;
@@ -239,6 +241,46 @@ impl Credentials {
         self.uses.forget(tenant, id).await
     }
 
+    /// Forgets all credentials of a provider, of the tenant and of its users;
+    /// returns how many there were.
+    pub(crate) async fn delete_all(
+        &self,
+        tenant: &TenantId,
+        provider: &str,
+    ) -> Result<usize, Error> {
+        let mut deleted = 0;
+        for id in self.ids_of(tenant, provider).await? {
+            match self.delete(tenant, &id).await {
+                Ok(()) => deleted += 1,
+                // Somebody else did.
+                Err(error) if error.kind() == missing(&id).kind() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(deleted)
+    }
+
+    /// The providers that a tenant, or a user of it, has a credential of.
+    pub(crate) async fn providers_of(&self, tenant: &TenantId) -> Result<HashSet<String>, Error> {
+        let all = self.all(tenant).await?;
+        all.iter().map(|document| Ok(Stored::read(document)?.provider)).collect()
+    }
+
+    /// The credentials of a provider, of the tenant and of its users.
+    pub(crate) async fn ids_of(
+        &self,
+        tenant: &TenantId,
+        provider: &str,
+    ) -> Result<Vec<String>, Error> {
+        let mut ids = Vec::new();
+        for document in self.all(tenant).await? {
+            if Stored::read(&document)?.provider == provider {
+                ids.push(document.id);
+            }
+        }
+        Ok(ids)
+    }
+
     /// One credential, masked.
     pub(crate) async fn get(&self, tenant: &TenantId, id: &str) -> Result<Credential, Error> {
         let (_, stored) = self.read(tenant, id).await?;
@@ -306,8 +348,9 @@ impl Credentials {
         for document in self.all(tenant).await? {
             needed.push(Stored::read(&document)?.sealed.key);
         }
-        // Tokens that people granted stay sealed as they are.
+        // Tokens that people granted, and definitions, stay sealed as they are.
         needed.extend(grants::keys_of(&*self.documents, tenant).await?);
+        needed.extend(definitions::keys_of(&*self.documents, tenant).await?);
         self.vault.rotate_data_key(tenant, &needed).await?;
         let mut resealed = 0;
         for document in self.all(tenant).await? {

@@ -194,6 +194,11 @@ fn fits(field: &CredentialField, text: &str) -> Result<(), Mismatch> {
     let mismatch = |got| Err((wanted(field), got));
     match field.kind {
         _ if text.len() > MAX_VALUE => mismatch("more than 64 KiB"),
+        // Where somebody repeats it, nobody could tell it from a word.
+        CredentialKind::SecretInput if text.chars().count() < Secret::MIN_CHARS => {
+            let wanted = format!("a secret text of at least {} characters", Secret::MIN_CHARS);
+            Err((wanted, "a shorter one"))
+        }
         CredentialKind::Select if !field.options.iter().any(|option| option == text) => {
             mismatch("another text")
         }

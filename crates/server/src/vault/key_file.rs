@@ -92,7 +92,7 @@ impl Draft {
     fn write(path: &Path, keys: &[Key]) -> Result<Self, Error> {
         let cannot = |error: io::Error| refused(path, &format!("cannot be written: {error}"));
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        folder.map_or(Ok(()), fs::create_dir_all).map_err(cannot)?;
+        folder.map_or(Ok(()), windlass_store::private_folder).map_err(cannot)?;
         let own = beside(path, &random::text(12)?);
         let mut file = private().create_new(true).open(&own).map_err(cannot)?;
         let draft = Self(own);

@@ -44,6 +44,12 @@ fn a_definition_is_checked_with_the_models_of_the_settings() {
     let helper = HELPER.replace("claude-sonnet-4-20250514", "own/qwen3");
     project.write("windlass.yaml", "models: {providers: {own: openai http://127.0.0.1:9/v1}}\n");
     project.write("tools/helper.yaml", &helper);
+    project.write(
+        "tools/write_note.yaml",
+        "name: write_note\ndescription: Writes a note down for later.\n\
+         parameters: [{name: message, type: string, required: true, description: What to write.}]\n\
+         entry: {type: builtin, handler: echo}\nbehaviour: {destructive: true}\n",
+    );
     let checked = project.json(&["check"]);
     assert_eq!((&checked["errors"], &checked["warnings"]), (&json!(0), &json!(0)), "{checked}");
     let server = Server::run(Arc::new(project), &[], &[], None);

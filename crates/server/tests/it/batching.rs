@@ -290,3 +290,23 @@ fn a_long_result_is_shortened_in_the_table_only() {
     assert!(ran.out.contains("x…") && !ran.out.contains(&long), "{ran:?}");
     assert_eq!(results(&project.run(&["batch", &calls, "--json"]))[0]["output"], long);
 }
+
+#[test]
+fn an_unknown_tool_is_called_unknown_in_the_tables() {
+    let project = Project::new();
+    let calls = json!([{"tool": "hullo", "arguments": {}}, {"tool": "nope", "arguments": {}}]);
+    let ran = project.run(&["batch", &calls.to_string()]);
+    assert!(ran.out.contains("unknown tool: hullo; did you mean `hello`?"), "{ran:?}");
+    assert!(ran.out.contains("unknown tool: nope"), "{ran:?}");
+    let listed = project.ok(&["calls"]);
+    assert!(listed.contains("unknown tool: nope"), "{listed}");
+    let id = listed.lines().find(|line| line.contains("nope")).unwrap();
+    let id = id.split_whitespace().nth(2).unwrap();
+    let shown = project.ok(&["calls", id]);
+    assert!(
+        shown.contains("unknown tool: nope") && shown.contains("Unknown tool: nope"),
+        "{shown}"
+    );
+    let chinese = project.run(&["batch", &calls.to_string(), "--lang", "zh"]);
+    assert!(chinese.out.contains("未知工具: nope"), "{chinese:?}");
+}

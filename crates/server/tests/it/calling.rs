@@ -208,3 +208,17 @@ fn of_two_processes_with_one_key_one_runs_and_both_tell() {
     assert_eq!(told, 1, "{ran:?}");
     assert_eq!(project.json(&["stats"])["total"]["successful"], 2);
 }
+
+#[test]
+fn violations_are_told_in_chinese_with_lang_zh() {
+    let project = Project::new();
+    project
+        .run(&["call", "calculator", "{\"expression\": 5}", "--lang", "zh", "--strict"])
+        .fails(2, &["工具输入参数无效", "/expression: 应为字符串, 实为5"]);
+    let missing = project.run(&["call", "calculator", "{}", "--lang", "zh"]);
+    missing.fails(2, &["/expression: 应为必填的值, 实为空"]);
+    let json = project.run(&["call", "calculator", "{}", "--lang", "zh", "--json"]);
+    assert!(json.out.contains("应为必填的值"), "{json:?}");
+    // English stays as it was.
+    project.run(&["call", "calculator", "{}"]).fails(2, &["expected a value, it is required"]);
+}

@@ -41,6 +41,27 @@ fn a_new_project_is_healthy_and_stays_as_it_is() {
 }
 
 #[test]
+fn tools_that_wait_to_be_configured_are_named_with_the_way_to_switch_them_on() {
+    let project = Project::new();
+    let said = |found: &Value, name: &str, hint: &str| {
+        let mut all = found["findings"].as_array().unwrap().iter();
+        all.any(|one| {
+            one["about"] == "tools"
+                && one["message"].as_str().is_some_and(|message| message.contains(name))
+                && one["hint"].as_str().is_some_and(|own| own.contains(hint))
+        })
+    };
+    let (code, found) = examine(&project, &[("WINDLASS_LISTEN", &free())]);
+    assert_eq!(code, Some(0), "{found:#}");
+    assert!(said(&found, "get_weather", "windlass credentials set weather"), "{found:#}");
+    assert!(said(&found, "read_file", "outbound.files.folder"), "{found:#}");
+    let set = project.pipe("key-12345", &["credentials", "set", "weather", "--stdin"]);
+    assert_eq!(set.code, Some(0), "{set:?}");
+    let (_, found) = examine(&project, &[("WINDLASS_LISTEN", &free())]);
+    assert!(!said(&found, "get_weather", "credentials set weather"), "{found:#}");
+}
+
+#[test]
 fn what_is_broken_is_named_with_the_way_to_mend_it() {
     let project = Project::empty();
     project.write("windlass.yaml", "max_concurent: 3\n");
@@ -230,8 +251,106 @@ fn certificates_are_looked_at() {
     }
     project.write("windlass.yaml", "server: {listen: \"0.0.0.0:0\"}\n");
     let (code, found) = examine(&project, &[]);
+    assert_eq!(code, Some(1), "{found:#}");
+    let (state, why) = about(&found, "tls")[0];
+    assert!(state == "broken" && why.contains("there is no TLS"), "{why}");
+    let (code, found) = examine(&project, &[("WINDLASS_SERVER_WITHOUT_TLS", "true")]);
     assert_eq!(code, Some(0), "warnings alone are no failure");
-    assert_eq!(about(&found, "tls")[0].0, "warning");
+    assert_eq!(about(&found, "tls")[0].0, "ok");
     assert_eq!(about(&found, "hosts")[0].0, "warning");
     project.run(&["doctor", "--strict", "--quiet"]).fails(1, &[]);
+}
+
+#[cfg(unix)]
+#[test]
+fn what_other_users_could_change_or_read_is_named() {
+    use std::os::unix::fs::PermissionsExt;
+    let project = Project::new();
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    project.write("cert.pem", &made.cert.pem());
+    project.write("key.pem", &made.signing_key.serialize_pem());
+    project.write(
+        "tools/deep/more.yaml",
+        "name: more\ndescription: More.\nentry: {type: builtin, handler: echo}\n",
+    );
+    project.write(
+        "windlass.yaml",
+        "server: {listen: \"127.0.0.1:0\", tls_certificate: cert.pem, tls_key: key.pem}\n",
+    );
+    project.ok(&["call", "hello"]);
+    let set = |name: &str, mode: u32| {
+        fs::set_permissions(project.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let safe = [
+        ("windlass.yaml", 0o644),
+        ("tools", 0o755),
+        ("tools/hello.yaml", 0o644),
+        ("tools/deep", 0o755),
+        ("tools/deep/more.yaml", 0o644),
+        (".windlass", 0o700),
+        (".windlass/windlass.db", 0o600),
+        ("cert.pem", 0o644),
+        ("key.pem", 0o640),
+        ("", 0o700),
+    ];
+    safe.iter().for_each(|(name, mode)| set(name, *mode));
+    let modes = || {
+        let (code, found) = examine(&project, &[]);
+        let modes = about(&found, "modes");
+        (code, modes.iter().map(|(state, why)| format!("{state} {why}")).collect::<Vec<_>>())
+    };
+    let (code, found) = modes();
+    assert!(code == Some(0) && found.len() == 1 && found[0].starts_with("ok"), "{found:?}");
+    for (name, mode, state) in [
+        ("windlass.yaml", 0o666, "broken"),
+        ("tools", 0o777, "broken"),
+        ("tools", 0o1777, "broken"),
+        ("tools/hello.yaml", 0o646, "broken"),
+        ("tools/deep", 0o777, "broken"),
+        ("tools/deep/more.yaml", 0o666, "broken"),
+        (".windlass", 0o777, "broken"),
+        (".windlass", 0o755, "warning"),
+        (".windlass/windlass.db", 0o644, "broken"),
+        (".windlass/windlass.db", 0o640, "warning"),
+        ("cert.pem", 0o666, "broken"),
+        ("key.pem", 0o644, "broken"),
+        ("", 0o777, "broken"),
+    ] {
+        set(name, mode);
+        let (code, found) = modes();
+        assert_eq!(code, Some(i32::from(state == "broken")), "{name} {mode:o}: {found:?}");
+        assert!(found.len() == 1 && found[0].starts_with(state), "{name} {mode:o}: {found:?}");
+        let said = format!("{name} has mode {mode:o}");
+        assert!(name.is_empty() || found[0].contains(&said), "{name} {mode:o}: {found:?}");
+        set(name, safe.iter().find(|(own, _)| *own == name).unwrap().1);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_made_under_any_umask_is_closed_to_others() {
+    use std::os::unix::fs::PermissionsExt;
+    let provider = "identity: {name: skies, author: ada, label: Skies}\n\
+                    credentials_for_provider:\n  token: {type: secret-input, required: true}\n";
+    for umask in ["000", "022", "077"] {
+        let project = Project::empty();
+        project.write("skies.yaml", provider);
+        let line = format!(
+            "umask {umask}; windlass init -q && windlass call hello && windlass providers add x \
+             -- true && mv skies.yaml tools && chmod 644 tools/skies.yaml && printf secret | \
+             windlass credentials set skies --stdin"
+        );
+        let ran = Ran::from(project.shell(&line).output().unwrap());
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let mode =
+            |name: &str| fs::metadata(project.path(name)).unwrap().permissions().mode() & 0o777;
+        for (name, own) in [(".windlass", 0o700), (".windlass/windlass.key", 0o600)] {
+            assert_eq!(mode(name), own, "{umask} {name}");
+        }
+        for name in ["windlass.yaml", "tools", "tools/hello.yaml", "tools/mcp-x.json"] {
+            assert_eq!(mode(name) & 0o022, 0, "{umask} {name}: {:o}", mode(name));
+        }
+        let (_, found) = examine(&project, &[("WINDLASS_LISTEN", &free())]);
+        assert_eq!(about(&found, "modes")[0].0, "ok", "{umask}: {found:#}");
+    }
 }

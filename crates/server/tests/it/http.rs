@@ -4,9 +4,11 @@
 //! property that the document does not have fails the test that met it.
 
 mod approvals;
+mod audit;
 mod batches;
 mod calls;
 mod canary;
+mod connections;
 mod consent;
 mod credentials;
 mod described;
@@ -16,8 +18,12 @@ mod hostile;
 mod imports;
 mod matrix;
 mod operating;
+mod owners;
+mod quotas;
+mod secrets;
 mod server;
 mod several;
+mod slots;
 mod tools;
 mod transport;
 mod turns;

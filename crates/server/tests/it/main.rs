@@ -14,6 +14,7 @@ mod catalogue;
 mod checking;
 mod config;
 mod doctor;
+mod embedded;
 mod http;
 mod looking_back;
 mod mcp;

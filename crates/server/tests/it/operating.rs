@@ -3,6 +3,7 @@
 mod drain;
 mod kill;
 mod logs;
+mod outage;
 mod server;
 mod traces;
 mod vault;

@@ -195,3 +195,56 @@ fn links_do_not_lead_out_of_the_folder_of_a_document() {
         assert_eq!(ran.out.contains("leads to nothing"), !leads, "{ran:?}");
     }
 }
+
+#[test]
+fn a_flag_that_means_nothing_to_a_provider_is_refused() {
+    let project = Project::empty();
+    project.write("pets.yaml", PETS);
+    for (flags, told) in [
+        (["--env", "A=b"].as_slice(), "--env is for MCP servers"),
+        (&["--quarantine"], "--quarantine is for MCP servers"),
+        (&["--header", "Authorization=Bearer x"], "is a secret"),
+        (&["--header", "X-Token=${TOKEN}"], "--auth header:X-Token"),
+        (&["--auth", "digest"], "none, bearer, basic, header:NAME"),
+        (&["--auth", "scheme:other"], "no security scheme `other`"),
+    ] {
+        let ran = project.run(&[&["providers", "add", "pets", "pets.yaml"], flags].concat());
+        assert!(ran.code != Some(0) && format!("{ran:?}").contains(told), "{flags:?}: {ran:?}");
+    }
+    let ran =
+        project.run(&["providers", "add", "x", "--mcp", "https://x.example", "--auth", "none"]);
+    assert!(ran.code == Some(2) && ran.err.contains("an MCP server says itself"), "{ran:?}");
+    let headers = ["--header", "X-Client=windlass", "--auth", "none", "--deferred"];
+    let ran =
+        project.run(&[&["providers", "add", "pets", "pets.yaml"], headers.as_slice()].concat());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let tool = project.json(&["tools", "list_pets"]);
+    assert_eq!(tool["entry"]["headers"], json!({"X-Client": "windlass"}), "{tool}");
+    assert_eq!((&tool["entry"]["security"], &tool["exposure"]), (&json!(null), &json!("deferred")));
+    let changed = project.run(&["providers", "update", "pets", "pets.yaml", "--auth", "bearer"]);
+    assert_eq!(changed.code, Some(0), "{changed:?}");
+    let tool = project.json(&["tools", "list_pets"]);
+    assert_eq!(
+        tool["entry"]["security"],
+        json!([[{"type": "bearer", "field": "token"}]]),
+        "{tool}"
+    );
+}
+
+#[test]
+fn a_removed_provider_leaves_or_takes_its_credentials_as_told() {
+    let project = Project::empty();
+    project.write("pets.yaml", PETS);
+    let add = || assert_eq!(project.run(&["providers", "add", "pets", "pets.yaml"]).code, Some(0));
+    let stored = || project.json(&["credentials", "list"]).as_array().map_or(0, Vec::len);
+    add();
+    let set = project.pipe("s3cret-key-1", &["credentials", "set", "pets", "--stdin"]);
+    assert_eq!((set.code, stored()), (Some(0), 1), "{set:?}");
+    let kept = project.run(&["providers", "remove", "pets"]);
+    assert!(kept.err.contains("its credentials stay (1)"), "{kept:?}");
+    assert_eq!(stored(), 1);
+    add();
+    let gone = project.run(&["providers", "remove", "pets", "--remove-credentials"]);
+    assert!(gone.out.contains("removed pets and its credentials (1)"), "{gone:?}");
+    assert_eq!(stored(), 0);
+}

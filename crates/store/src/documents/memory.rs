@@ -9,7 +9,8 @@ use tokio::sync::{broadcast, watch};
 use windlass::{BoxFuture, Error, TenantId};
 
 use super::{
-    Change, Document, Documents, EventFilter, Expect, KeptEvent, NewEvent, News, Put, check,
+    Change, Document, Documents, EventFilter, Expect, KeptEvent, NewEvent, News, Put, SpaceSize,
+    check,
 };
 
 /// How many events are kept.
@@ -130,6 +131,22 @@ impl Documents for MemoryDocuments {
         Box::pin(ready(Ok(found)))
     }
 
+    fn size_of<'a>(
+        &'a self,
+        space: &'static str,
+        tenant: &'a TenantId,
+    ) -> BoxFuture<'a, Result<SpaceSize, Error>> {
+        let state = self.state.lock();
+        let mut size = SpaceSize::default();
+        for ((own, of, _), document) in &state.documents {
+            if *own == space && of == tenant && lives(document) {
+                size.count += 1;
+                size.bytes += document.body.to_string().len() as u64;
+            }
+        }
+        Box::pin(ready(Ok(size)))
+    }
+
     fn all<'a>(&'a self, space: &'static str) -> BoxFuture<'a, Result<Vec<Document>, Error>> {
         let state = self.state.lock();
         let of_space = |((own, ..), document): &(&(&'static str, TenantId, String), &Document)| {
@@ -137,6 +154,17 @@ impl Documents for MemoryDocuments {
         };
         let found = state.documents.iter().filter(of_space).map(|(_, found)| found.clone());
         Box::pin(ready(Ok(found.collect())))
+    }
+
+    fn names<'a>(
+        &'a self,
+        space: &'static str,
+    ) -> BoxFuture<'a, Result<Vec<(TenantId, String)>, Error>> {
+        let state = self.state.lock();
+        let found =
+            state.documents.iter().filter(|((own, ..), found)| *own == space && lives(found));
+        let names = found.map(|((_, tenant, id), _)| (tenant.clone(), id.clone()));
+        Box::pin(ready(Ok(names.collect())))
     }
 
     fn put(&self, put: Put, expect: Expect) -> BoxFuture<'_, Result<Option<u64>, Error>> {

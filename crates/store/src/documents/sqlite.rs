@@ -22,7 +22,8 @@ use tokio::sync::broadcast;
 use windlass::{BoxFuture, Error, TenantId};
 
 use super::{
-    Change, Document, Documents, EventFilter, Expect, KeptEvent, NewEvent, News, Origin, Put, check,
+    Change, Document, Documents, EventFilter, Expect, KeptEvent, NewEvent, News, Origin, Put,
+    SpaceSize, check,
 };
 use crate::connect;
 use crate::fault::storage;
@@ -64,7 +65,7 @@ impl SqliteDocuments {
     pub fn open_with(path: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
         let path = path.as_ref();
         let durable = Options { synchronous: Synchronous::Full, ..options };
-        let documents = connect::writer(path, &durable)?;
+        let (documents, identity) = connect::identified(path, &durable)?;
         let events = connect::writer(path, &options)?;
         let fault = |cause| storage(path, "open the documents", cause);
         // Before anybody listens: what comes from here on is news.
@@ -73,10 +74,13 @@ impl SqliteDocuments {
 
         let origin = Origin::new();
         let news = Arc::new(News::after(newest));
-        let documents = Arc::new(Desk::new(path, documents, options.busy_timeout));
-        let events = Arc::new(Desk::new(path, events, options.busy_timeout));
-        let readers = Readers::new(path.to_owned(), options.clone());
-        let watch = Watch::new(path, options, origin, last_change, Arc::clone(&news));
+        let desk = |connection| {
+            Arc::new(Desk::new(path, connection, Arc::clone(&identity), options.busy_timeout))
+        };
+        let (documents, events) = (desk(documents), desk(events));
+        let readers = Readers::new(path.to_owned(), options.clone(), Arc::clone(&identity));
+        let news_of_others = Arc::clone(&news);
+        let watch = Watch::new(path, options, identity, origin, last_change, news_of_others);
         let watcher = watch.start(Arc::clone(&documents), Arc::clone(&events))?;
         Ok(Self { origin, documents, events, readers, news, _watcher: watcher })
     }
@@ -115,8 +119,25 @@ impl Documents for SqliteDocuments {
         Box::pin(self.readers.ask("read documents", question))
     }
 
+    fn size_of<'a>(
+        &'a self,
+        space: &'static str,
+        tenant: &'a TenantId,
+    ) -> BoxFuture<'a, Result<SpaceSize, Error>> {
+        let tenant = tenant.clone();
+        let question = move |db: &_| read::size_of(db, space, &tenant);
+        Box::pin(self.readers.ask("size documents", question))
+    }
+
     fn all<'a>(&'a self, space: &'static str) -> BoxFuture<'a, Result<Vec<Document>, Error>> {
         Box::pin(self.readers.ask("read documents", move |db| read::all(db, space)))
+    }
+
+    fn names<'a>(
+        &'a self,
+        space: &'static str,
+    ) -> BoxFuture<'a, Result<Vec<(TenantId, String)>, Error>> {
+        Box::pin(self.readers.ask("read documents", move |db| read::names(db, space)))
     }
 
     fn put(&self, put: Put, expect: Expect) -> BoxFuture<'_, Result<Option<u64>, Error>> {

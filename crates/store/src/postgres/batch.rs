@@ -167,6 +167,7 @@ pub(crate) struct Changes {
     by_key: BTreeMap<(String, String, i16, i64), i64>,
     /// What models took to answer, by tenant and tool.
     usage: BTreeMap<(String, String), Usage>,
+    by_tenant: BTreeMap<String, i64>,
     calls: i64,
 }
 
@@ -182,6 +183,7 @@ impl Changes {
 
     fn add(&mut self, tenant: String, tool: String, status: i16, bucket: Option<u32>, calls: i64) {
         let bucket = bucket.map_or(NEVER_RAN, i64::from);
+        *self.by_tenant.entry(tenant.clone()).or_default() += calls;
         *self.by_key.entry((tenant, tool, status, bucket)).or_default() += calls;
         self.calls += calls;
     }
@@ -210,13 +212,30 @@ impl Changes {
                  DO UPDATE SET count = call_stats.count + excluded.count";
             client.execute_typed(sql, &values).await
         };
-        let (counted, total) = tokio::join!(biased; statistics, self.total(client));
+        let (counted, by_tenant, total) =
+            tokio::join!(biased; statistics, self.count_tenants(client), self.total(client));
         counted?;
+        by_tenant?;
         let total = total?;
         for ((tenant, tool), usage) in &self.usage {
             add_usage(client, tenant, tool, usage).await?;
         }
         Ok(total)
+    }
+
+    async fn count_tenants(&self, client: &Client) -> Result<(), tokio_postgres::Error> {
+        let changed = || self.by_tenant.iter().filter(|(_, calls)| **calls != 0);
+        let tenants: Vec<&str> = changed().map(|(tenant, _)| tenant.as_str()).collect();
+        if tenants.is_empty() {
+            return Ok(());
+        }
+        let counts: Vec<i64> = changed().map(|(_, calls)| *calls).collect();
+        let sql = "INSERT INTO windlass.tenant_records AS own (tenant, records) \
+                   SELECT * FROM unnest($1, $2) \
+                   ON CONFLICT (tenant) DO UPDATE SET records = own.records + excluded.records";
+        let values: [(&(dyn ToSql + Sync), Type); 2] =
+            [(&tenants, Type::TEXT_ARRAY), (&counts, Type::INT8_ARRAY)];
+        client.execute_typed(sql, &values).await.map(drop)
     }
 
     /// Intents alone change no total, and do not wait for one another there.

@@ -31,8 +31,8 @@ use super::readers::Readers;
 use super::url::PostgresUrl;
 use super::{fault, schema, text};
 use crate::documents::{
-    Change, Document, Documents, EventFilter, Expect, KeptEvent, NewEvent, News, Put, can_be_kept,
-    check,
+    Change, Document, Documents, EventFilter, Expect, KeptEvent, NewEvent, News, Put, SpaceSize,
+    can_be_kept, check,
 };
 use listener::Listener;
 use note::Own;
@@ -113,10 +113,6 @@ fn run(
 }
 
 impl Documents for PostgresDocuments {
-    fn is_shared(&self) -> bool {
-        true
-    }
-
     fn get<'a>(
         &'a self,
         space: &'static str,
@@ -158,8 +154,25 @@ impl Documents for PostgresDocuments {
         Box::pin(self.readers.ask("read documents", question))
     }
 
+    fn size_of<'a>(
+        &'a self,
+        space: &'static str,
+        tenant: &'a TenantId,
+    ) -> BoxFuture<'a, Result<SpaceSize, Error>> {
+        let question = async move |client: Arc<_>| read::size_of(&client, space, tenant).await;
+        Box::pin(self.readers.ask("size documents", question))
+    }
+
     fn all<'a>(&'a self, space: &'static str) -> BoxFuture<'a, Result<Vec<Document>, Error>> {
         let question = async move |client: Arc<_>| read::all(&client, space).await;
+        Box::pin(self.readers.ask("read documents", question))
+    }
+
+    fn names<'a>(
+        &'a self,
+        space: &'static str,
+    ) -> BoxFuture<'a, Result<Vec<(TenantId, String)>, Error>> {
+        let question = async move |client: Arc<_>| read::names(&client, space).await;
         Box::pin(self.readers.ask("read documents", question))
     }
 

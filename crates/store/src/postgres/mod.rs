@@ -222,6 +222,17 @@ impl RecordStore for PostgresStore {
         Box::pin(self.queue.caught_up(self.progress.clone()))
     }
 
+    /// The writer shows every second that it can write, by the row of its owner.
+    fn probe(&self) -> BoxFuture<'_, Result<(), Error>> {
+        let (done, answer) = oneshot::channel();
+        self.queue.probe(done);
+        Box::pin(async move { answer.await.unwrap_or_else(|_| Err(self.writer_ended())) })
+    }
+
+    fn unwritten(&self) -> usize {
+        self.queue.left()
+    }
+
     fn flush(&self) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
             let end = self.queue.flushed(self.progress.clone()).await;

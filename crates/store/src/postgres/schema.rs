@@ -15,6 +15,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0001_calls.sql"),
     include_str!("../../migrations/postgres/0002_documents.sql"),
     include_str!("../../migrations/postgres/0003_model_usage.sql"),
+    include_str!("../../migrations/postgres/0004_tenant_records.sql"),
 ];
 
 /// Whoever changes the schema holds this advisory lock: `WNDLASS`.

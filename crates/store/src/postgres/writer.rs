@@ -19,10 +19,11 @@ use super::batch::{self, Committed};
 use super::connect::Target;
 use super::fault::{Fault, no_answer};
 use super::options::PostgresOptions;
+use super::retention::GoneUpTo;
 use super::rows::Rows;
 use super::session::Session;
 use super::{outputs, retention};
-use crate::queue::{Begin, KeepOutput, Next, Progress, TaskQueue, Work, answer};
+use crate::queue::{Begin, KeepOutput, Next, Probe, Progress, TaskQueue, Work, answer};
 
 /// Rows in one transaction: more would keep records out of sight for longer.
 const TRANSACTION_ROWS: usize = 4096;
@@ -57,6 +58,7 @@ pub(crate) struct Writer {
     place: Arc<str>,
     outage: Option<Outage>,
     next_beat: Instant,
+    gone_up_to: GoneUpTo,
 }
 
 /// A time in which nothing can be written.
@@ -94,6 +96,7 @@ impl Writer {
             place,
             outage,
             next_beat,
+            gone_up_to: GoneUpTo::default(),
         };
         writer.hand_out(closed);
         Ok(writer)
@@ -117,12 +120,14 @@ impl Writer {
                 Some(Next::Write) => {
                     taken = Instant::now();
                     self.write_outputs(mem::take(&mut work.outputs)).await;
+                    self.answer_probes(mem::take(&mut work.probes)).await;
                     self.write_records(mem::take(&mut work.begins), &work.records).await;
                     work.records.clear();
                 }
             }
             if Instant::now() >= self.next_beat {
-                self.beat().await;
+                // Whoever has to know finds it in the progress.
+                let _ = self.beat().await;
             }
         }
         self.leave().await;
@@ -300,14 +305,27 @@ impl Writer {
         // More than came, so that it catches up.
         let step = i64::try_from(added * 2).unwrap_or(RETENTION_STEP).max(RETENTION_STEP);
         let Ok((client, _)) = self.session.client().await else { return };
-        if let Err(cause) = retention::forget_calls(client, keep, step).await {
+        if let Err(cause) = retention::forget_calls(client, keep, step, &mut self.gone_up_to).await
+        {
             tracing::warn!(%cause, database = %self.place, "old records cannot be removed");
+        }
+    }
+
+    /// Writes the row of the owner, for those who want to know whether that works.
+    async fn answer_probes(&mut self, probes: Vec<Probe>) {
+        if probes.is_empty() {
+            return;
+        }
+        let end = self.beat().await;
+        for probe in probes {
+            // Who asked may have gone away.
+            let _ = probe.send(end.clone());
         }
     }
 
     /// Says that this process lives, closes the calls of those that do not,
     /// and lets old keys go. Finds out that the server is away, or back.
-    async fn beat(&mut self) {
+    async fn beat(&mut self) -> Result<(), Error> {
         let patience = self.patience();
         let (grace, keep_keys) = (self.options.grace, self.options.keep_keys);
         let mut closed = Vec::new();
@@ -320,16 +338,21 @@ impl Writer {
         let end = timeout(patience, work).await;
         let end = end
             .unwrap_or_else(|_| Err(no_answer(&self.place, "write call records", patience).into()));
-        match end {
-            Ok(()) => self.succeeded(0),
+        let end = match end {
+            Ok(()) => {
+                self.succeeded(0);
+                Ok(())
+            }
             Err(fault) => {
                 self.session.doubt(&fault);
                 let (error, _) = self.note(fault);
                 self.queue.impatient().refuse(&error);
+                Err(error)
             }
-        }
+        };
         self.hand_out(closed);
         self.next_beat = Instant::now() + HEARTBEAT;
+        end
     }
 
     fn hand_out(&self, closed: Vec<CallRecord>) {

@@ -1,6 +1,5 @@
 //! A writer that waits in a task.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -58,11 +57,6 @@ impl TaskQueue {
     /// The writer's side: what waits, but not for better times.
     pub(crate) fn impatient(&self) -> Work {
         self.inbox.lock().hand_over_impatient()
-    }
-
-    /// How many records were never committed.
-    pub(crate) fn left(&self) -> usize {
-        self.pending.load(Ordering::Relaxed)
     }
 
     async fn wait_for(&self, holds: impl Fn(&Inbox) -> bool, until: Instant) {

@@ -9,7 +9,12 @@ pub(crate) struct Work {
     pub(crate) begins: Vec<Begin>,
     pub(crate) records: Vec<CallRecord>,
     pub(crate) outputs: Vec<KeepOutput>,
+    /// Those who want to know whether anything can be written.
+    pub(crate) probes: Vec<Probe>,
 }
+
+/// Somebody who wants to know whether anything can be written.
+pub(crate) type Probe = oneshot::Sender<Result<(), Error>>;
 
 /// An intent to keep, and who waits for it.
 pub(crate) struct Begin {
@@ -42,7 +47,10 @@ impl Work {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.begins.is_empty() && self.records.is_empty() && self.outputs.is_empty()
+        self.begins.is_empty()
+            && self.records.is_empty()
+            && self.outputs.is_empty()
+            && self.probes.is_empty()
     }
 
     /// Tells those who wait that it will not be.
@@ -50,6 +58,9 @@ impl Work {
         for begin in self.begins {
             // Who asked may have gone away, here and below.
             let _ = begin.done.send(Err(error.clone()));
+        }
+        for probe in self.probes {
+            let _ = probe.send(Err(error.clone()));
         }
         answer(self.outputs, &Err(error.clone()));
     }

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 use windlass::{ErrorKind, TenantId};
-use windlass_store::{Documents, Expect, Put};
+use windlass_store::{Documents, Expect, Put, SpaceSize};
 
 use crate::documents_place::{Place, next};
 use crate::postgres::eventually;
@@ -24,6 +24,7 @@ documents_contract! {
     lists_are_in_order_and_have_no_gaps
     what_begins_alike_is_found_together
     tenants_are_kept_apart
+    the_size_of_a_space_is_that_of_what_a_tenant_has_in_it
     changes_are_heard_by_all
     many_changes_are_heard_or_said_to_be_missed
     hostile_text_is_kept_or_refused
@@ -50,6 +51,26 @@ fn expiring(put: Put, millis: i64) -> Put {
 async fn ids(documents: &dyn Documents, after: Option<&str>, limit: usize) -> Vec<String> {
     let found = documents.list(SPACE, &tenant(), after, limit).await.unwrap();
     found.into_iter().map(|document| document.id).collect()
+}
+
+async fn the_size_of_a_space_is_that_of_what_a_tenant_has_in_it(place: &Place) {
+    let documents = place.open().await;
+    let size = async || documents.size_of(SPACE, &tenant()).await.unwrap();
+    assert_eq!(size().await, SpaceSize::default());
+    let body = json!({"text": "naïve\u{0} 天气", "size": 7});
+    documents.put(put("k-1", body.clone()), Expect::Absent).await.unwrap();
+    let one = size().await;
+    assert_eq!(one.count, 1);
+    assert!((30..100).contains(&one.bytes), "{one:?}");
+    documents.put(put("k-2", body.clone()), Expect::Absent).await.unwrap();
+    documents.put(expiring(put("k-3", body.clone()), -1000), Expect::Absent).await.unwrap();
+    let other = TenantId::new("other");
+    documents.put(Put::new(SPACE, other, "k-1", body.clone()), Expect::Absent).await.unwrap();
+    documents.put(Put::new("tools", tenant(), "k-1", body), Expect::Absent).await.unwrap();
+    assert_eq!(size().await, SpaceSize { count: 2, bytes: 2 * one.bytes });
+    documents.put(put("k-2", json!({})), Expect::Anything).await.unwrap();
+    documents.delete(SPACE, &tenant(), "k-1", Expect::Anything).await.unwrap();
+    assert_eq!(size().await, SpaceSize { count: 1, bytes: 2 });
 }
 
 async fn a_document_comes_back_as_it_was(place: &Place) {
@@ -295,6 +316,7 @@ async fn tenants_are_kept_apart(place: &Place) {
     }
     assert!(documents.delete(SPACE, &tenants[0], "same", Expect::Anything).await.unwrap());
     assert_eq!(documents.all(SPACE).await.unwrap().len(), 4);
+    assert_eq!(documents.names(SPACE).await.unwrap().len(), 4);
     assert_eq!(documents.get(SPACE, &tenants[0], "same").await.unwrap(), None);
     assert!(documents.get(SPACE, &tenants[1], "same").await.unwrap().is_some());
 }
@@ -361,6 +383,8 @@ async fn hostile_text_is_kept_or_refused(place: &Place) {
         let found = documents.get(SPACE, &tenant, "id").await.unwrap().unwrap();
         assert_eq!((&found.tenant, &found.body), (&tenant, &json!({ hostile: hostile })));
         assert!(documents.all(SPACE).await.unwrap().contains(&found));
+        let name = (found.tenant.clone(), found.id.clone());
+        assert!(documents.names(SPACE).await.unwrap().contains(&name));
     }
     for hostile in good {
         let given = with_alias(put(hostile, json!(1)), hostile);

@@ -7,7 +7,8 @@ use tokio_postgres::{Client, NoTls};
 use windlass::{Begun, CallId, CallRecord, Intent, RecordFilter, RecordStore, Status, TenantId};
 use windlass_store::{PostgresOptions, PostgresStore};
 
-use crate::sample::{any, by, call, of};
+use crate::contract_intents::keyed;
+use crate::sample::{any, by, call, of, of_tenant};
 
 #[path = "../../../../xtask/src/postgres/cluster.rs"]
 pub(crate) mod cluster;
@@ -260,6 +261,41 @@ async fn the_oldest_go_first() {
         store.keep_output(&tenant, record.id, vec![7; 300]).await.unwrap();
     }
     assert!(store.read_output(&quiet, records[0].id, 0, 1).await.unwrap().is_some());
+}
+
+/// A quiet tenant keeps what it has, and a key its call's result.
+#[tokio::test]
+async fn the_tenant_with_the_most_makes_room_and_keys_outlive_any_number_of_calls() {
+    let database = Database::new().await;
+    let options = PostgresOptions { keep_records: 50, ..PostgresOptions::default() };
+    let store = database.store_with(options).await;
+    let of = |tenant: &str, second| by(of_tenant(tenant), call(second));
+    let quiet: Vec<_> = (0..5).map(|second| of("quiet", second)).collect();
+    let noise: Vec<_> = (10..40).map(|second| of("noisy", second)).collect();
+    for (number, record) in quiet.iter().chain(&noise).enumerate() {
+        let intent = keyed(&format!("k-{number}"), 1, intent(record));
+        assert_eq!(store.begin(intent).await.unwrap(), Begun::New);
+        store.append(record.clone());
+    }
+    (50..55).for_each(|second| store.append(of("quiet", second)));
+    for second in 1000..1600 {
+        store.append(of("noisy", second));
+        if second % 50 == 0 {
+            store.flush().await.unwrap();
+        }
+    }
+    store.flush().await.unwrap();
+    let (loud, calm) = (TenantId::new("noisy"), TenantId::new("quiet"));
+    // 30 with a key, and what is left of the limit.
+    let kept = async || ids(&store, &loud, &any()).await.len();
+    assert!(eventually(5, async || kept().await <= 40).await, "{}", kept().await);
+    assert_eq!(ids(&store, &calm, &any()).await.len(), 10);
+    for (number, first) in quiet.iter().chain(&noise).enumerate() {
+        let tenant = &first.caller.tenant;
+        let again = keyed(&format!("k-{number}"), 1, intent(&of(tenant.as_str(), 9000)));
+        assert_eq!(store.begin(again).await.unwrap(), Begun::Twin(first.id), "key {number}");
+        assert!(store.get(tenant, first.id).await.unwrap().is_some(), "the result of {number}");
+    }
 }
 
 /// Dropping flushes, also where the runtime of the caller has ended.

@@ -28,33 +28,90 @@ fn total(path: &Path) -> u32 {
     connection.query_row("SELECT records FROM record_total", [], |row| row.get(0)).unwrap()
 }
 
+/// How many records a tenant has.
+fn records_of(path: &Path, tenant: &str) -> u32 {
+    let connection = Connection::open(path).unwrap();
+    let sql = "SELECT count(*) FROM calls WHERE tenant = ?";
+    connection.query_row(sql, [tenant], |row| row.get(0)).unwrap()
+}
+
 #[tokio::test]
-async fn the_oldest_records_of_all_tenants_go_first() {
+async fn the_tenant_with_the_most_records_gives_up_its_oldest() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("calls.db");
     let store = open(&path, 100);
-    // Tenants take turns, some come late, and some are never heard of again.
-    let records: Vec<CallRecord> = (0..450)
-        .map(|second| {
-            let tenant = match second {
-                0..20 => "first".to_owned(),
-                300.. => format!("late-{}", second % 4),
-                _ => format!("tenant-{}", second % 7),
-            };
-            by(of_tenant(&tenant), call(second))
-        })
-        .collect();
-    for part in records.chunks(33) {
+    let of = |tenant: &str, second| by(of_tenant(tenant), call(second));
+    // Quiet tenants come first, and in the middle.
+    (0..10).for_each(|second| store.append(of("early", second)));
+    let noisy: Vec<CallRecord> = (10..1510).map(|second| of("noisy", second)).collect();
+    for (at, part) in noisy.chunks(100).enumerate() {
         part.iter().for_each(|record| store.append(record.clone()));
+        store.append(of("regular", 2000 + i64::try_from(at).unwrap()));
         store.flush().await.unwrap();
         assert!(count(&path, "calls") <= 100);
     }
-    let newest: Vec<_> = records[350..].iter().map(|record| record.id).collect();
-    assert_eq!(ids(&path), newest);
-    assert_eq!(total(&path), 100);
+    assert_eq!((records_of(&path, "early"), records_of(&path, "regular")), (10, 15));
+    assert_eq!((records_of(&path, "noisy"), total(&path)), (75, 100));
+    let kept: Vec<CallId> = noisy[1425..].iter().map(|record| record.id).collect();
+    let left: Vec<CallId> = ids(&path).into_iter().filter(|id| kept.contains(id)).collect();
+    assert_eq!(left, kept, "the newest of the noisy one");
+    // Many equal ones share.
+    for second in 3000..4000 {
+        store.append(of(&format!("tenant-{}", second % 20), second));
+    }
+    store.flush().await.unwrap();
+    (0..5).for_each(|at| store.append(of("late", 5000 + at)));
+    store.flush().await.unwrap();
+    assert_eq!((count(&path, "calls"), total(&path)), (100, 100));
+    assert_eq!(records_of(&path, "late"), 5);
     // Statistics are of all time.
-    let first = store.statistics(&TenantId::new("first")).await.unwrap();
-    assert_eq!(first.total.calls, 20);
+    let statistics = store.statistics(&TenantId::new("noisy")).await.unwrap();
+    assert_eq!(statistics.total.calls, 1500);
+}
+
+/// Also for a tenant whose keys are among those of a noisy one.
+#[tokio::test]
+async fn keys_and_their_records_outlive_any_number_of_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("calls.db");
+    let store = open(&path, 50);
+    let of = |tenant: &str, second| by(of_tenant(tenant), call(second));
+    let quiet: Vec<CallRecord> = (0..5).map(|second| of("quiet", second)).collect();
+    let keyed_noise: Vec<CallRecord> = (10..130).map(|second| of("noisy", second)).collect();
+    for (number, record) in quiet.iter().chain(&keyed_noise).enumerate() {
+        let intent = keyed(&format!("k-{number}"), 1, intent_of(record));
+        assert_eq!(store.begin(intent).await.unwrap(), Begun::New);
+        store.append(record.clone());
+    }
+    for second in 1000..3000 {
+        store.append(of("noisy", second));
+        if second % 250 == 0 {
+            store.flush().await.unwrap();
+        }
+    }
+    store.flush().await.unwrap();
+    for (number, first) in quiet.iter().chain(&keyed_noise).enumerate() {
+        let tenant = &first.caller.tenant;
+        let again = by(of_tenant(tenant.as_str()), call(9000));
+        let intent = keyed(&format!("k-{number}"), 1, intent_of(&again));
+        assert_eq!(store.begin(intent).await.unwrap(), Begun::Twin(first.id), "key {number}");
+        assert!(store.get(tenant, first.id).await.unwrap().is_some(), "the result of {number}");
+    }
+    assert_eq!(records_of(&path, "quiet"), 5);
+    assert!(count(&path, "calls") <= 125 + 50, "{}", count(&path, "calls"));
+    // Once the keys are too old, their records go like others.
+    let connection = Connection::open(&path).unwrap();
+    connection.execute("UPDATE keys SET created_us = 0", []).unwrap();
+    drop(store);
+    let store = open(&path, 50);
+    for second in 10_000..10_010 {
+        let record = of("noisy", second);
+        store.begin(keyed(&format!("n-{second}"), 1, intent_of(&record))).await.unwrap();
+        store.append(record);
+        store.flush().await.unwrap();
+    }
+    assert!(count(&path, "calls") <= 60, "{}", count(&path, "calls"));
+    assert_eq!(records_of(&path, "quiet"), 5);
 }
 
 #[tokio::test]
@@ -83,29 +140,31 @@ async fn a_lower_limit_is_reached_in_steps() {
 }
 
 #[tokio::test]
-async fn keys_and_outputs_go_with_their_records_but_not_those_of_open_calls() {
+async fn outputs_go_with_their_records_but_not_those_of_open_calls_or_with_keys() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("calls.db");
     let store = open(&path, 10);
     let tenant = TenantId::default();
-    let (open_call, ended) = (call(0), call(1));
-    for (key, record) in [("open", &open_call), ("ended", &ended)] {
-        store.begin(keyed(key, 1, intent_of(record))).await.unwrap();
+    let (open_call, with_key, without) = (call(0), call(1), call(2));
+    store.begin(intent_of(&open_call)).await.unwrap();
+    store.begin(keyed("ended", 1, intent_of(&with_key))).await.unwrap();
+    for record in [&open_call, &with_key, &without] {
         store.keep_output(&tenant, record.id, vec![1; 10]).await.unwrap();
     }
-    store.append(ended.clone());
-    (2..30).for_each(|second| store.append(call(second)));
+    store.append(with_key.clone());
+    store.append(without.clone());
+    (3..30).for_each(|second| store.append(call(second)));
     store.flush().await.unwrap();
 
-    assert!(store.read_output(&tenant, ended.id, 0, 1).await.unwrap().is_none());
+    assert!(store.read_output(&tenant, without.id, 0, 1).await.unwrap().is_none());
     assert!(store.read_output(&tenant, open_call.id, 0, 1).await.unwrap().is_some());
-    let again = |key| store.begin(keyed(key, 1, intent_of(&call(99))));
-    assert_eq!(again("open").await.unwrap(), Begun::Twin(open_call.id));
-    assert_eq!(again("ended").await.unwrap(), Begun::New);
+    assert!(store.read_output(&tenant, with_key.id, 0, 1).await.unwrap().is_some());
+    let again = store.begin(keyed("ended", 1, intent_of(&call(99)))).await.unwrap();
+    assert_eq!(again, Begun::Twin(with_key.id));
     let connection = Connection::open(&path).unwrap();
     let bytes: u32 =
         connection.query_row("SELECT bytes FROM output_total", [], |row| row.get(0)).unwrap();
-    assert_eq!(bytes, 10);
+    assert_eq!(bytes, 20);
 }
 
 #[tokio::test]

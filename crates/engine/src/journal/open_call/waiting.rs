@@ -23,6 +23,7 @@ impl OpenCall {
             id: self.id,
             call_ref: self.call_ref.clone(),
             tool_name: Arc::clone(&self.tool_name),
+            repeatable: self.repeatable,
             kind: self.kind,
             caller: Arc::clone(&self.caller),
             masks: self.masks.take(),

@@ -25,6 +25,15 @@ pub struct LimitMetrics {
     pub buckets: BTreeMap<String, BucketMetrics>,
 }
 
+/// How much a tenant has an engine do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct TenantLoad {
+    /// Its calls that have not ended and do not wait for a slot.
+    pub current_concurrent: usize,
+    /// Its calls that wait for a slot.
+    pub queue_length: usize,
+}
+
 /// How full a category is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct BucketMetrics {

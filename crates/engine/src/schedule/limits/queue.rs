@@ -36,6 +36,11 @@ impl Queue {
         self.len
     }
 
+    /// How many calls of a tenant wait.
+    pub(super) fn of(&self, tenant: &TenantId) -> usize {
+        self.tenants.get(tenant).map_or(0, VecDeque::len)
+    }
+
     pub(super) fn push(&mut self, waiter: Waiter) {
         let tenant = waiter.demand.caller.tenant.clone();
         if !self.tenants.contains_key(&tenant) {

@@ -4,15 +4,31 @@
 
 use serde_json::{Map, Value};
 
+use super::pattern::{self, Weight};
+
 /// A schema with more values than this is a bomb, not a description.
 const MAX_NODES: usize = 20_000;
 const MAX_DEPTH: usize = 64;
 const MAX_PATTERNS: usize = 500;
 const MAX_PATTERN_CHARS: usize = 2_000;
 
-/// Says why a schema is too large to compile.
-pub(super) fn check(schema: &Value) -> Result<(), String> {
-    Budget::default().spend(schema, 0)
+/// What all patterns of a schema may take once they are compiled. It also bounds
+/// the time of the call that compiles them.
+const MAX_PATTERN_BYTES: usize = 16 * 1024 * 1024;
+
+/// How large a schema is.
+#[derive(Debug)]
+pub(super) struct Size {
+    pub(super) values: usize,
+    /// What the patterns take that are compiled with it.
+    pub(super) pattern_bytes: usize,
+}
+
+/// Says why a schema is too large to compile, or how large it is.
+pub(super) fn check(schema: &Value) -> Result<Size, String> {
+    let mut budget = Budget::default();
+    budget.spend(schema, 0)?;
+    Ok(Size { values: budget.nodes, pattern_bytes: budget.pattern_bytes })
 }
 
 /// What is spent on one schema so far.
@@ -20,6 +36,9 @@ pub(super) fn check(schema: &Value) -> Result<(), String> {
 struct Budget {
     nodes: usize,
     patterns: usize,
+    /// Of patterns that are compiled with the schema.
+    pattern_bytes: usize,
+    all_pattern_bytes: usize,
 }
 
 impl Budget {
@@ -38,7 +57,7 @@ impl Budget {
                 }
                 let patterns = map.get("patternProperties").and_then(Value::as_object);
                 for pattern in patterns.into_iter().flat_map(Map::keys) {
-                    self.pattern(pattern)?;
+                    self.pattern_bytes += self.pattern(pattern)?;
                 }
                 map.values().try_for_each(|value| self.spend(value, depth + 1))
             }
@@ -47,7 +66,8 @@ impl Budget {
         }
     }
 
-    fn pattern(&mut self, pattern: &str) -> Result<(), String> {
+    /// What it takes once it is compiled.
+    fn pattern(&mut self, pattern: &str) -> Result<usize, String> {
         self.patterns += 1;
         if self.patterns > MAX_PATTERNS {
             return Err(format!("the schema has more than {MAX_PATTERNS} patterns"));
@@ -55,6 +75,15 @@ impl Budget {
         if pattern.chars().count() > MAX_PATTERN_CHARS {
             return Err(format!("a pattern is longer than {MAX_PATTERN_CHARS} characters"));
         }
-        Ok(())
+        // Whether it can be used at all is the matter of [`pattern::check`].
+        let bytes = match pattern::weigh(pattern) {
+            Weight::Bytes(bytes) => bytes,
+            Weight::TooLarge | Weight::Unreadable => 0,
+        };
+        self.all_pattern_bytes += bytes;
+        if self.all_pattern_bytes > MAX_PATTERN_BYTES {
+            return Err("the patterns of the schema are too large together".to_owned());
+        }
+        Ok(bytes)
     }
 }

@@ -9,7 +9,7 @@ use windlass::{Engine, Lang, ToolName};
 
 use super::one;
 
-pub(super) fn corpora(folder: &str) -> Option<PathBuf> {
+pub(crate) fn corpora(folder: &str) -> Option<PathBuf> {
     let path =
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora").join(folder);
     if !path.is_dir() {

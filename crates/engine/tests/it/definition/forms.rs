@@ -283,7 +283,6 @@ fn faults_of_json_schemas_have_places() {
             "{type: object, properties: {a: {type: string, required: true}}}",
             "is a list of property names",
         ),
-        ("{type: object, properties: {a: {pattern: '('}}}", "the pattern `(` does not compile"),
         ("{type: object, properties: {a: {enum: []}}}", "`enum` is empty"),
         ("{type: object, properties: {a: {minimum: 3, maximum: 2}}}", "is above the largest"),
         ("{type: object, properties: [a]}", "`properties` is a mapping of schemas, found a list"),
@@ -291,6 +290,43 @@ fn faults_of_json_schemas_have_places() {
     ] {
         let found = faults(&format!("name: t\ninputSchema: {schema}"));
         assert!(found.contains(expected), "expected: {expected}\nfound: {found}");
+    }
+}
+
+#[tokio::test]
+async fn a_schema_from_elsewhere_that_does_not_compile_reaches_the_model_as_it_is() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "code": {"type": "string", "pattern": "("},
+            "share": {"type": "number", "minimum": 0, "exclusiveMinimum": true},
+            "pair": {"type": "array", "items": [{"type": "string"}, {"type": "integer"}]},
+            "count": {"type": "integer", "dependentRequired": 7},
+        },
+        "required": ["share"],
+    });
+    let engine = windlass::Engine::builder().build().unwrap();
+    let file = json!({"name": "t", "description": "d", "inputSchema": schema}).to_string();
+    let report = engine.load_text("t.json", &file);
+    assert_eq!(report.errors, [], "it is a tool");
+    let told = |note: &windlass::definition::LoadError| note.message.contains("is not checked");
+    assert!(report.notes.iter().any(told), "{:?}", report.notes);
+    let tool = engine.registry().get("t").unwrap();
+    assert_eq!(*tool.model_schema(), schema);
+    assert!(tool.unchecked().unwrap().contains("/properties/"), "{:?}", tool.unchecked());
+    for (given, fault) in [
+        (json!({"code": "x"}), Some("/share")),
+        (json!({"share": 0}), Some("/share")),
+        (json!({"share": 1, "pair": ["a", "b"]}), Some("/pair/1")),
+        (json!({"share": 1, "code": 5}), Some("/code")),
+        (json!({"share": 1, "count": "many"}), Some("/count")),
+        (json!({"share": 1, "code": "x", "count": 2, "pair": ["a", 1]}), None),
+    ] {
+        let result = engine.call(windlass::CallRequest::new("t", given.clone())).await;
+        let error = result.error().unwrap();
+        let wanted = fault.map_or("executor", |fault| fault);
+        let said = format!("{} {error}", error.kind());
+        assert!(said.contains(wanted), "{given}: {said}");
     }
 }
 

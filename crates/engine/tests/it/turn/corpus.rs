@@ -165,6 +165,36 @@ async fn every_call_of_recorded_exchanges_is_found() {
     assert!(calls >= 190 && streams >= 36, "{calls} calls, {streams} streams");
 }
 
+/// Wherever a recorded stream is cut, what runs is a call of the whole message with
+/// all of its arguments, and every call that began is answered.
+#[tokio::test]
+async fn a_recorded_stream_that_is_cut_runs_whole_calls_only() {
+    let Some(exchanges) = exchanges() else { return };
+    let engine = engine(&Log::default());
+    let (mut cuts, mut ran) = (0, 0);
+    for exchange in &exchanges {
+        let Value::String(stream) = &exchange.answer else { continue };
+        let wanted = wanted(exchange);
+        let events: Vec<&str> = stream.split_inclusive("\n\n").collect();
+        // Long streams are mostly text; some sixty cuts of each will do.
+        for end in (0..events.len()).step_by(events.len().div_ceil(60).max(1)) {
+            let mut turn = engine.open_turn(Some(exchange.format), Context::default(), Lang::En);
+            turn.feed(events[..end].concat().as_bytes()).unwrap();
+            turn.end();
+            let whole = turn.calls().iter().filter(|call| !call.is_broken());
+            for call in whole.map(plain) {
+                assert!(wanted.contains(&call), "{} {end}: {call:?}", exchange.origin);
+                ran += 1;
+            }
+            let calls = turn.calls().len();
+            assert!(calls <= wanted.len(), "{} {end}", exchange.origin);
+            assert_eq!(turn.finish().await.results.len(), calls);
+            cuts += 1;
+        }
+    }
+    assert!(cuts > 500 && ran > 100, "{cuts} cuts, {ran} calls");
+}
+
 /// The bytes in pieces of changing sizes.
 fn pieces_of(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = bytes;

@@ -198,6 +198,15 @@ fn nonsense() -> impl proptest::strategy::Strategy<Value = Value> {
         "parts",
         "functionCall",
         "args",
+        "partialArgs",
+        "willContinue",
+        "jsonPath",
+        "$.a",
+        "stringValue",
+        "custom",
+        "custom_tool_call",
+        "shell_call",
+        "apply_patch_call",
         "content_block",
         "content_block_start",
         "content_block_delta",
@@ -215,6 +224,7 @@ fn nonsense() -> impl proptest::strategy::Strategy<Value = Value> {
         word.clone().prop_map(|word| json!(word)),
         (0..3u64).prop_map(|n| json!(n)),
         Just(json!(null)),
+        Just(json!(true)),
         Just(json!({})),
     ];
     leaf.prop_recursive(5, 40, 5, move |inner| {

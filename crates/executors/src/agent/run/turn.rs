@@ -11,7 +11,7 @@ use super::super::gate::Gate;
 use super::super::log::{Entry, Stop};
 use super::super::told;
 use super::{Run, RunEvent, Writing};
-use crate::model::{Again, Finish, Prompt, Refused, Reply, text_of};
+use crate::model::{Again, Finish, Payer, Prompt, Refused, Reply, Watch, says_nothing, text_of};
 
 /// How OpenAI's API ends a stream.
 const DONE: &[u8] = b"data: [DONE]\n\n";
@@ -27,10 +27,10 @@ impl Run<'_> {
         let declared = self.declared();
         let format = agent.model.api().tool_format();
         let tools = definition::export(declared.iter().map(|tool| &**tool), format, agent.lang);
-        let allowed = declared.iter().map(|tool| tool.name().wire()).collect();
+        let allowed = declared.iter().map(|tool| tool.wire_name().to_owned()).collect();
         self.gate.lock().begin(self.turn, allowed);
-        let (key, fallback) = (self.call.secret("api_key"), agent.spec.fallback.as_deref());
-        let mut asking = agent.models.asking(&agent.model, key, fallback);
+        let fallback = agent.spec.fallback.as_deref();
+        let mut asking = agent.models.asking(&agent.model, Payer::of(self.call), fallback);
         loop {
             let prompt = Prompt {
                 system: agent.spec.system.get(agent.lang),
@@ -40,15 +40,25 @@ impl Run<'_> {
                 temperature: agent.spec.temperature,
                 stream: agent.spec.stream,
             };
-            let reply = asking.ask(&prompt).await?;
+            let mut watch = Watch::begin(&agent.models, self.call, &agent.model, &prompt);
+            let reply = watch.checked(asking.ask(&prompt).await)?;
+            watch.answered_by(&reply.model);
             self.writing = Some(Writing::at(agent.models.price(&reply.model)));
-            let mut open = self.open_turn()?;
-            let broken = self.read(reply, &mut open).await?;
+            let mut open = watch.checked(self.open_turn())?;
+            let broken = watch.checked(self.read(reply, &mut open).await)?;
             open.end();
             let Some(writing) = self.writing.take() else { return Ok(None) };
             let finish = writing.tally.finish.clone();
             let broken = broken.or_else(|| unfinished(&open, &finish));
             let calls_nothing = open.calls().is_empty() && open.held().next().is_none();
+            let broken = broken.or_else(|| {
+                let said = open.message().unwrap_or_default();
+                let is_empty = text_of(agent.model.api(), &said).trim().is_empty();
+                (finish == Finish::Usual && calls_nothing && is_empty)
+                    .then(|| Refused::broken(says_nothing()))
+            });
+            let error = broken.as_ref().map(|broken| broken.error.kind());
+            watch.end(&writing.tally, calls_nothing, error);
             let Some(broken) = broken else {
                 let usage = self.pay(&writing);
                 return self.answer(open, usage, finish).await;
@@ -76,7 +86,8 @@ impl Run<'_> {
         // What it had found before is forgotten; what it may call is not.
         let found = turn.calls().iter().filter_map(|call| self.tools.find(&call.name));
         let found = found.filter(|tool| self.agent.spec.allows(tool.spec()));
-        let allowed = self.declared().into_iter().chain(found).map(|tool| tool.name().wire());
+        let allowed =
+            self.declared().into_iter().chain(found).map(|tool| tool.wire_name().to_owned());
         self.gate.lock().begin(self.turn, allowed.collect());
         let mut open = self.open_turn()?;
         open.read(turn);

@@ -66,11 +66,15 @@ pub(super) async fn sign(
     if plan.security.is_empty() {
         return Ok(Signed::default());
     }
-    let present = plan
-        .security
-        .iter()
-        .find(|way| !way.is_empty() && way.iter().all(|one| is_there(one, call)));
-    let Some(way) = present else {
+    let has = |whole: bool| {
+        let is_there = |way: &&Vec<Credential>| {
+            !way.is_empty() && way.iter().all(|one| is_there(one, call, whole))
+        };
+        plan.security.iter().find(is_there)
+    };
+    // A name without a password may be all that an API wants, but what is whole
+    // comes before it.
+    let Some(way) = has(true).or_else(|| has(false)) else {
         if plan.security.iter().any(Vec::is_empty) {
             return Ok(Signed::default());
         }
@@ -118,7 +122,7 @@ impl Signed {
                 let value = Secret::new(format!("Basic {pair}"));
                 self.headers.push(("authorization".to_owned(), value));
             }
-            Credential::OAuth2 { field, flow, scopes } => match (call.secret(field), flow) {
+            Credential::OAuth2 { field, flow, scopes } => match (filled(call, field), flow) {
                 (Some(token), _) => self.bearer(token.expose()),
                 (None, Some(flow)) => {
                     let client = token::Client {
@@ -194,11 +198,18 @@ fn name_of(pair: &str) -> Cow<'_, str> {
     percent_decode_str(pair.split('=').next().unwrap_or_default()).decode_utf8_lossy()
 }
 
-/// Whether a call brings what a credential needs.
-fn is_there(credential: &Credential, call: &Call) -> bool {
-    let has = |field: &str| call.secret(field).is_some_and(|secret| !secret.expose().is_empty());
+/// A secret that says something.
+fn filled<'c>(call: &'c Call, field: &str) -> Option<&'c Secret> {
+    call.secret(field).filter(|secret| !secret.expose().trim().is_empty())
+}
+
+/// Whether a call brings what a credential needs; where it must be whole, with
+/// all of its parts.
+fn is_there(credential: &Credential, call: &Call, whole: bool) -> bool {
+    let has = |field: &str| filled(call, field).is_some();
     match credential {
         Credential::ApiKey { field, .. } | Credential::Bearer { field } => has(field),
+        Credential::Basic { username, password } if whole => has(username) && has(password),
         Credential::Basic { username, password } => has(username) || has(password),
         Credential::OAuth2 { field, flow, .. } => {
             let by_client = |flow: &OAuth2Flow| {

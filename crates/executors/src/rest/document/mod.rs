@@ -38,7 +38,8 @@ pub struct Limits {
     pub depth: usize,
     /// How many values a file has once its aliases are expanded.
     pub nodes: usize,
-    /// How many files a document may consist of.
+    /// How many files a document may consist of. Together they are no larger
+    /// than one may be.
     pub files: usize,
     /// How many operations it may have.
     pub operations: usize,
@@ -46,7 +47,13 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { file_bytes: 64 << 20, depth: 100, nodes: 4_000_000, files: 200, operations: 50_000 }
+        Self {
+            file_bytes: 64 << 20,
+            depth: 100,
+            nodes: 4_000_000,
+            files: 2_000,
+            operations: 50_000,
+        }
     }
 }
 
@@ -78,10 +85,12 @@ impl Document {
     /// What the document says.
     pub(crate) fn api(&self) -> Api<'_> {
         let root = self.files.root();
-        match version(root.value) {
+        let mut api = match version(root.value) {
             Some("2") => swagger::read(&self.files, &self.limits),
             _ => openapi::read(&self.files, &self.limits),
-        }
+        };
+        api.notes.extend_from_slice(self.files.notes());
+        api
     }
 
     pub(crate) fn files(&self) -> &Files {

@@ -156,7 +156,7 @@ fn read_body<'d>(files: &'d Files, body: At<'d>, notes: &mut Vec<String>) -> Opt
         required: body.flag("required").unwrap_or_default(),
         description: body.text("description").unwrap_or_default(),
         media: Media {
-            media_type: media::plain(media_type),
+            media_type: media::written(media_type),
             schema: media.get("schema"),
             fields: Vec::new(),
             encoding,
@@ -169,7 +169,7 @@ fn answer<'d>(files: &'d Files, at: At<'d>) -> Option<Answer<'d>> {
     let response = success(files, at)?;
     let kinds: Vec<(&str, At<'d>)> = response.map("content").collect();
     let json = kinds.iter().find(|(name, _)| media::is_json(name));
-    let media_types = kinds.iter().map(|(name, _)| media::plain(name)).collect();
+    let media_types = kinds.iter().map(|(name, _)| media::written(name)).collect();
     Some(Answer { media_types, schema: json.and_then(|(_, media)| media.get("schema")) })
 }
 

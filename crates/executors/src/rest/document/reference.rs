@@ -11,6 +11,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 use super::{Limits, ReadFile, text};
+use crate::rest::schema::brief;
 
 /// How many references may follow each other.
 const MAX_CHAIN: usize = 32;
@@ -70,6 +71,8 @@ pub(crate) struct Files {
     by_name: HashMap<String, usize>,
     /// Values that a `$anchor` names, as file and pointer.
     anchors: HashMap<(usize, String), String>,
+    /// What is missing of the document.
+    notes: Vec<String>,
 }
 
 impl Files {
@@ -82,20 +85,34 @@ impl Files {
         let mut by_name = HashMap::from([(String::new(), 0)]);
         let mut anchored = document.contains(ANCHOR);
         let mut tried = HashSet::new();
+        let (mut bytes, mut missing) = (document.len(), Missing::default());
         let mut next = 0;
         while next < files.len() {
             let mut wanted = Vec::new();
             outside(&files[next].1, &mut wanted);
             let folder = files[next].0.clone();
             for name in wanted.into_iter().filter_map(|reference| beside(&folder, &reference)) {
-                if files.len() >= limits.files || !tried.insert(name.clone()) {
+                if !tried.insert(name.clone()) {
                     continue;
                 }
-                let Ok(text) = read(&name) else { continue };
-                anchored |= text.contains(ANCHOR);
-                if let Ok(value) = text::parse(&text, limits) {
-                    by_name.insert(name.clone(), files.len());
-                    files.push((name, value));
+                if files.len() >= limits.files {
+                    missing.more += 1;
+                    continue;
+                }
+                let value = read(&name).and_then(|text| {
+                    bytes += text.len();
+                    if bytes > limits.file_bytes {
+                        return Err(format!("all files are more than {} bytes", limits.file_bytes));
+                    }
+                    anchored |= text.contains(ANCHOR);
+                    text::parse(&text, limits)
+                });
+                match value {
+                    Ok(value) => {
+                        by_name.insert(name.clone(), files.len());
+                        files.push((name, value));
+                    }
+                    Err(why) => missing.unread(&name, &why),
                 }
             }
             next += 1;
@@ -106,7 +123,27 @@ impl Files {
                 anchors.entry((file, name.to_owned())).or_insert_with(|| pointer.to_owned());
             });
         }
-        Ok(Self { files, by_name, anchors })
+        Ok(Self { files, by_name, anchors, notes: missing.notes(limits) })
+    }
+
+    /// How many values all files have.
+    pub(crate) fn values(&self) -> usize {
+        let mut left: Vec<&Value> = self.files.iter().map(|(_, value)| value).collect();
+        let mut values = 0;
+        while let Some(value) = left.pop() {
+            values += 1;
+            match value {
+                Value::Array(items) => left.extend(items),
+                Value::Object(map) => left.extend(map.values()),
+                _ => {}
+            }
+        }
+        values
+    }
+
+    /// What is missing of the document as a whole.
+    pub(super) fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     pub(crate) fn root(&self) -> At<'_> {
@@ -153,6 +190,44 @@ impl Files {
         let root = self.root();
         let schemas = root.get("definitions").or_else(|| root.get("components")?.get("schemas"))?;
         schemas.get(name)
+    }
+}
+
+/// Files that a document refers to and that are not part of what was read.
+#[derive(Default)]
+struct Missing {
+    /// More than a document may consist of.
+    more: usize,
+    unread: Vec<String>,
+    not_told: usize,
+}
+
+impl Missing {
+    /// So many are told one by one.
+    const TOLD: usize = 10;
+
+    fn unread(&mut self, name: &str, why: &str) {
+        if self.unread.len() >= Self::TOLD {
+            self.not_told += 1;
+            return;
+        }
+        let (name, why) = (brief(name, 200), brief(why, 200));
+        self.unread.push(format!("the file `{name}` cannot be read: {why}"));
+    }
+
+    fn notes(self, limits: &Limits) -> Vec<String> {
+        let mut notes = self.unread;
+        if self.not_told > 0 {
+            notes.push(format!("{} more files cannot be read", self.not_told));
+        }
+        if self.more > 0 {
+            let (more, most) = (self.more, limits.files);
+            notes.push(format!(
+                "the document has more than {most} files; {more} or more were not read, and what \
+                 they say is missing: set `max_files`"
+            ));
+        }
+        notes
     }
 }
 

@@ -68,7 +68,7 @@ fn body<'d>(files: &'d Files, root: At<'d>, item: At<'d>, at: At<'d>) -> Option<
             required: body.flag("required").unwrap_or_default(),
             description: body.text("description").unwrap_or_default(),
             media: Media {
-                media_type: media::plain(media_type),
+                media_type: media::written(media_type),
                 schema: body.get("schema"),
                 fields: Vec::new(),
                 encoding: BTreeMap::new(),
@@ -114,7 +114,7 @@ fn body<'d>(files: &'d Files, root: At<'d>, item: At<'d>, at: At<'d>) -> Option<
 
 fn answer<'d>(files: &'d Files, root: At<'d>, at: At<'d>) -> Option<Answer<'d>> {
     let produces = media_types(root, at, "produces");
-    let media_types: Vec<String> = produces.iter().map(|kind| media::plain(kind)).collect();
+    let media_types: Vec<String> = produces.iter().map(|kind| media::written(kind)).collect();
     let json = media_types.is_empty() || media_types.iter().any(|kind| media::is_json(kind));
     let schema = success(files, at)?.get("schema").filter(|_| json);
     Some(Answer { media_types, schema })

@@ -60,7 +60,16 @@ fn values_in(text: &[u8]) -> usize {
     values
 }
 
+/// Reads YAML. Signs that it does not allow, which real documents have between
+/// their words, count as spaces: a whole document is worth more than one of them.
 fn yaml(text: &str, limits: &Limits) -> Result<Value, String> {
+    let seemly;
+    let text = if text.contains(is_forbidden) {
+        seemly = text.replace(is_forbidden, " ");
+        &seemly
+    } else {
+        text
+    };
     let options = granit_parser::options! {
         emit_comments: false,
         flow_nesting_limit: limits.depth,
@@ -79,6 +88,16 @@ fn yaml(text: &str, limits: &Limits) -> Result<Value, String> {
         }
     }
     Err("it is empty".to_owned())
+}
+
+/// Whether YAML does not allow a sign anywhere: most that steer terminals, and
+/// what is no character.
+fn is_forbidden(c: char) -> bool {
+    match c {
+        '\t' | '\n' | '\r' | '\u{85}' => false,
+        '\u{fffe}' | '\u{ffff}' => true,
+        c => c.is_control(),
+    }
 }
 
 /// A tree while it is read.

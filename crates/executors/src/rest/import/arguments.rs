@@ -13,7 +13,7 @@ use super::Importer;
 use crate::rest::document::{Body, Encoding, Operation, Param};
 use crate::rest::media::{self, Form};
 use crate::rest::plan::{BodyPlan, Credential, Field, FieldEncoding, Location, Place};
-use crate::rest::request::{is_header_name, is_reserved_header};
+use crate::rest::request::{is_header_name, is_reserved_header, is_signing};
 use crate::rest::schema::{brief, file_schema, required_of};
 
 /// The longest name of an argument.
@@ -106,13 +106,30 @@ impl<'d> Importer<'_, 'd> {
             all.keys.push((scheme, parameter.required));
             return;
         }
+        let is_set = |own: &String| own.eq_ignore_ascii_case(&parameter.name);
+        if parameter.place == Location::Header && self.options.headers.keys().any(is_set) {
+            return;
+        }
         if parameter.place == Location::Header && is_reserved_header(&parameter.name) {
-            if parameter.name.eq_ignore_ascii_case("authorization") {
+            if parameter.name.eq_ignore_ascii_case("authorization") && self.forms.is_told() {
+                // How requests say who asks is known already.
+            } else if parameter.name.eq_ignore_ascii_case("authorization") {
                 all.credentials.push(self.forms.header("Authorization"));
             } else {
                 let name = &parameter.name;
                 all.notes.push(format!("the header `{name}` is not for arguments to set"));
             }
+            return;
+        }
+        let signs = match parameter.place {
+            Location::Header => is_signing(&parameter.name),
+            // Whoever calls a parameter of a query `signature` may mean anything.
+            Location::Query => parameter.name.starts_with("X-") && is_signing(&parameter.name),
+            _ => false,
+        };
+        if signs {
+            let name = &parameter.name;
+            all.notes.push(format!("`{name}` is part of a signature, not for arguments to set"));
             return;
         }
         if parameter.place == Location::Header && !is_header_name(&parameter.name) {
@@ -159,7 +176,7 @@ impl<'d> Importer<'_, 'd> {
         let shaped = match form {
             Form::Text => {
                 let kind = &body.media.media_type;
-                if body.media.schema.is_some() && kind != "text/plain" {
+                if body.media.schema.is_some() && media::plain(kind) != "text/plain" {
                     all.notes.push(format!("the body is {kind}: the caller writes it as text"));
                 }
                 json!({"type": "string"})
@@ -174,14 +191,54 @@ impl<'d> Importer<'_, 'd> {
                 shaped
             }
         };
+        let mut shaped = shaped;
+        if form == Form::Multipart {
+            self.parts(body, &mut shaped, &mut plan);
+        }
         let open = body.media.schema.is_some_and(|schema| self.requests.is_open(schema));
         let fields = form != Form::Text && form != Form::Bytes && !open;
         if fields && is_flat(&shaped, body.required) {
             plan.fields = flatten(shaped, all);
+        } else if fields && is_closed_and_empty(&shaped) {
+            // There is nothing to say in it.
         } else {
             plan.argument = Some(whole(shaped, body, all));
         }
         all.body = Some(plan);
+    }
+
+    /// Says of which type the parts of a form are, where their schemas do, and
+    /// makes files of those that are bytes.
+    fn parts(&self, body: &Body<'d>, shaped: &mut Value, plan: &mut BodyPlan) {
+        let form = body.media.schema.and_then(|schema| self.files.follow(schema));
+        for (name, part) in form.into_iter().flat_map(|form| form.map("properties")) {
+            let Some(part) = self.files.follow(part) else { continue };
+            let items = part.get("items").and_then(|items| self.files.follow(items));
+            let one = items.unwrap_or(part);
+            let encoding = plan.encoding.entry(name.to_owned()).or_default();
+            if encoding.content_type.is_none() {
+                let said = one.text("contentMediaType").map(media::written);
+                encoding.content_type = said.filter(|_| one.text("contentEncoding").is_none());
+            }
+            let bytes = encoding.content_type.as_deref().map(media::form) == Some(Form::Bytes);
+            let text = one.text("type").is_none_or(|kind| kind == "string");
+            let plain = ["contentEncoding", "enum", "const", "pattern", "$ref", "properties"]
+                .iter()
+                .all(|key| one.get(key).is_none());
+            let place = match items {
+                Some(_) => format!("/properties/{}/items", escaped(name)),
+                None => format!("/properties/{}", escaped(name)),
+            };
+            if bytes
+                && text
+                && plain
+                && let Some(shaped) = shaped.pointer_mut(&place)
+            {
+                let told = shaped["description"].as_str().unwrap_or("A file.").to_owned();
+                *shaped = file_schema(&told);
+            }
+        }
+        plan.encoding.retain(|_, encoding| *encoding != FieldEncoding::default());
     }
 
     /// The fields of a form as one object.
@@ -225,6 +282,29 @@ fn is_flat(shaped: &Value, required: bool) -> bool {
         && (required || required_of(shaped).is_empty())
 }
 
+/// Whether a body is an object that has no properties at all.
+fn is_closed_and_empty(shaped: &Value) -> bool {
+    let Value::Object(map) = shaped else { return false };
+    let nothing = |key: &str| map.get(key).is_some_and(|value| *value == json!({}));
+    let closed = map.get("additionalProperties") == Some(&json!(false));
+    let only = ["type", "properties", "description", "additionalProperties"];
+    map.get("type") == Some(&json!("object"))
+        && (nothing("properties") && !map.contains_key("additionalProperties") || closed)
+        && map.get("properties").is_none_or(|all| *all == json!({}))
+        && map.keys().all(|key| only.contains(&key.as_str()))
+}
+
+/// Whether a body is an object that need not have anything in it.
+fn is_empty_object(shaped: &Value) -> bool {
+    let Value::Object(map) = shaped else { return false };
+    let only = ["type", "properties", "description", "additionalProperties"];
+    map.get("type") == Some(&json!("object")) && map.keys().all(|key| only.contains(&key.as_str()))
+}
+
+fn escaped(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
 fn flatten(shaped: Value, all: &mut Arguments) -> Vec<Field> {
     let required: HashSet<String> = required_of(&shaped).into_iter().map(str::to_owned).collect();
     let Value::Object(mut map) = shaped else { return Vec::new() };
@@ -254,7 +334,9 @@ fn whole(mut shaped: Value, body: &Body<'_>, all: &mut Arguments) -> String {
     {
         map.insert("description".to_owned(), json!(text));
     }
-    all.add("body", "request", shaped, body.required)
+    // An empty object is sent where nothing is said.
+    let required = body.required && !is_empty_object(&shaped);
+    all.add("body", "request", shaped, required)
 }
 
 fn written((name, encoding): (&String, &Encoding)) -> (String, FieldEncoding) {

@@ -6,6 +6,7 @@ use url::Url;
 use windlass::Text;
 use windlass::definition::{CredentialField, CredentialKind};
 
+use super::auth::{Auth, Way};
 use crate::rest::document::{Api, Operation, Scheme, SchemeKind};
 use crate::rest::plan::{Credential, Location, OAuth2Flow};
 use crate::rest::schema::brief;
@@ -18,10 +19,24 @@ pub(super) struct Forms {
     headers: BTreeSet<String>,
     /// Whether some tool can do without any.
     optional: bool,
+    /// What whoever imports said, in place of the document.
+    told: Option<Told>,
+}
+
+/// What every operation is told of who asks.
+enum Told {
+    Nothing,
+    /// By this scheme.
+    Scheme(String),
 }
 
 impl Forms {
-    pub(super) fn of(api: &Api<'_>) -> Self {
+    pub(super) fn of(api: &Api<'_>, auth: Option<&Auth>) -> Self {
+        let mut told = match auth.map(|auth| &auth.0) {
+            None => None,
+            Some(Way::Scheme(name)) => Some(Told::Scheme(name.clone())),
+            Some(_) => Some(Told::Nothing),
+        };
         let mut taken = BTreeSet::new();
         let schemes = api.schemes.iter().map(|(name, scheme)| {
             let mut field = field_name(name);
@@ -30,12 +45,14 @@ impl Forms {
             }
             (name.clone(), (field, scheme.clone()))
         });
-        Self {
-            schemes: schemes.collect(),
-            used: BTreeSet::new(),
-            headers: BTreeSet::new(),
-            optional: false,
+        let mut schemes: BTreeMap<String, (String, Scheme)> = schemes.collect();
+        if let Some((field, scheme)) = auth.and_then(Auth::scheme) {
+            // A name that no scheme of a document has.
+            let name = "\0";
+            schemes.insert(name.to_owned(), (field.to_owned(), scheme));
+            told = Some(Told::Scheme(name.to_owned()));
         }
+        Self { schemes, told, used: BTreeSet::new(), headers: BTreeSet::new(), optional: false }
     }
 
     /// The ways in which an operation is let in. What cannot be done is noted,
@@ -47,6 +64,20 @@ impl Forms {
         beside: &Addresses<'_>,
         notes: &mut Vec<String>,
     ) -> Result<Vec<Vec<Credential>>, String> {
+        match &self.told {
+            None => {}
+            Some(Told::Nothing) => {
+                self.optional = true;
+                return Ok(Vec::new());
+            }
+            Some(Told::Scheme(name)) => {
+                let name = name.clone();
+                let scopes = operation.security.iter().flatten().find(|(own, _)| *own == name);
+                let scopes = scopes.map(|(_, scopes)| scopes.clone()).unwrap_or_default();
+                let one = self.credential(&name, &scopes, beside, notes);
+                return one.map(|one| vec![vec![one]]).map_err(Missing::why);
+            }
+        }
         let mut ways = Vec::new();
         let mut impossible = None;
         for way in &operation.security {
@@ -68,6 +99,29 @@ impl Forms {
             return Err(why);
         }
         Ok(ways)
+    }
+
+    /// Whether whoever imports said how requests say who asks.
+    pub(super) fn is_told(&self) -> bool {
+        self.told.is_some()
+    }
+
+    /// That the document declares schemes, and no operation that became a tool
+    /// requires one.
+    pub(super) fn unused(&self) -> Option<String> {
+        let none = self.told.is_none() && self.used.is_empty() && self.headers.is_empty();
+        let usable = |scheme: &Scheme| !matches!(scheme.kind, SchemeKind::Unsupported(_));
+        let names: Vec<String> = (self.schemes.iter())
+            .filter(|(_, (_, scheme))| none && usable(scheme))
+            .map(|(name, _)| format!("`scheme:{}`", brief(name, 80)))
+            .collect();
+        (!names.is_empty()).then(|| {
+            format!(
+                "the document declares how to say who asks, and requires it nowhere; where the \
+                 API wants it, set `auth` to {}",
+                names.join(" or ")
+            )
+        })
     }
 
     /// The scheme whose key is this parameter.
@@ -144,8 +198,8 @@ impl Forms {
             }
             SchemeKind::Bearer => Credential::Bearer { field },
             SchemeKind::Basic => Credential::Basic {
-                username: format!("{field}_username"),
-                password: format!("{field}_password"),
+                username: part(&field, "username"),
+                password: part(&field, "password"),
             },
             SchemeKind::OAuth2(flow) => Credential::OAuth2 {
                 flow: flow.as_ref().map(|flow| OAuth2Flow {
@@ -218,6 +272,19 @@ enum Missing {
     Unsupported(String),
 }
 
+impl Missing {
+    fn why(self) -> String {
+        match self {
+            Self::Undescribed(why) | Self::Unsupported(why) => why,
+        }
+    }
+}
+
+/// The name of one of several fields of a scheme.
+fn part(field: &str, suffix: &str) -> String {
+    if field.is_empty() { suffix.to_owned() } else { format!("{field}_{suffix}") }
+}
+
 /// A name of a field in both languages.
 struct Label<'a> {
     en: &'a str,
@@ -247,7 +314,7 @@ impl Label<'_> {
 fn fields_of(field: &str, scheme: &Scheme, sole: bool) -> Vec<CredentialField> {
     use CredentialKind::{SecretInput, TextInput};
     let help = scheme.description.as_str();
-    let own = |suffix: &str| format!("{field}_{suffix}");
+    let own = |suffix: &str| part(field, suffix);
     match &scheme.kind {
         SchemeKind::ApiKey { name: key, .. } => {
             let (en, zh) = (format!("API key ({key})"), format!("API 密钥 ({key})"));

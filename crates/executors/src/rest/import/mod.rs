@@ -6,6 +6,7 @@
 
 mod answer;
 mod arguments;
+mod auth;
 mod credential;
 mod names;
 mod reach;
@@ -16,17 +17,22 @@ use std::collections::BTreeMap;
 use std::panic::resume_unwind;
 use std::thread;
 
+use http::HeaderValue;
 use serde::{Deserialize, Serialize};
 use url::Url;
 use windlass::definition::ProviderSpec;
 use windlass::{Error, ErrorKind, ToolSpec};
 
+pub use self::auth::Auth;
+use self::auth::Way;
 pub use self::names::Names;
 pub use self::reach::{needs_credential, origins};
+pub(crate) use self::select::METHODS;
 use self::select::Marks;
 pub use self::select::Selector;
 use super::document::{Api, Document, Files, Limits, Operation, ReadFile};
 use super::media::{self, Form};
+use super::request::{is_header_name, is_reserved_header};
 use super::schema::{Bounds, Direction, Shaper};
 
 /// How many tools a document may become where nobody says.
@@ -66,6 +72,16 @@ pub struct ImportOptions {
     /// A person is asked before these run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ask: Vec<Selector>,
+    /// These are found by searching, and not shown before.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub defer: Vec<Selector>,
+    /// How requests say who asks, in place of what the document says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auth: Option<Auth>,
+    /// Headers that every request has. None of them is a secret: those belong
+    /// into a credential.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
     /// Characters of a description; 400 where nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_description: Option<usize>,
@@ -75,6 +91,9 @@ pub struct ImportOptions {
     /// How many tools there may be; 5,000 where nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tools: Option<usize>,
+    /// How many files the document may consist of; 2,000 where nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_files: Option<usize>,
 }
 
 /// Where a document comes from.
@@ -148,7 +167,9 @@ pub fn import_beside(
     origin: Origin<'_>,
     names: &Names,
 ) -> Result<Import, Error> {
-    let document = Document::read(text, &Limits::default(), origin.read)?;
+    let mut limits = Limits::default();
+    limits.files = options.max_files.unwrap_or(limits.files).max(1);
+    let document = Document::read(text, &limits, origin.read)?;
     let api = document.api();
     Ok(Importer::new(provider, &document, &api, options, origin)?.run(names))
 }
@@ -181,6 +202,16 @@ impl<'i, 'd> Importer<'i, 'd> {
                 Error::new(ErrorKind::InvalidDefinition, format!("the base URL `{base}`: {why}"))
             })?;
         }
+        let wrong = |why: String| Error::new(ErrorKind::InvalidDefinition, why);
+        check_headers(&options.headers).map_err(wrong)?;
+        if let Some(Auth(Way::Scheme(name))) = &options.auth
+            && !api.schemes.contains_key(name)
+        {
+            let known: Vec<String> = api.schemes.keys().map(|own| format!("`{own}`")).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            let why = format!("the document has no security scheme `{name}`; it has {known}");
+            return Err(wrong(why));
+        }
         let operations: Vec<_> = api.operations.iter().flatten().collect();
         let marks = Marks::of(options, &operations);
         Ok(Self {
@@ -191,7 +222,7 @@ impl<'i, 'd> Importer<'i, 'd> {
             requests: Shaper::new(document.files(), Direction::Request),
             uploads: Shaper::new(document.files(), Direction::Form),
             url: origin.url.and_then(|url| Url::parse(url).ok()),
-            forms: credential::Forms::of(api),
+            forms: credential::Forms::of(api, options.auth.as_ref()),
             marks,
             notes: api.notes.clone(),
         })
@@ -242,6 +273,9 @@ impl<'i, 'd> Importer<'i, 'd> {
         self.notes.extend(self.marks.notes(&operations));
         self.notes.extend(names::unused(&self.options.rename, &operations));
         self.notes.extend(reach::notes(&tools));
+        if !tools.is_empty() {
+            self.notes.extend(self.forms.unused());
+        }
         let strays = self.marks.strays(&operations);
         let provider = self.describe();
         Import { provider, tools, unsupported, left_out, notes: self.notes, strays }
@@ -295,6 +329,26 @@ impl<'i, 'd> Importer<'i, 'd> {
             bytes: self.options.max_schema_bytes.unwrap_or(24_000),
         }
     }
+}
+
+/// Says why headers cannot be sent with every request.
+fn check_headers(headers: &BTreeMap<String, String>) -> Result<(), String> {
+    for (name, value) in headers {
+        let shown = name.escape_debug();
+        if !is_header_name(name) || HeaderValue::from_str(value).is_err() {
+            return Err(format!("the header `{shown}` has characters that no header may have"));
+        }
+        if ["authorization", "cookie"].iter().any(|own| name.eq_ignore_ascii_case(own)) {
+            return Err(format!(
+                "the header `{shown}` is a secret: set `auth`, and store a credential"
+            ));
+        }
+        // Which form of an answer is wanted is the importer's to say.
+        if is_reserved_header(name) && !name.eq_ignore_ascii_case("accept") {
+            return Err(format!("the header `{shown}` belongs to the connection or the body"));
+        }
+    }
+    Ok(())
 }
 
 /// Two pieces of work that do not need each other, the second on this thread.

@@ -10,7 +10,8 @@ use super::ImportOptions;
 use crate::rest::document::Operation;
 use crate::rest::schema::brief;
 
-const METHODS: [&str; 9] =
+/// The methods that an operation may have.
+pub(crate) const METHODS: [&str; 9] =
     ["GET", "PUT", "POST", "DELETE", "OPTIONS", "HEAD", "PATCH", "TRACE", "QUERY"];
 
 /// Names operations: `tag:pets`, `GET`, `/pets/*`, `GET /pets/*`, or an
@@ -34,6 +35,7 @@ pub(super) struct Marks<'o> {
     pub(super) idempotent: Selection<'o>,
     pub(super) destructive: Selection<'o>,
     pub(super) ask: Selection<'o>,
+    pub(super) defer: Selection<'o>,
 }
 
 impl<'o> Marks<'o> {
@@ -46,6 +48,7 @@ impl<'o> Marks<'o> {
             idempotent: read(&options.idempotent),
             destructive: read(&options.destructive),
             ask: read(&options.ask),
+            defer: read(&options.defer),
         }
     }
 
@@ -64,6 +67,7 @@ impl<'o> Marks<'o> {
             ("read_only", &self.read_only),
             ("idempotent", &self.idempotent),
             ("destructive", &self.destructive),
+            ("defer", &self.defer),
         ]
         .into_iter()
         .flat_map(|(option, selection)| selection.misses(option, operations))

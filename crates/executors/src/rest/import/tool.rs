@@ -4,7 +4,7 @@ use http::HeaderValue;
 use serde_json::Value;
 use url::Url;
 use windlass::definition::check_schema;
-use windlass::{Approval, Behaviour, Category, Entry, Kind, ToolName, ToolSpec};
+use windlass::{Approval, Behaviour, Category, Entry, Exposure, Kind, ToolName, ToolSpec};
 
 use super::credential::Addresses;
 use super::{Importer, select::Marks};
@@ -32,22 +32,27 @@ impl<'d> Importer<'_, 'd> {
         let base = Url::parse(&base_url).ok().filter(|_| !base_url.contains('{'));
         let beside = Addresses { base, document: self.url.as_ref() };
         let mut security = self.forms.ways(operation, &beside, &mut notes)?;
-        if security.is_empty() && !arguments.credentials.is_empty() {
-            security = vec![std::mem::take(&mut arguments.credentials)];
+        if !self.forms.is_told() {
+            if security.is_empty() && !arguments.credentials.is_empty() {
+                security = vec![std::mem::take(&mut arguments.credentials)];
+            }
+            security = self.forms.with_keys(security, std::mem::take(&mut arguments.keys));
         }
-        security = self.forms.with_keys(security, std::mem::take(&mut arguments.keys));
         let root = arguments.schema();
         let input = self.input(operation, &root, &mut notes)?;
         notes.append(&mut arguments.notes);
+        let mut headers = self.options.headers.clone();
+        let accepted = headers.keys().find(|name| name.eq_ignore_ascii_case("accept")).cloned();
+        let accepted = accepted.and_then(|name| headers.remove(&name));
         let plan = Plan {
             base_url,
             method: operation.method.clone(),
             path: operation.path.to_owned(),
-            headers: Default::default(),
+            headers,
             parameters: arguments.places,
             body: arguments.body,
             security,
-            accept: accept(operation),
+            accept: accepted.or_else(|| accept(operation)),
         };
         let config = match serde_json::to_value(&plan) {
             Ok(Value::Object(config)) => config,
@@ -67,6 +72,9 @@ impl<'d> Importer<'_, 'd> {
         spec.behaviour = behaviour(operation, &self.marks);
         // What a person is asked before this runs, where the options say so.
         spec.approval = self.marks.ask.selects(operation).then_some(Approval::Ask);
+        if self.marks.defer.selects(operation) {
+            spec.exposure = Exposure::Deferred;
+        }
         notes.sort();
         notes.dedup();
         notes.truncate(MAX_NOTES);

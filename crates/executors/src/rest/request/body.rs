@@ -23,7 +23,10 @@ pub(super) fn build<'a>(
     argument: &dyn Fn(&str) -> Option<&'a Value>,
 ) -> Result<Option<Payload>, Error> {
     let whole = match &plan.argument {
-        Some(name) => argument(name).cloned(),
+        Some(name) => argument(name).cloned().or_else(|| {
+            let object = matches!(media::form(&plan.media_type), Form::Json | Form::UrlEncoded);
+            (plan.required && object).then(|| Value::Object(Map::new()))
+        }),
         None => {
             let fields: Map<String, Value> = plan
                 .fields
@@ -47,7 +50,9 @@ pub(super) fn build<'a>(
         },
         Form::Bytes => {
             let file = File::read("body", &value)?;
-            let own = file.content_type.filter(|_| plan.media_type == "application/octet-stream");
+            let own = file
+                .content_type
+                .filter(|_| media::plain(&plan.media_type) == "application/octet-stream");
             Payload {
                 content_type: own.unwrap_or_else(|| plan.media_type.clone()),
                 bytes: file.bytes,
@@ -129,7 +134,10 @@ fn multipart(plan: &BodyPlan, value: &Value) -> Result<Payload, Error> {
         bytes.extend_from_slice(b"\r\n");
     }
     bytes.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
-    Ok(Payload { content_type: format!("{}; boundary={boundary}", plan.media_type), bytes })
+    Ok(Payload {
+        content_type: format!("{}; boundary={boundary}", media::written(&plan.media_type)),
+        bytes,
+    })
 }
 
 fn part(name: &str, value: &Value, encoding: Option<&FieldEncoding>) -> Result<Part, Error> {

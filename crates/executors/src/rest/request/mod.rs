@@ -69,6 +69,36 @@ pub(crate) fn is_reserved_header(name: &str) -> bool {
     RESERVED_HEADERS.iter().any(|own| name.eq_ignore_ascii_case(own))
 }
 
+/// Parts of a signature, which depends on the whole request: what a model would
+/// write there is wrong. Of Amazon's and Google's, without what they begin with.
+const SIGNING: [&str; 8] = [
+    "algorithm",
+    "content-sha256",
+    "credential",
+    "date",
+    "expires",
+    "security-token",
+    "signature",
+    "signedheaders",
+];
+const SIGNATURES: [&str; 8] = [
+    "content-digest",
+    "content-md5",
+    "digest",
+    "signature",
+    "signature-input",
+    "x-hub-signature",
+    "x-hub-signature-256",
+    "x-signature",
+];
+
+/// Whether a header, or a parameter of a query, is part of a signature.
+pub(crate) fn is_signing(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let own = name.strip_prefix("x-amz-").or_else(|| name.strip_prefix("x-goog-"));
+    SIGNATURES.contains(&name.as_str()) || own.is_some_and(|own| SIGNING.contains(&own))
+}
+
 /// Whether a name is one of a header that can be sent.
 pub(crate) fn is_header_name(name: &str) -> bool {
     HeaderName::from_bytes(name.as_bytes()).is_ok()

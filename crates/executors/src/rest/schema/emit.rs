@@ -11,6 +11,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use serde_json::{Map, Value, json};
 
+use super::html;
 use super::squeeze::{squeeze, stub, written};
 use super::{NUMBER, Shaper, required_of};
 
@@ -359,6 +360,9 @@ fn numbers_in(value: &Value) -> Vec<usize> {
 
 /// The beginning of a text, as one line. It ends with a sentence or a word.
 pub(crate) fn brief(text: &str, most: usize) -> String {
+    // Far more than is shown: a text may be mostly tags.
+    let text = &text[..text.floor_char_boundary(most.saturating_mul(32).max(1_024))];
+    let text = &*html::text(text);
     let is_plain = |text: &str| text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
     let is_spaced = |text: &str| text.trim() == text && !text.contains("  ");
     if text.len() <= most && is_plain(text) && is_spaced(text) {

@@ -6,6 +6,7 @@ use serde_json::{Map, Number, Value, json};
 
 use super::{Direction, Shaper};
 use crate::rest::document::At;
+use crate::rest::media::{self, Form};
 
 /// Texts in these formats are checked; the others only add words.
 const FORMATS: [&str; 9] =
@@ -273,9 +274,12 @@ pub(super) fn is_file(map: &Map<String, Value>) -> bool {
     let text = |key: &str| map.get(key).and_then(Value::as_str);
     text("type") == Some("file")
         || text("type") == Some("string") && text("format") == Some("binary")
-        // 3.1: bytes as they are, for instance `image/png`.
-        || text("contentMediaType").is_some_and(|kind| kind == "application/octet-stream")
-            && text("contentEncoding").is_none()
+        // 3.1: bytes as they are, for instance `image/png`. Text is text, and
+        // what is encoded is the caller's to encode.
+        || text("contentMediaType")
+            .is_some_and(|kind| matches!(media::form(kind), Form::Bytes))
+            && text("contentEncoding").is_none_or(|encoding| encoding == "binary")
+            && text("type").is_none_or(|kind| kind == "string")
 }
 
 /// A value as its type wants it: `enum: [1, 2]` for a string means texts.
@@ -295,8 +299,8 @@ fn as_type(value: &Value, types: Option<&Value>) -> Value {
     }
 }
 
-/// Keeps a default that fits: the engine fills it in, so a wrong one would
-/// refuse every call.
+/// Keeps a default that fits. It tells the model what the API assumes; a wrong
+/// one would mislead it.
 fn default(map: &Map<String, Value>, out: &mut Map<String, Value>) {
     let Some(value) = map.get("default") else { return };
     let value = as_type(value, out.get("type"));

@@ -50,12 +50,9 @@ pub(super) fn both(first: Value, second: Value) -> Value {
         out.insert("type".to_owned(), types);
     }
     for (key, value) in second {
-        match out.shift_remove(&key) {
+        match out.get_mut(&key) {
             None => drop(out.insert(key, value)),
-            Some(known) => {
-                let merged = keyword(&key, known, value);
-                out.insert(key, merged);
-            }
+            Some(known) => *known = keyword(&key, known.take(), value),
         }
     }
     // Each side counts its own properties only; together they would refuse
@@ -71,11 +68,10 @@ fn keyword(key: &str, first: Value, second: Value) -> Value {
         (_, first, second) if first == second => first,
         ("properties", Value::Object(mut first), Value::Object(second)) => {
             for (name, value) in second {
-                let merged = match first.shift_remove(&name) {
-                    Some(known) => both(known, value),
-                    None => value,
-                };
-                first.insert(name, merged);
+                match first.get_mut(&name) {
+                    Some(known) => *known = both(known.take(), value),
+                    None => drop(first.insert(name, value)),
+                }
             }
             Value::Object(first)
         }

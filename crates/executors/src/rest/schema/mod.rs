@@ -12,6 +12,7 @@
 //! document cannot exhaust the stack by referring to itself.
 
 mod emit;
+mod html;
 mod keywords;
 mod merge;
 mod squeeze;
@@ -33,6 +34,11 @@ const MAX_MERGES: usize = 24;
 /// How many schemas are merged at one place, all in all: two that lead into two
 /// others each are a million after twenty levels.
 const MAX_MERGED: usize = 5_000;
+/// How many values are copied to merge schemas, for each that the document has,
+/// and in any case. More are not merged: a document that leads two members of
+/// `allOf` to the same schemas again and again would take time without end.
+const COPIES: usize = 20;
+const MIN_COPIES: usize = 50_000;
 /// How many alternatives a value may have.
 const MAX_ALTERNATIVES: usize = 1_000;
 /// How much is noted of one place.
@@ -62,6 +68,12 @@ pub(crate) struct Shaper<'d> {
     patterns: HashMap<String, bool>,
     merging: Vec<*const Value>,
     merged: usize,
+    /// Schemas that were merged before, with the same end wherever they are.
+    whole: HashMap<*const Value, Arc<Value>>,
+    /// How often something was cut because of where it is.
+    cuts: usize,
+    /// How many values may still be copied to merge schemas.
+    copies: usize,
     depth: usize,
     notes: Vec<String>,
 }
@@ -85,6 +97,9 @@ impl<'d> Shaper<'d> {
             patterns: HashMap::new(),
             merging: Vec::new(),
             merged: 0,
+            whole: HashMap::new(),
+            cuts: 0,
+            copies: MIN_COPIES.saturating_add(COPIES.saturating_mul(files.values())),
             depth: 0,
             notes: Vec::new(),
         }
@@ -162,6 +177,7 @@ impl<'d> Shaper<'d> {
     fn any(&mut self, at: At<'d>) -> Value {
         if self.depth >= MAX_DEPTH {
             self.note("a schema is nested too deeply and was cut");
+            self.cuts += 1;
             return json!({});
         }
         self.depth += 1;
@@ -206,16 +222,29 @@ impl<'d> Shaper<'d> {
     fn whole(&mut self, at: At<'d>) -> Value {
         let Some(target) = self.files.follow(at) else { return self.any(at) };
         if self.merging.contains(&target.id()) || self.merging.len() >= MAX_MERGES {
+            self.cuts += 1;
             return self.any(at);
         }
         self.merged += 1;
         if self.merged > MAX_MERGED {
             self.note("a schema is made of too many others and was cut");
+            self.cuts += 1;
             return json!({});
         }
-        self.merging.push(target.id());
-        let mut shaped = self.any(target);
-        self.merging.pop();
+        let mut shaped = match self.whole.get(&target.id()) {
+            Some(known) => Value::clone(known),
+            None => {
+                let cuts = self.cuts;
+                self.merging.push(target.id());
+                let shaped = self.any(target);
+                self.merging.pop();
+                if self.cuts == cuts && at.id() != target.id() {
+                    self.whole.insert(target.id(), Arc::new(shaped.clone()));
+                }
+                shaped
+            }
+        };
+        self.copies = self.copies.saturating_sub(values_in(&shaped));
         // The reference's own words are nearer than those of its target.
         if let (Some(map), Value::Object(shaped)) = (at.value.as_object(), &mut shaped)
             && at.id() != target.id()
@@ -230,7 +259,12 @@ impl<'d> Shaper<'d> {
         let mut out = self.keywords(at, map);
         self.alternatives(at, &mut out);
         let mut shaped = Value::Object(out);
+        let mut seen = HashSet::new();
         for member in at.list("allOf") {
+            // What is said twice is said.
+            if !seen.insert(self.followed(member)) {
+                continue;
+            }
             let member = self.all_of(member);
             shaped = merge::both(shaped, member);
         }
@@ -248,7 +282,13 @@ impl<'d> Shaper<'d> {
         let Some(target) = self.files.follow(member) else { return self.any(member) };
         if self.merging.contains(&target.id()) || self.merging.len() >= MAX_MERGES {
             // A type that extends itself says nothing more.
+            self.cuts += 1;
             return json!({});
+        }
+        if self.copies == 0 {
+            self.note("the document merges too many schemas; some stay apart");
+            self.cuts += 1;
+            return self.any(member);
         }
         self.whole(member)
     }
@@ -319,6 +359,15 @@ impl<'d> Shaper<'d> {
         if self.notes.len() < MAX_NOTES && !self.notes.contains(&note) {
             self.notes.push(note);
         }
+    }
+}
+
+/// How many values a value has.
+fn values_in(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(values_in).sum::<usize>(),
+        Value::Object(map) => 1 + map.values().map(values_in).sum::<usize>(),
+        _ => 1,
     }
 }
 

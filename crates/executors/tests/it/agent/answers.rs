@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use windlass::{CallResult, Context, ErrorKind, Lang};
-use windlass_executors::agent::{History, Listener, RunEvent};
+use windlass_executors::agent::{Listener, RunEvent};
 
 use super::HELPER;
 use super::script::{self, Desk, call, chat, message, say, sse, whole};
@@ -213,25 +213,45 @@ async fn answers_that_are_none_say_why() {
 }
 
 #[tokio::test]
-async fn an_empty_answer_can_be_sent_again() {
+async fn an_empty_answer_is_asked_for_again_and_is_then_no_success() {
     let empty = |api: &str| match api {
-        "anthropic" => message(&[]),
+        "anthropic" => message(&[say(" ")]),
         "openai" => chat("", &[]),
         _ => sse(&[json!({"candidates": [{"content": {"parts": []}, "finishReason": "STOP"}]})]),
     };
+    let said = |api: &str| match api {
+        "anthropic" => message(&[say("Yes.")]),
+        "openai" => chat("Yes.", &[]),
+        _ => script::gemini(&[json!({"text": "Yes."})]),
+    };
     for api in ["anthropic", "openai", "gemini"] {
-        let model = Site::start(script::in_turn(vec![empty(api), empty(api)])).await;
         let definition = HELPER.replace("claude-sonnet-4-20250514", "local/m");
+        let model = Site::start(script::in_turn(vec![empty(api), said(api)])).await;
         let desk = Desk::new(&model, api, &definition);
-        let context = Context::default().object(History::default());
-        for _ in 0..2 {
-            let result = desk.run_as("helper", json!({"message": "Hm?"}), context.clone()).await;
-            assert_eq!(text(&result), "(no output)");
-        }
-        let second = model.seen()[1].json();
-        let messages = if api == "gemini" { &second["contents"] } else { &second["messages"] };
-        let said = messages.as_array().unwrap();
-        assert!(said[said.len() - 2].to_string().contains("(no output)"), "{api} {said:?}");
+        let result = desk.run("helper", json!({"message": "Hm?"})).await;
+        assert_eq!(text(&result), "Yes.", "{api}");
+
+        let model = Site::start(script::in_turn(vec![empty(api), empty(api)])).await;
+        let desk = Desk::new(&model, api, &definition);
+        let result = desk.run("helper", json!({"message": "Hm?"})).await;
+        let error = result.error().unwrap();
+        assert_eq!(error.kind(), windlass::ErrorKind::UpstreamFailed, "{api}");
+        assert!(error.message().contains("empty"), "{api}: {error:?}");
+        assert_eq!(model.seen().len(), 2, "{api}");
+    }
+}
+
+/// Gemini says nothing but why, whether it streams or not.
+#[tokio::test]
+async fn a_question_that_gemini_refuses_is_a_refusal() {
+    let refused = json!({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}});
+    for answer in [sse(std::slice::from_ref(&refused)), whole(&refused)] {
+        let model = Site::start(script::in_turn(vec![answer])).await;
+        let definition = HELPER.replace("claude-sonnet-4-20250514", "local/m");
+        let desk = Desk::new(&model, "gemini", &definition);
+        let result = desk.run("helper", json!({"message": "Hm?"})).await;
+        assert_eq!(stop(&result), json!("refused"));
+        assert!(text(&result).contains("PROHIBITED_CONTENT"), "{}", text(&result));
     }
 }
 

@@ -42,10 +42,6 @@ async fn the_last_turn_ends_with_what_was_said_last() {
         text,
         "[Agent helper reached its maximum of 1 turns; this is the result so far]\n(no output)"
     );
-    let model = Site::start(|_| message(&[])).await;
-    let desk = Desk::in_language(&model, "anthropic", HELPER, Lang::Zh);
-    let text = desk.run("helper", json!({"message": "Go"})).await.output().unwrap().to_text();
-    assert_eq!(text, "(无输出)");
 }
 
 #[tokio::test]

@@ -2,6 +2,8 @@
 //! servers that do not.
 
 mod answers;
+mod expiring;
+mod lists;
 mod played;
 mod processes;
 mod questions;
@@ -74,6 +76,48 @@ async fn servers_of_both_eras_run_calls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_is_sent_what_the_caller_gave_and_what_it_requires() {
+    let rig = Rig::new(&[("s", server("old"))]).await;
+    for (given, sent) in [
+        (json!({}), json!({"version": 2})),
+        (json!({"settings": {}}), json!({"settings": {}, "version": 2})),
+        (json!({"notify": true, "version": 2}), json!({"notify": true, "version": 2})),
+        (json!({"count": null}), json!({"count": null, "version": 2})),
+    ] {
+        let result = rig.call("s/given", given.clone()).await;
+        let output = result.outcome.unwrap_or_else(|error| panic!("{given}: {error:?}"));
+        assert_eq!(serde_json::from_str::<Value>(&output.to_text()).unwrap(), sent);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_that_does_not_compile_reaches_the_model_and_is_checked_as_far_as_it_can_be() {
+    let rig = Rig::new(&[("s", server("old"))]).await;
+    let tool = rig.engine.registry().get("s/odd").unwrap();
+    assert_eq!(*tool.model_schema(), played::odd());
+    assert!(tool.unchecked().unwrap().contains("is not checked"), "{:?}", tool.unchecked());
+    assert_eq!(rig.engine.registry().get("s/given").unwrap().unchecked(), None);
+    let fits = json!({"name": "a", "share": 0.5, "code": "x", "kind": 3, "far": [1]});
+    let result = rig.call("s/odd", fits.clone()).await;
+    let text = result.outcome.unwrap_or_else(|error| panic!("{error:?}")).to_text();
+    assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), fits);
+    for wrong in [json!({"name": "a", "share": 0}), json!({"name": 5}), json!({"share": 1})] {
+        let refused = rig.call("s/odd", wrong.clone()).await;
+        assert_eq!(refused.error().map(|e| e.kind()), Some(ErrorKind::InvalidArguments), "{wrong}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_dies_in_a_call_may_have_acted() {
+    let rig = Rig::new(&[("s", server("old"))]).await;
+    let failed = rig.call("s/crash", json!({})).await;
+    assert_eq!(failed.error().unwrap().kind(), ErrorKind::Network);
+    let (english, chinese) = (failed.to_text(Lang::En), failed.to_text(Lang::Zh));
+    assert!(english.contains("may have taken effect") && !english.contains("ry again"));
+    assert!(chinese.contains("可能已经生效") && !chinese.contains("重试"), "{chinese}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn annotations_count_where_the_operator_trusts_them() {
     let mut trusted = server("old");
     trusted["trust_annotations"] = json!(true);
@@ -123,7 +167,7 @@ async fn a_server_that_dies_in_a_call_says_why_and_comes_back() {
         assert!(error.message().contains("status 7"), "{error}");
         assert!(error.message().contains("out of patience"), "{error}");
         let (en, zh) = (error.feedback(Lang::En), error.feedback(Lang::Zh));
-        assert!(!en.contains("服务器") && zh.contains("服务器"), "one language each: {en} {zh}");
+        assert!(!en.contains("服务") && zh.contains("服务"), "one language each: {en} {zh}");
         assert_eq!(rig.echo("s", "still there").await, "still there");
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn server(play: &str) -> Value {
 fn plays() {
     let Ok(play) = std::env::var(PLAY) else { return };
     let plays: HashSet<&str> = play.split('+').collect();
-    let mut stage = Stage { plays, lists: 0, asked: None };
+    let mut stage = Stage { plays, lists: 0, asked: None, greeted: false };
     if stage.is("slow") {
         sleep(Duration::from_millis(3_500));
     }
@@ -56,6 +56,8 @@ struct Stage<'p> {
     lists: usize,
     /// The call that waits for an answer.
     asked: Option<Value>,
+    /// Whether it was greeted as the older era does.
+    greeted: bool,
 }
 
 impl Stage<'_> {
@@ -67,8 +69,19 @@ impl Stage<'_> {
         let id = message["id"].clone();
         match message["method"].as_str() {
             Some("server/discover") => self.discover(id),
+            Some("initialize") if self.is("modern") && self.is("dies-of-the-past") => {
+                std::process::exit(3);
+            }
+            Some("initialize") if self.is("modern") => {
+                say(&json!({"jsonrpc": "2.0", "id": id,
+                    "error": {"code": -32601, "message": "Method not found"}}));
+            }
             Some("initialize") => {
-                let capabilities = json!({"tools": {"listChanged": true}});
+                self.greeted = true;
+                let mut capabilities = json!({"tools": {"listChanged": true}});
+                if self.is("prompts") {
+                    capabilities["prompts"] = json!({});
+                }
                 let info = json!({"name": "played", "version": "1"});
                 answer(
                     &id,
@@ -77,6 +90,8 @@ impl Stage<'_> {
                 );
             }
             Some("ping") => answer(&id, json!({})),
+            Some("tools/list") if self.is("hangs") => {}
+            Some("tools/list") if self.is("odd") => self.list_oddly(&id, &message["params"]),
             Some("tools/list") => self.list(&id),
             Some("tools/call") => self.call(&id, &message["params"]),
             Some("notifications/cancelled") => eprintln!("cancelled {}", message["params"]),
@@ -93,7 +108,7 @@ impl Stage<'_> {
         if self.is("dies-of-news") {
             std::process::exit(3);
         }
-        if self.is("modern") {
+        if self.is("modern") || self.is("dual") {
             answer(
                 &id,
                 json!({"resultType": "complete", "supportedVersions": ["2026-07-28"],
@@ -103,6 +118,30 @@ impl Stage<'_> {
             say(&json!({"jsonrpc": "2.0", "id": id,
                 "error": {"code": -32601, "message": "Method not found"}}));
         }
+    }
+
+    /// Lists as no server should.
+    fn list_oddly(&mut self, id: &Value, params: &Value) {
+        let tool = |name: String| json!({"name": name, "inputSchema": {"type": "object"}});
+        let echo = tool("echo".to_owned());
+        self.lists += 1;
+        if self.is("no-list") {
+            return answer(id, json!({"tools": "echo"}));
+        }
+        if self.is("nameless") {
+            let other = json!({"description": "Has no name."});
+            return answer(id, json!({"tools": [other, {"name": 5}, "x", {"name": ""}, echo]}));
+        }
+        if self.is("many") {
+            let more = (0..3_000).map(|number| tool(format!("t{number}")));
+            let tools: Vec<Value> = std::iter::once(echo).chain(more).collect();
+            return answer(id, json!({"tools": tools}));
+        }
+        // Pages without end, each the next of the one before, or the same ones again.
+        let page: usize = params["cursor"].as_str().and_then(|at| at.parse().ok()).unwrap_or(0);
+        let next = if self.is("circle") { (page + 1) % 3 } else { page + 1 };
+        let tools = if page == 0 { vec![echo] } else { Vec::new() };
+        answer(id, json!({"tools": tools, "nextCursor": next.to_string()}));
     }
 
     fn list(&mut self, id: &Value) {
@@ -134,6 +173,8 @@ impl Stage<'_> {
         ] {
             tools.push(json!({"name": other, "inputSchema": {"type": "object"}}));
         }
+        tools.push(json!({"name": "given", "inputSchema": given()}));
+        tools.push(json!({"name": "odd", "inputSchema": odd()}));
         answer(id, json!({"tools": tools}));
     }
 
@@ -168,6 +209,13 @@ impl Stage<'_> {
                 "content": [{"type": "text", "text": "no such thing"}]}),
             ),
             "garble" => garble(id, said),
+            "given" | "odd" => text(id, &arguments.to_string()),
+            // Written for the older era: there is no way back in the newer one.
+            "ask" if self.is("dual") && !self.greeted => answer(
+                id,
+                json!({"isError": true, "resultType": "complete",
+                    "content": [{"type": "text", "text": "elicitation is unavailable"}]}),
+            ),
             "ask" => {
                 self.asked = Some(id.clone());
                 let schema = json!({"type": "object", "properties": {}});
@@ -204,6 +252,39 @@ impl Stage<'_> {
             text(id, "and again");
         }
     }
+}
+
+/// A schema full of what its server assumes, as frameworks write it.
+fn given() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "default": null},
+            "count": {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": null},
+            "unit": {"$ref": "#/$defs/Unit", "default": null},
+            "limit": {"type": "integer", "minimum": 1, "default": 0},
+            "notify": {"type": "boolean", "default": true},
+            "settings": {"type": "object", "properties": {"lang": {"default": "en"}}},
+            "version": {"const": 2},
+        },
+        "required": ["version"],
+        "$defs": {"Unit": {"enum": ["c", "f"]}},
+    })
+}
+
+/// A schema that no validator takes as it is.
+pub(crate) fn odd() -> Value {
+    json!({
+        "$schema": "http://json-schema.org/draft-03/schema#",
+        "type": "object",
+        "properties": {
+            "share": {"type": "number", "minimum": 0, "exclusiveMinimum": true},
+            "code": {"type": "string", "pattern": "("},
+            "kind": {"type": "strng"},
+            "far": {"$ref": "https://example.com/schema.json"},
+            "name": {"type": "string", "required": true},
+        },
+    })
 }
 
 /// An answer that is none, or is too much of one.

@@ -90,7 +90,7 @@ async fn nobody_is_asked_while_somebody_elses_request_is_open() {
     // A prompt, of which nobody hears anything until it is there.
     let own = rig.servers.get_for(&TenantId::default(), "s").unwrap();
     let prompt = tokio::spawn(async move {
-        let _ = own.ask("prompts/get", &json!({"name": "p"}), None).await;
+        let _ = own.ask("prompts/get", &json!({"name": "p"}), None, None).await;
     });
     tokio::time::sleep(Duration::from_millis(300)).await;
     let said = bob.ask(&rig).await;

@@ -3,9 +3,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
+use serde_json::Value;
+use windlass::{
+    BoxFuture, Call, CallRequest, Content, Engine, Error, Executor, Output, ToolBuilder, ToolSpec,
+};
 use windlass_executors::rest::{Import, ImportOptions, Origin, import, preview};
 
 use super::generate::arguments;
@@ -110,6 +114,9 @@ impl Tally {
                     continue;
                 };
                 self.requests += 1;
+                if let Some(other) = altered(&tool.spec, &given) {
+                    self.faults.push(format!("{label}: {given} became {other}"));
+                }
                 match preview(&tool.spec, &given) {
                     Ok(request) => {
                         let faults = judge.faults(&tool.operation, &request);
@@ -120,6 +127,35 @@ impl Tally {
                 }
             }
         }
+    }
+}
+
+/// What the engine makes of the arguments of a change, where that is something
+/// else than what was given.
+fn altered(spec: &ToolSpec, given: &Value) -> Option<Value> {
+    if spec.behaviour.read_only {
+        return None;
+    }
+    let tool = ToolBuilder::new(spec.clone(), Arc::new(Echo));
+    let tool = tool.with(|spec| (spec.provider, spec.output) = (None, None));
+    let engine = Engine::builder().tool(tool).build().unwrap();
+    let call = engine.call(CallRequest::new(spec.name.as_str(), given.clone()));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let result = runtime.block_on(call);
+    let seen = match &result.outcome {
+        Ok(output) => output.value().cloned().unwrap_or_default(),
+        Err(error) => error.to_string().into(),
+    };
+    (seen != *given).then_some(seen)
+}
+
+/// Gives back the arguments that reach it.
+struct Echo;
+
+impl Executor for Echo {
+    fn execute<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
+        let output = Output::from(Content::json(call.arguments().clone()));
+        Box::pin(std::future::ready(Ok(output)))
     }
 }
 

@@ -133,7 +133,8 @@ fn operations_are_chosen_renamed_and_marked() {
     assert_eq!(tool(&import, "createPet").approval, Some(Approval::Ask));
     assert!(tool(&import, "search").behaviour.read_only);
     let sent = preview(tool(&import, "pets"), &json!({"limit": 20, "tags": ["a"]})).unwrap();
-    assert_eq!(sent.url, "https://pets.example/v2/pets?tags=a", "what the API assumes is not sent");
+    let url = "https://pets.example/v2/pets?limit=20&tags=a";
+    assert_eq!(sent.url, url, "what the caller says is sent, also where the API assumes it");
 }
 
 #[test]

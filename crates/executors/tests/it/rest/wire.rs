@@ -396,10 +396,12 @@ async fn a_change_that_is_redirected_is_not_sent_again() {
     let upstream = Upstream::start(|seen| {
         let redirect = |status, to: &str| Reply::new(status, "text/plain", "").with("Location", to);
         match (seen.method.as_str(), seen.text().as_str()) {
+            ("GET", _) if seen.target == "/lost" => Reply::new(500, "text/plain", "broken"),
             ("GET", _) => {
                 Reply::json(&json!({"made": seen.target, "trace": seen.header("cookie")}))
             }
             (_, body) if body.contains("here") => redirect(303, "/pets/7?x=1"),
+            (_, body) if body.contains("lost") => redirect(303, "/lost"),
             (_, body) if body.contains("away") => redirect(303, "https://other.example/pets/7"),
             _ => redirect(307, "/v2/pets"),
         }
@@ -411,6 +413,9 @@ async fn a_change_that_is_redirected_is_not_sent_again() {
     let made = here.output().unwrap_or_else(|| panic!("{:?}", here.error())).value().unwrap();
     assert_eq!(made["made"], "/pets/7?x=1");
     assert_eq!(upstream.seen().len(), 2);
+
+    let lost = make("lost").await.to_text(Lang::En);
+    assert!(lost.contains("took the request") && lost.contains("Do not send"), "{lost}");
 
     for (name, english, chinese) in [
         (
@@ -428,4 +433,46 @@ async fn a_change_that_is_redirected_is_not_sent_again() {
         assert!(error.feedback(Lang::Zh).contains(chinese), "{}", error.feedback(Lang::Zh));
         assert_eq!(upstream.seen().len(), before + 1);
     }
+}
+
+/// A service that takes a request and ends without an answer.
+async fn dies() -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = [0; 8192];
+            let _ = tokio::io::AsyncReadExt::read(&mut stream, &mut request).await;
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn a_change_that_was_sent_may_have_happened_and_one_that_was_not_has_not() {
+    let doubt = |result: &windlass::CallResult| {
+        let english = result.to_text(Lang::En).contains("may have taken effect");
+        assert_eq!(english, result.to_text(Lang::Zh).contains("可能已经生效"));
+        english
+    };
+    let make = json!({"name": "Rex"});
+    let dying = engine_for(PETS, &dies().await);
+    let lost = call(&dying, "createPet", make.clone()).await;
+    assert_eq!(lost.error().unwrap().kind(), ErrorKind::Network);
+    assert!(doubt(&lost), "{}", lost.to_text(Lang::En));
+    let looked = call(&dying, "getPet", json!({"petId": "1"})).await;
+    assert!(!doubt(&looked), "looking changes nothing");
+
+    let failing = Upstream::start(|_| {
+        Reply::new(503, "application/json", r#"{"message": "overloaded"}"#).with("Retry-After", "3")
+    })
+    .await;
+    let failed = call(&engine_for(PETS, &failing.url), "createPet", make.clone()).await;
+    assert!(doubt(&failed) && failed.to_text(Lang::En).contains("overloaded"));
+
+    // Nobody listens there: a port that was free a moment ago.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = call(&engine_for(PETS, &format!("http://{free}")), "createPet", make).await;
+    assert_eq!(nobody.error().unwrap().kind(), ErrorKind::Network);
+    assert!(!doubt(&nobody), "{}", nobody.to_text(Lang::En));
 }

@@ -95,11 +95,11 @@ fn table(rows: &[Row<'_>], view: &View, screen: Screen) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What people read of a result: an error in the words for operators.
+/// What people read of a result: of an error, what went wrong.
 fn preview(result: &CallResult, lang: Lang) -> String {
     match result.error() {
         None => result.to_text(lang),
-        Some(error) => error.message().to_owned(),
+        Some(error) => error.explain(lang),
     }
 }
 

@@ -117,7 +117,10 @@ fn explain(error: &Error, result: &CallResult, view: &View, screen: Screen) {
     match error.violations() {
         [] => screen.error(&feedback),
         violations => {
-            let lines: String = violations.iter().map(|one| format!("\n  {one}")).collect();
+            let lines: String = {
+                let told = violations.iter().map(|one| one.describe(view.lang));
+                told.map(|one| format!("\n  {one}")).collect()
+            };
             screen.error(format_args!("{}{lines}", invalid_arguments(view.lang)));
         }
     }

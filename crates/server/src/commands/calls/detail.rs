@@ -36,8 +36,8 @@ pub(super) fn show(record: &CallRecord, lang: Lang, screen: Screen) -> Result<()
     screen.foreign(&pretty(&record.arguments))?;
     if let Some(error) = &record.error {
         screen.line(format_args!("\n{BOLD}Error{BOLD:#} ({})", error.kind))?;
-        screen.foreign(&error.message)?;
-        let feedback = error.kind.feedback(lang, &error.message);
+        screen.foreign(&error.kind.explain(&error.message, lang))?;
+        let feedback = windlass::Error::from(&**error).feedback(lang);
         screen.line(format_args!("\n{BOLD}What a model is told{BOLD:#}"))?;
         screen.foreign(&feedback)?;
     }

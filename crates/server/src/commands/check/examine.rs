@@ -6,24 +6,32 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use windlass::definition::{
-    Definition, ImportRequest, Limits, LoadError, LoadedFile, lint, load_folder, parse_all,
-    read_file,
+    Definition, ImportRequest, LibrarySpec, Limits, LoadError, LoadedFile, ResourceBody, lint,
+    load_folder, parse_all, read_file,
 };
-use windlass::{BoxFuture, Call, Engine, Error, Executor, Output, ToolBuilder};
-use windlass_executors::model::ModelSettings;
+use windlass::{BoxFuture, Call, Engine, Error, Executor, Kind, Output};
+use windlass_executors::rest::SettingFlaw;
+use windlass_executors::{rest, sql};
 
+use super::names::Names;
 use super::{Finding, Report, Severity};
 use crate::exit::Failure;
 use crate::imports;
-use crate::settings::OutboundSettings;
+use crate::output::Screen;
+use crate::settings::{OutboundSettings, Settings};
 use crate::wiring::Kinds;
 
 /// Examines files and folders.
-pub(super) fn examine(paths: &[PathBuf], models: &ModelSettings) -> Result<Report, Failure> {
+pub(super) fn examine(
+    paths: &[PathBuf],
+    settings: &Settings,
+    screen: &Screen,
+) -> Result<Report, Failure> {
     let mut report = Report::default();
+    let mut names = Names::new(settings, screen);
     let engine = Engine::builder().build()?;
     // Whether a definition can run does not depend on what it may reach.
-    let kinds = Kinds::new(&OutboundSettings::default(), models);
+    let kinds = Kinds::new(&OutboundSettings::default(), &settings.models);
     let mut owners: HashMap<String, String> = HashMap::new();
     for path in paths {
         let files = if path.is_dir() {
@@ -46,6 +54,9 @@ pub(super) fn examine(paths: &[PathBuf], models: &ModelSettings) -> Result<Repor
                             .map(|note| Finding { severity: Severity::Warning, ..error(note) }),
                     );
                     let name = file.path.display().to_string();
+                    names.add(&parsed.tools);
+                    names.add_servers(&parsed.providers);
+                    files_of(&name, &parsed.library, &mut report);
                     for definition in &parsed.tools {
                         let place = Place { file: &name, definition };
                         let owner = owners.insert(definition.spec.name.to_string(), name.clone());
@@ -57,20 +68,40 @@ pub(super) fn examine(paths: &[PathBuf], models: &ModelSettings) -> Result<Repor
                             )));
                         }
                         report.findings.extend(place.examine(&engine, &kinds));
+                        report.findings.extend(place.settings(settings));
+                        names.ask(&place);
                     }
                     for request in &parsed.imports {
-                        document(&file.path, request, &mut report);
+                        names.add(&document(&file.path, request, &mut report));
                     }
                 }
             }
         }
     }
+    report.findings.extend(names.unknown());
     Ok(report)
+}
+
+/// Files that resources are read from.
+fn files_of(file: &str, library: &LibrarySpec, report: &mut Report) {
+    for resource in &library.resources {
+        let ResourceBody::File(path) = &resource.body else { continue };
+        if !Path::new(path).is_file() {
+            report.findings.push(Finding {
+                severity: Severity::Error,
+                file: file.to_owned(),
+                line: resource.line,
+                column: resource.column,
+                message: format!("there is no file `{path}`"),
+                hint: Some("a path is relative to where the program runs".to_owned()),
+            });
+        }
+    }
 }
 
 /// Examines the document that a provider names: its words are the API's, but
 /// whether they can be read is to be known.
-fn document(file: &Path, request: &ImportRequest, report: &mut Report) {
+fn document(file: &Path, request: &ImportRequest, report: &mut Report) -> Vec<Definition> {
     let finding = |severity, message| Finding {
         severity,
         file: file.display().to_string(),
@@ -86,9 +117,11 @@ fn document(file: &Path, request: &ImportRequest, report: &mut Report) {
                 let message = format!("{} is no tool: {}", one.operation, one.reason);
                 finding(Severity::Warning, message)
             }));
+            parsed.tools
         }
         Err(error) => {
             report.findings.push(finding(Severity::Error, error.message().to_owned()));
+            Vec::new()
         }
     }
 }
@@ -102,9 +135,9 @@ fn read_one(path: PathBuf) -> LoadedFile {
 }
 
 /// A definition and the file that it is in.
-struct Place<'a> {
+pub(super) struct Place<'a> {
     file: &'a str,
-    definition: &'a Definition,
+    pub(super) definition: &'a Definition,
 }
 
 impl Place<'_> {
@@ -117,11 +150,12 @@ impl Place<'_> {
             findings.push(Finding { severity, ..self.error(message) });
             Arc::new(Nothing)
         });
-        let builder = ToolBuilder::new(definition.spec.clone(), executor);
-        let builder = (definition.presets.iter())
-            .fold(builder, |builder, (name, preset)| builder.preset(name, preset.clone()));
-        if let Err(error) = engine.registry().replace(builder) {
-            findings.push(self.error(error.message().to_owned()));
+        match engine.registry().replace(definition.clone().builder(executor)) {
+            Ok(tool) => findings.extend(tool.unchecked().map(|why| Finding {
+                severity: Severity::Warning,
+                ..self.error(format!("tool `{}`: {why}", tool.name()))
+            })),
+            Err(error) => findings.push(self.error(error.message().to_owned())),
         }
         findings.extend(lint(definition).into_iter().map(|lint| Finding {
             severity: Severity::Warning,
@@ -132,6 +166,36 @@ impl Place<'_> {
             hint: Some(lint.hint),
         }));
         findings
+    }
+
+    /// What is wrong with the settings of the entry, each where it is written.
+    fn settings(&self, settings: &Settings) -> Vec<Finding> {
+        let spec = &self.definition.spec;
+        let mut flaws = match spec.kind {
+            Kind::Rest => rest::flaws(spec),
+            _ => Vec::new(),
+        };
+        let databases = &settings.outbound.databases;
+        if let Some(name) = sql::database_named(spec)
+            && !databases.contains_key(name)
+        {
+            let known: Vec<String> = databases.keys().map(|own| format!("`{own}`")).collect();
+            flaws.push(SettingFlaw {
+                key: "database",
+                message: format!("there is no database `{name}`"),
+                hint: match known.as_slice() {
+                    [] => "name one under `outbound.databases` of windlass.yaml".to_owned(),
+                    known => format!("`outbound.databases` has {}", known.join(", ")),
+                },
+            });
+        }
+        flaws.into_iter().map(|flaw| self.at(flaw.key, flaw.message, flaw.hint)).collect()
+    }
+
+    /// What is wrong with a setting.
+    pub(super) fn at(&self, key: &str, message: String, hint: String) -> Finding {
+        let (line, column) = self.definition.setting_at(key);
+        Finding { line, column, hint: Some(hint), ..self.error(message) }
     }
 
     fn error(&self, message: String) -> Finding {

@@ -42,7 +42,6 @@ pub(super) async fn examine(settings: &Settings) -> (Vec<Finding>, Option<Arc<dy
             None
         }
         Database::File(path) => {
-            findings.extend(others_may_read(path));
             clock = written_later(path);
             Some(examine_file(path))
         }
@@ -122,22 +121,6 @@ fn write_into(folder: &Path) -> std::io::Result<()> {
     let path = folder.join(format!(".windlass-doctor-{}", std::process::id()));
     std::fs::OpenOptions::new().write(true).create_new(true).open(&path)?;
     std::fs::remove_file(&path)
-}
-
-#[cfg(unix)]
-fn others_may_read(path: &Path) -> Option<Finding> {
-    use std::os::unix::fs::PermissionsExt;
-    let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
-    let place = path.display();
-    (mode & 0o077 != 0).then(|| {
-        Finding::warning(ABOUT, format!("{place} can be read by others (mode {mode:o})"))
-            .hint(format!("run `chmod 600 {place}`"))
-    })
-}
-
-#[cfg(not(unix))]
-fn others_may_read(_: &Path) -> Option<Finding> {
-    None
 }
 
 #[cfg(unix)]

@@ -26,13 +26,16 @@ pub(super) async fn examine(settings: &Settings) -> Vec<Finding> {
     let server = &settings.server;
     let mut findings = vec![address(server.listen, server.tls.is_some()).await];
     findings.extend(server.tls.as_ref().map(certificate));
-    if !server.listen.ip().is_loopback() {
-        findings.extend(server.tls.is_none().then(|| {
-            let message = format!("{} can be reached from other machines", server.listen);
-            Finding::warning("tls", format!("{message}, and there is no TLS")).hint(
-                "set server.tls_certificate and server.tls_key, or serve --without-tls behind a \
-                 proxy that has TLS",
-            )
+    if let Err(refused) = server.refuse_plain_text() {
+        let mut finding = Finding::broken("tls", refused.message);
+        finding.hint = refused.hint;
+        findings.push(finding);
+    }
+    if server.is_remote() {
+        let plain = server.tls.is_none() && server.http.without_tls;
+        findings.extend(plain.then(|| {
+            let message = "there is none here: what is in front has it (server.without_tls)";
+            Finding::ok("tls", message)
         }));
         findings.extend(server.http.hosts.is_empty().then(|| {
             Finding::warning("hosts", "requests for a name are refused: server.hosts is empty")

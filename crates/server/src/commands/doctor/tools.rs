@@ -1,11 +1,15 @@
 //! Definitions of tools, and whether something here can run them.
 
-use windlass::definition;
+use std::sync::Arc;
+
+use windlass::{TenantId, definition};
+use windlass_store::Documents;
 
 use super::Finding;
-use crate::output::count;
-use crate::settings::Settings;
-use crate::wiring::Kinds;
+use crate::output::{Screen, count};
+use crate::prerequisites::{Need, Prerequisites};
+use crate::settings::{Database, Settings};
+use crate::wiring::{self, Kinds};
 
 /// How many faults are told one by one.
 const TOLD: usize = 10;
@@ -61,4 +65,40 @@ pub(super) fn examine(settings: &Settings) -> Vec<Finding> {
         findings.push(Finding::ok(about, sum));
     }
     findings
+}
+
+/// The built-in tools that nobody is shown before they are configured, and how
+/// to do that.
+pub(super) async fn unready(
+    settings: &Settings,
+    documents: Option<&Arc<dyn Documents>>,
+) -> Vec<Finding> {
+    let quiet = Screen { json: false, quiet: true, verbose: false };
+    let Ok(engine) = wiring::defined(settings, &quiet) else { return Vec::new() };
+    let documents = match documents {
+        Some(documents) => Arc::clone(documents),
+        None => match wiring::documents(&Database::Memory).await {
+            Ok(none) => none,
+            Err(_) => return Vec::new(),
+        },
+    };
+    let Ok(credentials) = wiring::credentials(settings, &documents) else { return Vec::new() };
+    let prerequisites = Prerequisites::new(Arc::new(credentials), settings);
+    let missing = prerequisites.missing(&engine, &TenantId::default()).await.unwrap_or_default();
+    let told = missing.into_iter().map(|(need, names)| {
+        let (what, hint) = match &need {
+            Need::Credential(provider) => (
+                format!("a credential of `{provider}`"),
+                format!("`windlass credentials set {provider}` switches them on"),
+            ),
+            Need::Folder => (
+                "a folder".to_owned(),
+                "`outbound.files.folder` of windlass.yaml switches them on".to_owned(),
+            ),
+        };
+        let names = names.join(", ");
+        let message = format!("{names}: not shown to MCP clients before there is {what}");
+        Finding::ok("tools", message).hint(hint)
+    });
+    told.collect()
 }

@@ -1,7 +1,7 @@
 //! `windlass providers add NAME -- COMMAND`: a server of tools, written into a
 //! file of the tools folder in the form that other programs use, too.
 
-use std::fs::OpenOptions;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -11,6 +11,7 @@ use windlass::definition;
 
 use crate::exit::{Exit, Failure};
 use crate::output::Screen;
+use crate::permissions;
 use crate::settings::Settings;
 
 /// What a server is told, and how far it is trusted.
@@ -19,7 +20,8 @@ pub(super) struct ServerArgs {
     /// A variable for the server's process: NAME=VALUE, or NAME for ${NAME}
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<String>,
-    /// A header for the server's address: NAME=VALUE; ${VARIABLE} is looked up when it is sent
+    /// A header that every request has: NAME=VALUE. For a server's address, ${VARIABLE} is looked
+    /// up when it is sent; secrets of an API belong into its credential
     #[arg(long, value_name = "NAME=VALUE")]
     header: Vec<String>,
     /// Believe what the server says of its tools, such as that one only reads
@@ -31,6 +33,32 @@ pub(super) struct ServerArgs {
 }
 
 impl ServerArgs {
+    /// The headers for the requests of an API; an error for what only servers
+    /// of tools know.
+    pub(super) fn of_document(&self) -> Result<BTreeMap<String, String>, Failure> {
+        let servers_only = [
+            ("--env", !self.env.is_empty()),
+            ("--trust-annotations", self.trust_annotations),
+            ("--quarantine", self.quarantine),
+        ];
+        if let Some((flag, _)) = servers_only.iter().find(|(_, given)| *given) {
+            return Err(Failure::usage(format!("{flag} is for MCP servers"))
+                .hint("give --mcp with a server's address, or a command after --"));
+        }
+        let read = |word: &String| match word.split_once('=') {
+            Some((name, value)) if !value.contains("${") => {
+                Ok((name.trim().to_owned(), value.to_owned()))
+            }
+            Some((name, _)) => {
+                let why = format!("the header `{name}` of an API is sent as it is written");
+                let hint = format!("--auth header:{name}, and `windlass credentials set`");
+                Err(Failure::usage(why).hint(hint))
+            }
+            None => Err(Failure::usage(format!("`{word}` is no header: write NAME=VALUE"))),
+        };
+        self.header.iter().map(read).collect()
+    }
+
     fn add_to(&self, server: &mut Value) {
         let pairs = |words: &[String]| -> Map<String, Value> {
             let pair = |word: &String| match word.split_once('=') {
@@ -96,9 +124,9 @@ fn add(
     }
     let folder =
         settings.tools.first().map_or_else(|| PathBuf::from("tools"), |own| own.path.clone());
-    std::fs::create_dir_all(&folder)?;
+    permissions::folder(&folder)?;
     let path = folder.join(format!("mcp-{name}.json"));
-    let file = OpenOptions::new().write(true).create_new(true).open(&path);
+    let file = permissions::file().create_new(true).open(&path);
     let mut file = file.map_err(|error| {
         Failure::new(Exit::Failed, format!("{}: {error}", path.display()))
             .hint("edit that file, or choose another name")

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use windlass::Lang;
 use windlass::definition::ProviderSpec;
+use windlass_executors::mcp::{ChangedPart, Note};
 use windlass_executors::rest::Import;
 
 use crate::exit::Failure;
@@ -128,6 +129,57 @@ pub(super) fn one(kept: &Kept, screen: Screen) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A server of tools: what it has, and what is another than was accepted.
+pub(super) fn server(name: &str, note: &Note, screen: Screen) -> Result<(), Failure> {
+    let changes = note.changes();
+    let waits = |tool: &str| changes.iter().any(|change| change.tool == tool);
+    if screen.json {
+        let tools = note.tools().map(|(tool, _)| json!({"name": tool, "changed": waits(tool)}));
+        let tools: Vec<_> = tools.collect();
+        screen.document(&json!({"name": name, "tools": tools, "changes": changes}))?;
+        return Ok(());
+    }
+    let mut table = Grid::new(&["!TOOL", "!STATE", "DESCRIPTION"]).one_line();
+    for (tool, declared) in note.tools() {
+        table.row([
+            strong(tool),
+            cell(if waits(tool) { "changed, held" } else { "ready" }),
+            cell(declared["description"].as_str().unwrap_or_default()),
+        ]);
+    }
+    screen.table(&table)?;
+    for change in &changes {
+        for part in &change.parts {
+            let head = format!("\n{} {}", change.tool, part.part);
+            screen.foreign(&format!("{head}\n{}", difference(part).join("\n")))?;
+        }
+    }
+    if !changes.is_empty() {
+        let tools = count(changes.len(), "tool");
+        screen.note(format_args!("{tools} held back; `windlass providers accept {name}`"));
+    }
+    Ok(())
+}
+
+/// The lines of a part that are gone, and those that are new.
+fn difference(part: &ChangedPart) -> Vec<String> {
+    let lines = |value: &Option<Value>| -> Vec<String> {
+        let text = match value {
+            None => return Vec::new(),
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => serde_json::to_string_pretty(other).unwrap_or_default(),
+        };
+        text.lines().map(str::to_owned).collect()
+    };
+    let (before, now) = (lines(&part.before), lines(&part.now));
+    let same = before.iter().zip(&now).take_while(|(old, new)| old == new).count();
+    let (old, new) = (&before[same..], &now[same..]);
+    let rest = old.iter().rev().zip(new.iter().rev()).take_while(|(old, new)| old == new).count();
+    let gone = old[..old.len() - rest].iter().map(|line| format!("- {line}"));
+    let added = new[..new.len() - rest].iter().map(|line| format!("+ {line}"));
+    gone.chain(added).collect()
+}
+
 fn summary(kept: &Kept) -> serde_json::Value {
     json!({
         "name": kept.provider.name,
@@ -181,9 +233,11 @@ pub(super) fn accepted(names: &[String], screen: Screen) -> Result<(), Failure> 
     Ok(())
 }
 
-pub(super) fn removed(name: &str, screen: Screen) -> Result<(), Failure> {
+pub(super) fn removed(name: &str, credentials: usize, screen: Screen) -> Result<(), Failure> {
     if screen.json {
-        screen.document(&json!({"removed": name}))?;
+        screen.document(&json!({"removed": name, "credentials": credentials}))?;
+    } else if credentials > 0 {
+        screen.line(format_args!("removed {name} and its credentials ({credentials})"))?;
     } else {
         screen.line(format_args!("removed {name}"))?;
     }

@@ -55,6 +55,7 @@ fn facts(tool: &Tool) -> Vec<(&'static str, String)> {
     add("behaviour", Some(behaviour(&spec.behaviour)));
     add("timeout", spec.timeout.map(duration::format));
     add("usually", spec.estimated_duration.map(duration::format));
+    add("unchecked", tool.unchecked().map(str::to_owned));
     add("source", Some(tool.source().to_string()));
     facts
 }

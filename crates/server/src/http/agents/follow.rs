@@ -21,6 +21,7 @@ use crate::http::calls::wants_events;
 use crate::http::problem::Problem;
 use crate::http::stream::{self, BEHIND};
 use crate::http::view::{self, ResultView};
+use crate::quota::Permit;
 use crate::runs::Conversation;
 
 /// How many events of calls wait for a slow reader; of more, it hears how many
@@ -36,6 +37,8 @@ pub(super) struct Asked {
     pub(super) run: Arc<str>,
     /// The conversation that it goes on with.
     pub(super) conversation: Option<Conversation>,
+    /// It counts as one that goes on.
+    pub(super) permit: Permit,
 }
 
 /// Runs it, and answers.
@@ -44,7 +47,7 @@ pub(super) async fn answer(
     asked: Asked,
     headers: &HeaderMap,
 ) -> Result<Response, Problem> {
-    let Asked { mut request, id, run, conversation } = asked;
+    let Asked { mut request, id, run, conversation, permit } = asked;
     let mut talk = None;
     if let Some(conversation) = conversation {
         let history = conversation.read().await?;
@@ -63,7 +66,10 @@ pub(super) async fn answer(
     }
     let (sender, receiver) = mpsc::channel(BEHIND);
     let app = Arc::clone(app);
-    app.tasks.clone().spawn(async move { follow(&app, request, talk, (id, run), sender).await });
+    app.tasks.clone().spawn(async move {
+        let _permit = permit;
+        follow(&app, request, talk, (id, run), sender).await;
+    });
     Ok(stream::answer(receiver))
 }
 

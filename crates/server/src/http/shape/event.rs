@@ -213,7 +213,7 @@ impl JsonSchema for FollowedEvent {
         let failed = json!({
             "status": status, "error_kind": text(), "error": text(), "execution_time": number(),
         });
-        let gap = json!({"after": count(), "kept_from": count(), "newest": count()});
+        let gap = json!({"after": text(), "kept_from": text(), "newest": text()});
         let mut events = vec![
             ("tool_queued", of_call(json!({"batch_id": batch, "position": count()}))),
             ("queue_drained", schemars::json_schema!({"allOf": [caller, drained]})),

@@ -108,6 +108,9 @@ pub(crate) struct RecordDoc {
     /// When the call came.
     #[schemars(schema_with = "time")]
     created_at: String,
+    /// Where in a trace the call belongs, as the W3C has it.
+    #[serde(default)]
+    traceparent: Option<String>,
     /// The attempts that failed before the last one, in order.
     failed_attempts: Option<Vec<FailedAttemptDoc>>,
     /// The caller's key.
@@ -297,20 +300,21 @@ pub(crate) struct ToolStatisticsDoc {
 pub(crate) struct LimitMetrics {
     /// Calls that have a slot.
     current_concurrent: u64,
-    /// Calls of workflow nodes, which take none.
-    bypassing: u64,
     /// Calls that wait.
     queue_length: u64,
+    /// Calls of workflow nodes, which take none. This and the following are told
+    /// to the tenant `default` alone.
+    bypassing: Option<u64>,
     /// Calls that got a slot so far.
-    total_acquired: u64,
+    total_acquired: Option<u64>,
     /// Calls that were refused so far.
-    total_rejected: u64,
+    total_rejected: Option<u64>,
     /// Calls that gave up waiting so far.
-    total_timeout: u64,
+    total_timeout: Option<u64>,
     /// How long a call ran on average, in seconds.
-    avg_execution_time: f64,
+    avg_execution_time: Option<f64>,
     /// The categories that have a limit of their own.
-    buckets: BTreeMap<String, BucketMetrics>,
+    buckets: Option<BTreeMap<String, BucketMetrics>>,
 }
 
 /// How full a category is.

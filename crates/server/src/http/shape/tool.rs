@@ -35,6 +35,9 @@ pub(crate) struct ToolDoc {
     /// The JSON Schema of what a model may send.
     #[schemars(schema_with = "object")]
     input_schema: Value,
+    /// What of it is not checked before a call, and why: others wrote it, and it
+    /// does not compile.
+    unchecked: Option<String>,
     /// The JSON Schema of its result.
     output_schema: Option<Value>,
     behaviour: BehaviourDoc,

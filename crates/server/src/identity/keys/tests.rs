@@ -10,7 +10,7 @@ fn keys() -> (Arc<MemoryDocuments>, Keys) {
 }
 
 fn request(name: &str, role: Role) -> KeyRequest {
-    KeyRequest { name: name.to_owned(), role, expires_at: None, tools: None }
+    KeyRequest { name: name.to_owned(), role, expires_at: None, tools: None, user: None }
 }
 
 #[tokio::test]
@@ -27,6 +27,7 @@ async fn a_key_says_who_holds_it() {
             role: Role::Caller,
             name: "agent 7".into(),
             tools: None,
+            user: None,
         }
     );
     assert_eq!(keys.list(&acme).await.unwrap().len(), 1);
@@ -54,6 +55,29 @@ async fn what_is_no_key_is_nobody() {
         assert_eq!(keys.verify(wrong).await.unwrap(), None, "{wrong}");
     }
     assert!(keys.verify(&text).await.unwrap().is_some());
+}
+
+/// While the database cannot be asked, nobody can revoke a key either.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_known_is_believed_in_an_outage_but_not_for_ever() {
+    let (documents, keys) = keys();
+    let made = keys.create(&TenantId::default(), request("a", Role::Caller)).await.unwrap();
+    let hash = Hash::of(made.text.expose()).unwrap();
+    assert!(keys.verify(made.text.expose()).await.unwrap().is_some());
+    let cache = &keys.cache;
+    let is_known = || matches!(cache.get(&hash), Found::Key(_));
+    tokio::time::advance(Duration::from_secs(6)).await;
+    assert!(!is_known(), "the database has to be asked");
+    assert!(cache.in_outage(&hash).is_some(), "it could not be asked");
+    assert!(is_known(), "nobody waits for it a second time at once");
+    tokio::time::advance(Duration::from_secs(2)).await;
+    assert!(!is_known(), "it is asked again");
+    tokio::time::advance(Duration::from_secs(15 * 60)).await;
+    assert!(cache.in_outage(&hash).is_none(), "too much may have changed");
+    // What is heard of counts at once.
+    assert!(keys.verify(made.text.expose()).await.unwrap().is_some());
+    Keys::new(documents).revoke(&TenantId::default(), &made.key.id).await.unwrap();
+    assert!(cache.in_outage(&hash).is_none());
 }
 
 #[tokio::test]

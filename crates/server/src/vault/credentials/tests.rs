@@ -77,17 +77,17 @@ async fn a_call_gets_what_it_names_else_the_users_else_the_tenants() {
     assert_eq!(server.key(&acme, None, Some("ada")).await, None);
     let first = server.store(&acme, "first", None, "k-first").await;
     let second = server.store(&acme, "second", None, "k-second").await;
-    server.store(&acme, "mine", Some("ada"), "k-ada").await;
-    server.store(&acme, "first", Some("bob"), "k-bob").await;
+    server.store(&acme, "mine", Some("ada"), "key-ada").await;
+    server.store(&acme, "first", Some("bob"), "key-bob").await;
     for (name, user, wanted) in [
         (None, None, Some("k-first")),
-        (None, Some("ada"), Some("k-ada")),
+        (None, Some("ada"), Some("key-ada")),
         (None, Some("eve"), Some("k-first")),
         (Some("second"), None, Some("k-second")),
         (Some("second"), Some("ada"), Some("k-second")),
-        (Some("first"), Some("bob"), Some("k-bob")),
+        (Some("first"), Some("bob"), Some("key-bob")),
         (Some("first"), Some("ada"), Some("k-first")),
-        (Some("mine"), Some("ada"), Some("k-ada")),
+        (Some("mine"), Some("ada"), Some("key-ada")),
         (Some("mine"), Some("bob"), None),
         (Some("mine"), None, None),
         (None, Some(""), Some("k-first")),
@@ -135,8 +135,8 @@ async fn a_credential_lives_under_one_id() {
     assert_eq!((&changed.id, &changed.fields["account"]), (&stored.id, &json!("second")));
     assert_eq!(changed.validation, Validation::Unknown);
     assert_eq!(server.key(&acme, None, None).await.as_deref(), Some(CANARY));
-    all.rotate(&acme, &provider("weather"), &stored.id, key("k-new")).await.unwrap();
-    assert_eq!(server.key(&acme, None, None).await.as_deref(), Some("k-new"));
+    all.rotate(&acme, &provider("weather"), &stored.id, key("key-new")).await.unwrap();
+    assert_eq!(server.key(&acme, None, None).await.as_deref(), Some("key-new"));
     let renamed = all.rename(&acme, &stored.id, "b").await.unwrap();
     assert_eq!((renamed.id, renamed.name.as_str()), (stored.id.clone(), "b"));
     assert_eq!(all.find(&acme, "weather", None, "b").await.unwrap(), Some(stored.id.clone()));
@@ -160,22 +160,22 @@ async fn a_credential_lives_under_one_id() {
 async fn names_are_unique_for_a_provider_and_a_user() {
     let server = server();
     let acme = TenantId::new("acme");
-    server.store(&acme, "a", None, "k1").await;
-    let other = server.store(&acme, "b", None, "k2").await;
-    server.store(&acme, "a", Some("ada"), "k3").await;
-    server.store(&TenantId::new("other"), "a", None, "k4").await;
+    server.store(&acme, "a", None, "key-no-1").await;
+    let other = server.store(&acme, "b", None, "key-no-2").await;
+    server.store(&acme, "a", Some("ada"), "key-no-3").await;
+    server.store(&TenantId::new("other"), "a", None, "key-no-4").await;
     let again =
-        server.credentials.store(&acme, &provider("weather"), request("a", None, "x")).await;
+        server.credentials.store(&acme, &provider("weather"), request("a", None, "xxxxxx")).await;
     assert_eq!(again.err().map(|error| error.kind()), Some(ErrorKind::AlreadyRegistered));
     assert!(server.credentials.rename(&acme, &other.id, "a").await.is_err());
-    let maps = request("a", None, "k5");
+    let maps = request("a", None, "key-no-5");
     server.credentials.store(&acme, &provider("maps"), maps).await.unwrap();
     let list = async |filter| server.credentials.list(&acme, filter).await.unwrap().len();
     assert_eq!(list(Filter::default()).await, 4);
     assert_eq!(list(Filter { provider: Some("weather"), user: None }).await, 3);
     assert_eq!(list(Filter { provider: None, user: Some("ada") }).await, 1);
     for name in ["", "\n", "a\u{7}"] {
-        let refused = request(name, None, "x");
+        let refused = request(name, None, "xxxxxx");
         assert!(server.credentials.store(&acme, &provider("weather"), refused).await.is_err());
     }
 }

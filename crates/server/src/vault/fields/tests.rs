@@ -41,17 +41,18 @@ fn values_are_checked_and_every_fault_names_its_field() {
         (json!({"api_key": null}), "/api_key: expected a secret text, got nothing"),
         (json!({"api_key": ""}), "/api_key"),
         (json!({"api_key": ["x"]}), "/api_key: expected a secret text, got a list"),
-        (json!({"api_key": "x", "region": CANARY}), "/region: expected one of eu, us"),
-        (json!({"api_key": "x", "sandbox": CANARY}), "/sandbox: expected true or false"),
+        (json!({"api_key": "xxxxxx", "region": CANARY}), "/region: expected one of eu, us"),
+        (json!({"api_key": "xxxxxx", "sandbox": CANARY}), "/sandbox: expected true or false"),
         (
-            json!({"api_key": "x", "acount": CANARY}),
+            json!({"api_key": "xxxxxx", "acount": CANARY}),
             "/acount: expected no such field (did you mean `account`?)",
         ),
-        (json!({"api_key": "x", "zz": CANARY}), "one of the fields api_key, region"),
+        (json!({"api_key": "xxxxxx", "zz": CANARY}), "one of the fields api_key, region"),
         (json!({"api_key": "••••"}), "/api_key: expected a secret text, got a masked value"),
         (json!({"api_key": "••••abcd"}), "a masked value"),
         (json!({"api_key": " ••••abcd, mine"}), "a masked value with more after it"),
         (json!({"api_key": "x".repeat(MAX_VALUE + 1)}), "more than 64 KiB"),
+        (json!({"api_key": "5hort"}), "at least 6 characters, got a shorter one"),
     ] {
         let error = check(value.clone(), &none).err().unwrap_or_else(|| panic!("{value}"));
         let text = format!("{error:?} {}", error.message());
@@ -102,8 +103,8 @@ fn a_masked_value_that_comes_back_changes_nothing() {
     assert_eq!(revealed(&kept), revealed(&old));
     let emptied = check(json!({"account": null}), &old).unwrap();
     assert_eq!(revealed(&emptied), json!({"api_key": CANARY, "region": "eu"}));
-    let replaced = check(json!({"api_key": "new"}), &old).unwrap();
-    assert_eq!(revealed(&replaced)["api_key"], "new");
+    let replaced = check(json!({"api_key": "newer-key"}), &old).unwrap();
+    assert_eq!(revealed(&replaced)["api_key"], "newer-key");
 }
 
 /// Whoever may change a provider must not be able to read its credentials.
@@ -123,7 +124,7 @@ fn a_secret_stays_one_when_the_definition_changes() {
 
 #[test]
 fn bytes_are_read_back_and_broken_ones_are_not() {
-    let value = json!({"api_key": "线\n\0=", "account": "a".repeat(300), "sandbox": false});
+    let value = json!({"api_key": "线\n\0=ab", "account": "a".repeat(300), "sandbox": false});
     let fields = check(value, &Fields::default()).unwrap();
     let bytes = fields.to_bytes();
     assert_eq!(bytes.capacity(), bytes.len(), "no copy is left behind by growing");

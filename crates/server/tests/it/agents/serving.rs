@@ -7,12 +7,14 @@ use serde_json::{Value, json};
 
 use super::model::{Model, call, say, say_in_pieces};
 use super::{HELPER, calculating, settings};
-use crate::http::{Server, WRITE, until};
+use crate::http::{Client, Server, WRITE, until};
 use crate::project::Project;
+use crate::upstream::{Said, Upstream};
 
 fn server(model: &Model) -> Server {
     let project = Project::empty();
-    project.write("windlass.yaml", &settings(model)).write("tools/helper.yaml", HELPER);
+    let settings = format!("{}  share_keys: true\n", settings(model));
+    project.write("windlass.yaml", &settings).write("tools/helper.yaml", HELPER);
     project.write("tools/write.yaml", WRITE);
     Server::run(Arc::new(project), &[], &[("ANTHROPIC_API_KEY", "sk-server")], None)
 }
@@ -229,4 +231,138 @@ fn deferred_tools_are_listed_once_they_were_found() {
     let found = client.post("/v1/calls", &search).is(200);
     assert_eq!(found["output"]["tools"][0]["name"], "write_note", "{found}");
     assert!(has("talk", "write_note") && !has("other", "write_note"));
+}
+
+#[test]
+fn runs_have_a_quota_and_so_has_what_they_cost() {
+    // It says nothing until it is told to.
+    let told = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let may_speak = Arc::clone(&told);
+    let model = Model::start(move |_| {
+        while !may_speak.load(std::sync::atomic::Ordering::Relaxed) {
+            thread::sleep(std::time::Duration::from_millis(10));
+        }
+        vec![say("Done.")]
+    });
+    let project = Project::empty();
+    let quotas = "quotas: {runs: 2, cost_per_day: 2, per_key: {runs: 1}}\n";
+    let prices = "  prices: {claude-sonnet-4-20250514: 10/10}\n  share_keys: true\n";
+    project.write("windlass.yaml", &format!("{}{prices}{quotas}", settings(&model)));
+    project.write("tools/helper.yaml", HELPER);
+    let variables = [("ANTHROPIC_API_KEY", "sk-server")];
+    let server = Server::run(Arc::new(project), &[], &variables, None);
+    let [one, two, three] = [(); 3].map(|()| server.key("acme", "caller"));
+    let body = json!({"message": "Hi"});
+    let (path, json) = ("/v1/agents/helper/runs", [("Content-Type", "application/json")]);
+    let begin = |client: &crate::http::Client| {
+        client.begin("POST", path, &json, body.to_string().as_bytes())
+    };
+    let mut first = begin(&one);
+    let used = |scope: &str| {
+        let all = one.get("/v1/quotas").is(200);
+        let mut found = all["quotas"].as_array().unwrap().iter();
+        found.find(|it| it["name"] == "runs" && it["scope"] == scope).unwrap()["used"].clone()
+    };
+    until("it runs", || (used("key") == 1.0).then_some(()));
+    let refused = one.post(path, &body).problem(429, "quota_exceeded");
+    assert!(refused["detail"].as_str().unwrap().starts_with("runs of the key"), "{refused}");
+    let mut second = begin(&two);
+    until("both run", || (used("tenant") == 2.0).then_some(()));
+    let refused = three.post(path, &body).problem(429, "quota_exceeded");
+    assert!(refused["detail"].as_str().unwrap().starts_with("runs of the tenant"), "{refused}");
+    told.store(true, std::sync::atomic::Ordering::Relaxed);
+    for run in [&mut first, &mut second] {
+        let ended = crate::http::Answer::read(run).is(200);
+        assert_eq!(ended["result"]["is_success"], true, "{ended}");
+    }
+    // Each cost 1.20 dollars, so the two have used up the day.
+    let refused = three.post(path, &body).is(200);
+    assert_eq!(refused["result"]["error_kind"], "quota_exceeded", "{refused}");
+    let why = refused["result"]["error"].as_str().unwrap();
+    assert!(why.starts_with("cost per day of the tenant `acme`: all of $2"), "{why}");
+    let other = server.key("other", "caller");
+    assert_eq!(other.post(path, &body).is(200)["result"]["is_success"], true);
+}
+
+#[test]
+fn tenants_ask_models_with_their_own_keys_unless_the_servers_are_shared() {
+    let agent = json!({"definition": HELPER.replace("name: helper", "name: own_helper")});
+    for shares in [false, true] {
+        let model = Model::start(|_| vec![say("Hello.")]);
+        let project = Project::empty();
+        let settings = format!("{}  share_keys: {shares}\n", settings(&model));
+        project.write("windlass.yaml", &settings).write("tools/helper.yaml", HELPER);
+        let variables = [("ANTHROPIC_API_KEY", "sk-operators-own")];
+        let server = Server::run(Arc::new(project), &[], &variables, None);
+        let theirs = server.key("theirs", "operator");
+        theirs.post("/v1/tools", &agent).is(201);
+        let run = |client: &Client, agent: &str| {
+            let path = format!("/v1/agents/{agent}/runs");
+            client.post(&path, &json!({"message": "Hi"})).is(200)["result"].clone()
+        };
+        // Their own agent, and one that is everybody's.
+        for agent in ["own_helper", "helper"] {
+            let result = run(&theirs, agent);
+            assert_eq!(result["is_success"], shares, "{agent}: {result}");
+            if !shares {
+                assert_eq!(result["error_kind"], "credential_invalid", "{result}");
+                assert!(result["error"].as_str().unwrap().contains("models.share_keys"));
+                assert!(model.requests().is_empty(), "it was asked");
+            }
+        }
+        let stored = json!({"values": {"api_key": "sk-their-own-key"}});
+        theirs.post("/v1/providers/anthropic/credentials", &stored).is(201);
+        assert_eq!(run(&theirs, "own_helper")["is_success"], true);
+        assert_eq!(model.keys().last().unwrap(), "sk-their-own-key");
+        assert_eq!(run(&server.admin(), "helper")["is_success"], true);
+        assert_eq!(model.keys().last().unwrap(), "sk-operators-own");
+    }
+}
+
+/// Vectors by whether a text is about the sky.
+fn vectors(asked: &crate::upstream::Asked) -> Said {
+    let body: Value = serde_json::from_str(&asked.body).unwrap();
+    let about_sky = |text: &str| text.contains("umbrella") || text.contains("Forecast");
+    let texts = body["input"].as_array().unwrap().iter().enumerate();
+    let data: Vec<Value> = texts
+        .map(|(at, text)| match about_sky(text.as_str().unwrap()) {
+            true => json!({"index": at, "embedding": [1.0, 0.0]}),
+            false => json!({"index": at, "embedding": [0.0, 1.0]}),
+        })
+        .collect();
+    Said::json("200 OK", &json!({"data": data}))
+}
+
+#[test]
+fn tools_are_found_by_meaning_where_an_embedding_model_is_set_and_by_words_where_it_fails() {
+    const SKY: &str = "name: sky_report\ndescription: Forecast for a town.\nexposure: deferred\n\
+        parameters: []\nentry: {type: builtin, handler: echo}\n";
+    let found = |model: &Upstream, key: &str, query: &str| {
+        let project = Project::empty();
+        let settings = format!(
+            "models:\n  providers: {{local: 'openai {}/v1'}}\nsearch: {{embedding_model: local/small}}\n",
+            model.url()
+        );
+        project.write("windlass.yaml", &settings).write("tools/sky.yaml", SKY);
+        let server = Server::run(Arc::new(project), &[], &[("LOCAL_API_KEY", key)], None);
+        let body = json!({"tool": "tool_search", "arguments": {"query": query, "limit": 3}});
+        server.admin().post("/v1/calls", &body).is(200)["output"]["tools"].clone()
+    };
+    let model = Upstream::start(vectors);
+    let tools = found(&model, "sk-embed", "umbrella");
+    assert_eq!(tools[0]["name"], "sky_report", "{tools}");
+    let asked = model.asked();
+    assert!(asked.len() >= 2 && asked.iter().all(|one| one.what() == ("POST", "/v1/embeddings")));
+    assert!(asked.iter().all(|one| one.header("authorization") == Some("Bearer sk-embed")));
+    let broken = Upstream::start(|_| Said::json("500 Broken", &json!({"error": "no"})));
+    assert_eq!(found(&broken, "sk-embed", "umbrella"), json!([]), "no word of it is known");
+    assert_eq!(found(&broken, "sk-embed", "forcast of a town")[0]["name"], "sky_report");
+}
+
+#[test]
+fn an_embedding_model_of_nobody_is_refused_at_the_start() {
+    let project = Project::empty();
+    project.write("windlass.yaml", "search: {embedding_model: claude-sonnet-4-20250514}\n");
+    let parts = ["search.embedding_model", "Anthropic has no embedding models"];
+    project.run(&["serve", "--listen", "127.0.0.1:0"]).fails(2, &parts);
 }

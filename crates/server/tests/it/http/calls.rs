@@ -15,7 +15,7 @@ fn wait(seconds: f64) -> Value {
 #[test]
 fn a_call_answers_with_its_one_result_and_is_recorded() {
     let server = Server::start();
-    let client = server.key("default", "caller");
+    let client = server.key("default", "operator");
     let body = json!({
         "tool": "echo", "arguments": {"message": "hello"}, "call_ref": "toolu_1",
         "caller_id": "agent", "conversation_id": "c1", "user_id": "ada", "workflow_id": "w",

@@ -100,7 +100,7 @@ fn a_person_agrees_and_one_refresh_serves_all_calls() {
     assert!(!text.contains("授权"), "one language: {text}");
     let challenge = text.split("code_challenge=").nth(1).unwrap().split('&').next().unwrap();
     assert!(challenge.len() == 43 && text.contains("code_challenge_method=S256"));
-    assert!(text.contains("client_id=%63%6C%69%65%6E%74%2D%37") && !text.contains("hush-hush-1"));
+    assert!(text.contains("client_id=%63l%69e%6Et%2D7") && !text.contains("hush-hush-1"));
 
     let back = way_back(&told);
     assert_eq!(server.nobody().get(&back).status, 200);

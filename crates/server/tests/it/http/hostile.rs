@@ -220,11 +220,20 @@ fn pages_of_others_and_other_names_are_refused() {
         "https://evil.example",
         "null",
         "http://127.0.0.1:1",
+        // Of this name, and of another scheme.
+        &own.replace("http:", "https:"),
+        &own.replace("http:", "ftp:"),
+        &own.replace("http://", ""),
         "https://app.example.com.evil.example",
     ] {
         let refused = get(&[("Origin", origin)]);
         refused.problem(403, "unknown_origin");
         assert_eq!(refused.header("access-control-allow-origin"), None);
+    }
+    for (origin, status) in [("http://tools.example.com", 200), ("https://tools.example.com", 403)]
+    {
+        let answer = get(&[("Host", "tools.example.com"), ("Origin", origin)]);
+        assert_eq!(answer.status, status, "{origin}: {answer}");
     }
     // Health, too: nothing answers to a name that was made to point here.
     let rebound = server.nobody().send("GET", "/healthz", &[("Host", "evil.example")], b"");
@@ -245,6 +254,66 @@ fn pages_of_others_and_other_names_are_refused() {
     let two =
         client.begin("GET", "/v1/tools", &[("Host", "localhost"), ("Host", "evil.example")], b"");
     assert_eq!(Answer::read(&mut { two }).status, 400);
+}
+
+#[test]
+fn pages_of_names_behind_a_proxy_with_tls_are_of_https() {
+    let settings = "server: {hosts: [tools.example.com], without_tls: true}";
+    let server = Server::with(settings, &[]);
+    let client = server.admin();
+    let own = server.address.to_string();
+    for (host, origin, status) in [
+        ("tools.example.com", "https://tools.example.com", 200),
+        ("tools.example.com", "http://tools.example.com", 403),
+        (&own, &format!("http://{own}"), 200),
+        (&own, &format!("https://{own}"), 403),
+    ] {
+        let headers = [("Host", host), ("Origin", origin)];
+        let answer = client.send("GET", "/v1/tools", &headers, b"");
+        assert_eq!(answer.status, status, "{host} {origin}: {answer}");
+    }
+}
+
+#[test]
+fn transfer_codings_besides_chunked_are_refused_and_the_connection_is_closed() {
+    let server = Server::start();
+    let key = server.admin().key.unwrap();
+    let ask = |codings: &str| {
+        let mut stream = connect(server.address);
+        let body = r#"{"tool": "echo", "arguments": {"message": "hi"}}"#;
+        let request = format!(
+            "POST /v1/calls HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\
+             Content-Type: application/json\r\n{codings}\r\n{:x}\r\n{body}\r\n0\r\n\r\n\
+             GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        let _ = BufReader::new(stream).read_to_string(&mut answer);
+        answer
+    };
+    for plain in ["Transfer-Encoding: chunked\r\n", "transfer-encoding:  Chunked \r\n"] {
+        let answer = ask(plain);
+        assert_eq!(answer.matches("HTTP/1.1 200").count(), 2, "{plain}: {answer}");
+    }
+    for odd in [
+        "Transfer-Encoding: gzip, chunked\r\n",
+        "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: identity, chunked\r\n",
+        "Transfer-Encoding: chunked, chunked\r\n",
+        "Transfer-Encoding: deflate,chunked\r\n",
+        "Transfer-Encoding: x, chunked\r\nContent-Length: 3\r\n",
+    ] {
+        let answer = ask(odd);
+        assert!(answer.starts_with("HTTP/1.1 501"), "{odd}: {answer}");
+        assert!(answer.contains("unknown_transfer_coding"), "{odd}: {answer}");
+        assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{odd}: {answer}");
+    }
+    for odd in ["Transfer-Encoding: gzip\r\n", "Transfer-Encoding: chunked, gzip\r\n"] {
+        let answer = ask(odd);
+        assert!(answer.starts_with("HTTP/1.1 4"), "{odd}: {answer}");
+        assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{odd}: {answer}");
+    }
 }
 
 #[test]

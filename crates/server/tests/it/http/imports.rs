@@ -227,3 +227,98 @@ fn a_credential_is_not_tried_where_everybody_is_let_in() {
     let tried = client.post(path, &json!({"values": {"key": "not-a-real-key"}})).is(200);
     assert_eq!((&tried["method"], &tried["tool"]), (&json!("format"), &Value::Null));
 }
+
+/// An API whose every operation has many patterns, each of its own and each
+/// large once it is compiled.
+fn of_patterns(operations: usize, patterns: usize) -> Value {
+    let mut paths = serde_json::Map::new();
+    for operation in 0..operations {
+        let property = |n: usize| {
+            let pattern = format!("^(?:p{operation}x{n}|[\\p{{L}}\\p{{N}}]{{1,2}})[^/]{{0,64}}$");
+            (format!("f{n}"), json!({"type": "string", "pattern": pattern}))
+        };
+        let properties: serde_json::Map<String, Value> = (0..patterns).map(property).collect();
+        let schema = json!({"type": "object", "properties": properties});
+        paths.insert(
+            format!("/o{operation}"),
+            json!({"post": {"operationId": format!("o{operation}"), "responses": {},
+                "requestBody": {"content": {"application/json": {"schema": schema}}}}}),
+        );
+    }
+    document(&Value::Object(paths))
+}
+
+#[test]
+fn patterns_that_a_tenant_imports_take_no_memory_until_they_are_used_and_little_then() {
+    const OPERATIONS: usize = 50;
+    let server = Server::start();
+    let (hostile, other) = (server.key("hostile", "operator"), server.key("other", "operator"));
+    let before = server.megabytes();
+    let body = json!({"name": "patterns", "document": of_patterns(OPERATIONS, 30)});
+    hostile.post("/v1/providers", &body).is(201);
+    other.post("/v1/calls", &json!({"tool": "echo", "arguments": {"message": "hi"}})).is(200);
+    let imported = server.megabytes();
+    assert!(imported < before + 200, "{before} MB before, {imported} MB with 1,500 patterns");
+
+    // All are as good as they were: what does not match is told.
+    for operation in 0..10 {
+        let wrong: serde_json::Map<String, Value> =
+            (0..30).map(|n| (format!("f{n}"), json!("a/b"))).collect();
+        let call = json!({"tool": format!("o{operation}"), "arguments": wrong});
+        let told = hostile.post("/v1/calls", &call);
+        assert!(told.text().contains("text that matches"), "{}", told.text());
+    }
+    let used = server.megabytes();
+    assert!(used < before + 300, "{before} MB before, {used} MB with 300 patterns used");
+
+    let server = server.kill_and_start();
+    let again = server.megabytes();
+    assert!(again < before + 200, "{before} MB before, {again} MB after a restart");
+    let hostile = server.key("hostile", "operator");
+    let call = json!({"tool": "o7", "arguments": {"f3": "a/b"}});
+    assert!(hostile.post("/v1/calls", &call).text().contains("text that matches"));
+}
+
+#[test]
+fn a_server_starts_at_once_however_much_one_tenant_imported() {
+    let server = Server::start();
+    let hostile = server.key("hostile", "operator");
+    for n in 0..2 {
+        let body = json!({"name": format!("p{n}"), "document": of_patterns(60, 30),
+            "options": {"prefix": format!("p{n}_")}});
+        hostile.post("/v1/providers", &body).is(201);
+    }
+    let start = std::time::Instant::now();
+    let server = server.kill_and_start();
+    let took = start.elapsed();
+    server
+        .key("other", "operator")
+        .post("/v1/calls", &json!({"tool": "echo", "arguments": {"message": "hi"}}))
+        .is(200);
+    // 3,600 patterns, none of which is compiled.
+    assert!(took < std::time::Duration::from_secs(10), "the start took {took:?}");
+}
+
+#[test]
+fn how_to_say_who_asks_is_set_over_the_api_and_credentials_go_as_told() {
+    let server = Server::start();
+    let client = server.key("default", "operator");
+    let body = json!({"name": "pets", "document": pets(), "options": {"auth": "header:X-Key"}});
+    let made = client.post("/v1/providers", &body).is(201);
+    assert_eq!(made["credentials_schema"][0]["name"], "api_key", "{made}");
+    let secret = json!({"name": "mine", "values": {"api_key": "key-12345"}});
+    client.post("/v1/providers/pets/credentials", &secret).is(201);
+    let held = |client: &super::wire::Client| {
+        client.get("/v1/credentials").is(200)["credentials"].as_array().unwrap().len()
+    };
+    client.delete("/v1/providers/pets?credentials=keep").is(204);
+    assert_eq!(held(&client), 1);
+    client.post("/v1/providers", &body).is(201);
+    client.delete("/v1/providers/pets?credentials=maybe").problem(400, "invalid_request");
+    client.delete("/v1/providers/pets?credentials=remove").is(204);
+    assert_eq!(held(&client), 0);
+    for auth in ["digest", "header:Host", "header:"] {
+        let body = json!({"name": "pets", "document": pets(), "options": {"auth": auth}});
+        client.post("/v1/providers", &body).problem(400, "invalid_request");
+    }
+}

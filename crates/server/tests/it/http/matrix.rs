@@ -20,6 +20,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "validate_definition",
             "list_providers",
             "get_provider",
+            "list_changes",
             "list_calls",
             "get_call",
             "get_questions",
@@ -29,11 +30,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "get_summary",
             "get_stats",
             "get_limits",
+            "get_quotas",
             "get_groups",
             "follow_events",
             "list_files",
             "get_file",
-            "link_file",
             "openapi",
             "docs",
         ],
@@ -56,6 +57,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "reset_groups",
             "upload_file",
             "delete_file",
+            "link_file",
         ],
     ),
     (
@@ -80,7 +82,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "resume_call",
         ],
     ),
-    ("admin", &["list_keys", "create_key", "revoke_key", "rotate_key"]),
+    (
+        "admin",
+        &["list_keys", "create_key", "revoke_key", "rotate_key", "list_audit", "verify_audit"],
+    ),
     ("admin of default", &["set_limits"]),
 ];
 

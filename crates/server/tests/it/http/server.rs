@@ -30,6 +30,9 @@ entry: {type: builtin, handler: echo}
 behaviour: {destructive: true}
 ";
 
+/// How a server is started.
+const SERVE: &[&str] = &["serve", "--json", "--listen", "127.0.0.1:0"];
+
 /// A server.
 pub(crate) struct Server {
     pub(crate) project: Arc<Project>,
@@ -62,9 +65,28 @@ impl Server {
         variables: &[(&str, &str)],
         admin: Option<&str>,
     ) -> Self {
-        let log = File::options().create(true).append(true).open(project.path("log")).unwrap();
-        let mut command = project.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
+        let mut command = project.command(SERVE);
         command.args(args).envs(variables.iter().copied());
+        Self::spawn(command, project, args, variables, admin)
+    }
+
+    /// A server that is refused a write where a limit on files is met, and not
+    /// ended.
+    pub(crate) fn run_shielded(project: Arc<Project>) -> Self {
+        let mut command = project.isolated("sh");
+        command.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_windlass")]);
+        command.args(SERVE);
+        Self::spawn(command, project, &[], &[], None)
+    }
+
+    fn spawn(
+        mut command: Command,
+        project: Arc<Project>,
+        args: &[&str],
+        variables: &[(&str, &str)],
+        admin: Option<&str>,
+    ) -> Self {
+        let log = File::options().create(true).append(true).open(project.path("log")).unwrap();
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -99,6 +121,14 @@ impl Server {
         self.child.wait().unwrap();
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
     pub(crate) fn signal(&self, name: &str) {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
@@ -113,6 +143,14 @@ impl Server {
     pub(crate) fn terminate(&mut self) {
         self.signal("-TERM");
         self.child.wait().unwrap();
+    }
+
+    /// How many megabytes of memory it holds.
+    pub(crate) fn megabytes(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(path).unwrap();
+        let held = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        held.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
     }
 
     pub(crate) fn log(&self) -> String {

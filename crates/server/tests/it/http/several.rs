@@ -214,19 +214,23 @@ fn calls_are_cancelled_wherever_they_run() {
     let calls: Vec<Value> = vec![wait.clone(), wait.clone()];
     let mut stream = here.stream("/v1/batches", &json!({"calls": calls}));
     let id = stream.up_to("tool_started")[0].data["batch_id"].as_str().unwrap().to_owned();
-    there.send("POST", &format!("/v1/batches/{id}/cancel"), &[], b"").is(200);
+    let cancelled = there.send("POST", &format!("/v1/batches/{id}/cancel"), &[], b"").is(200);
+    assert_eq!(cancelled["cancelled"], 2, "those of other servers count");
     let results = stream.rest().last().unwrap().data["results"].clone();
     assert_eq!(
         (&results[0]["error_kind"], &results[1]["error_kind"]),
         (&"cancelled".into(), &"cancelled".into())
     );
-    let mut stream = here.stream("/v1/calls", &wait);
-    stream.up_to("started");
-    until("the conversation ends", || {
-        there.send("POST", "/v1/conversations/c/cancel", &[], b"").is(200);
-        (here.get("/v1/limits").is(200)["metrics"]["current_concurrent"] == 0).then_some(())
-    });
-    assert_eq!(stream.rest().last().unwrap().data["error_kind"], "cancelled");
+    // On both servers at once.
+    let mut streams = [here.stream("/v1/calls", &wait), there.stream("/v1/calls", &wait)];
+    streams.iter_mut().for_each(|stream| drop(stream.up_to("started")));
+    let cancelled = there.send("POST", "/v1/conversations/c/cancel", &[], b"").is(200);
+    assert_eq!(cancelled["cancelled"], 2);
+    for stream in streams {
+        assert_eq!(stream.rest().last().unwrap().data["error_kind"], "cancelled");
+    }
+    let nothing = there.send("POST", "/v1/conversations/c/cancel", &[], b"").is(200);
+    assert_eq!(nothing["cancelled"], 0);
     let unknown = "/v1/calls/00000000-0000-7000-8000-000000000000/cancel";
     there.send("POST", unknown, &[], b"").problem(404, "not_found");
 }
@@ -262,7 +266,6 @@ fn events_of_both_are_one_stream_on_both() {
     let (by_near, by_far) = (read(&mut near), read(&mut far));
     assert_eq!(by_near, by_far, "the same events, in the same order, at the same positions");
     assert_eq!(by_near.len(), 20);
-    assert!(by_near.is_sorted_by(|a, b| a.0 < b.0));
     // A reader of one goes on with the other, in the middle.
     drop((near, far));
     let mut moved = there.follow(path, Some(by_near[6].0));
@@ -301,4 +304,83 @@ fn a_gap_is_told_by_whichever_server_the_reader_comes_back_to() {
     assert_eq!(seen.last().unwrap().data["call_id"], now.as_str());
     let mut again = here.follow(path, seen[1].id);
     assert_eq!(again.next().unwrap().name, "execution_completed");
+}
+
+/// Also on one SQLite file, where nobody notifies.
+#[test]
+fn two_servers_on_one_file_count_what_each_other_cancels() {
+    let one = Server::start();
+    let two = Server::run(Arc::clone(&one.project), &[], &[], Some(&one.admin));
+    let (here, there) = (one.admin(), two.admin());
+    let wait = json!({"tool": "wait", "arguments": {"seconds": 60}, "conversation_id": "c"});
+    let mut stream = here.stream("/v1/calls", &wait);
+    stream.up_to("started");
+    let cancelled = there.send("POST", "/v1/conversations/c/cancel", &[], b"").is(200);
+    assert_eq!(cancelled["cancelled"], 1);
+    assert_eq!(stream.rest().last().unwrap().data["error_kind"], "cancelled");
+    let mut stream = here.stream("/v1/calls", &wait);
+    let id = stream.up_to("started")[0].data["call_id"].as_str().unwrap().to_owned();
+    let cancelled = there.send("POST", &format!("/v1/calls/{id}/cancel"), &[], b"").is(200);
+    assert_eq!(cancelled["cancelled"], 1);
+    assert_eq!(stream.rest().last().unwrap().data["error_kind"], "cancelled");
+}
+
+#[test]
+fn another_server_ends_the_events_of_one_that_was_killed() {
+    let database = Database::new();
+    let (one, mut two) = pair(&database, "");
+    let (here, there) = (one.admin(), two.admin());
+    let mut live = here.follow("/v1/events?conversation_id=c", None);
+    until("both are heard", || {
+        echo(&there, "warm up");
+        (live.up_to("execution_completed").len() >= 2).then_some(())
+    });
+    let slow = json!({"tool": "slow_write", "arguments": {"seconds": 60}, "conversation_id": "c"});
+    let begun = there.json("POST", "/v1/calls", &[("Prefer", "respond-async")], &slow).is(202);
+    let mut seen = live.up_to("execution_started");
+    while seen.last().unwrap().data["call_id"] != begun["call_id"] {
+        seen = live.up_to("execution_started");
+    }
+    let last = seen.last().unwrap().id;
+    assert!(seen.last().unwrap().data.get("server").is_none(), "nobody sees which server it was");
+    two.kill();
+    // Whoever reads hears of both, and so does whoever comes back.
+    for mut events in [live, here.follow("/v1/events?conversation_id=c", last)] {
+        let mut names = Vec::new();
+        loop {
+            let event = events.next().unwrap();
+            names.push(event.name.clone());
+            if event.name == "execution_failed" {
+                assert_eq!(event.data["call_id"], begun["call_id"]);
+                assert_eq!(event.data["status"], "interrupted");
+            }
+            if names.iter().any(|name| name == "gap")
+                && names.iter().any(|name| name == "execution_failed")
+            {
+                break;
+            }
+        }
+        assert_eq!(names.iter().filter(|name| *name == "execution_failed").count(), 1, "{names:?}");
+    }
+}
+
+#[test]
+fn a_day_is_counted_by_all_servers_together() {
+    let database = Database::new();
+    let (one, two) = pair(&database, "quotas: {calls_per_day: 5, per_key: {calls_per_day: 4}}");
+    let (here, there) = (one.admin(), two.admin());
+    (0..3).for_each(|_| drop(echo(&here, "x")));
+    let used = |client: &Client, scope: &str| {
+        let all = client.get("/v1/quotas").is(200);
+        let mut found = all["quotas"].as_array().unwrap().iter();
+        let own = |it: &&Value| it["name"] == "calls_per_day" && it["scope"] == scope;
+        found.find(own).unwrap()["used"].clone()
+    };
+    until("the other server knows", || (used(&there, "tenant") == 3.0).then_some(()));
+    assert_eq!(used(&there, "key"), 3.0);
+    echo(&there, "x");
+    let call = json!({"tool": "echo", "arguments": {"message": "x"}});
+    there.post("/v1/calls", &call).problem(429, "quota_exceeded");
+    until("the first one, too", || (used(&here, "key") == 4.0).then_some(()));
+    here.post("/v1/calls", &call).problem(429, "quota_exceeded");
 }

@@ -106,6 +106,29 @@ fn declarations_are_what_each_model_api_takes() {
 }
 
 #[test]
+fn models_of_every_api_see_names_that_can_be_read() {
+    let server = Server::start();
+    let client = server.key("default", "operator");
+    client.post("/v1/tools", &greet("shop/order.make", "Orders something.")).is(201);
+    assert_eq!(client.get("/v1/tools/shop__order_make").is(200)["wire_name"], "shop__order_make");
+    for (format, pointer) in [
+        ("anthropic", "/name"),
+        ("openai", "/function/name"),
+        ("gemini", "/name"),
+        ("mcp", "/name"),
+    ] {
+        let page = client.get(&format!("/v1/tools?format={format}&q=shop/order")).is(200);
+        assert_eq!(page["tools"][0].pointer(pointer).unwrap(), "shop__order_make", "{format}");
+    }
+    let call = json!({"tool": "shop__order_make", "arguments": {"message": "tea"}});
+    let done = client.post("/v1/calls", &call).is(200);
+    assert_eq!(done["tool_name"], "shop/order.make", "{done}");
+    client.post("/v1/tools", &greet("shop__order_make", "Another one.")).is(201);
+    let wire = client.get("/v1/tools/shop%2Forder.make").is(200)["wire_name"].clone();
+    assert!(wire.as_str().unwrap().starts_with("shop_order_make__"), "{wire}");
+}
+
+#[test]
 fn a_tenant_registers_replaces_and_deletes_its_own_tools() {
     let server = Server::start();
     let (ours, theirs) = (server.key("ours", "operator"), server.key("theirs", "operator"));

@@ -255,3 +255,23 @@ fn a_stream_that_breaks_off_is_answered_as_far_as_it_came() {
     });
     assert!(began.elapsed() < Duration::from_secs(10));
 }
+
+#[test]
+fn what_a_models_api_writes_is_taken_as_it_is() {
+    let server = Server::start();
+    let client = server.admin();
+    let post = |body: &str| {
+        client.send("POST", "/v1/turns", &[("Content-Type", "application/json")], body.as_bytes())
+    };
+    // Half of a surrogate pair, where a text was cut.
+    let answer = post(
+        r#"{"role": "assistant", "content": [{"type": "text", "text": "Hm \ud83d"},
+            {"type": "tool_use", "id": "a", "name": "echo", "input": {"message": "\ude00!"}}]}"#,
+    )
+    .is(200);
+    assert_eq!(answer["results"][0]["output"], "\u{fffd}!", "{answer}");
+    // A question that Gemini refused to answer.
+    let answer = post(r#"{"promptFeedback": {"blockReason": "SAFETY"}}"#).is(200);
+    assert_eq!((&answer["messages"], &answer["results"]), (&json!([]), &json!([])));
+    post(r#"{"role": "assistant", "content": "\ud83d" "#).problem(400, "invalid_request");
+}

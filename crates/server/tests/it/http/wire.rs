@@ -149,7 +149,7 @@ impl Client {
 
     /// Follows a stream of events.
     pub(crate) fn follow(&self, path: &str, last: Option<u64>) -> Events {
-        let last = last.map(|last| last.to_string());
+        let last = last.map(|last| if last == 0 { "0".to_owned() } else { format!("{last:016x}") });
         let headers: Vec<_> = last.iter().map(|last| ("Last-Event-ID", last.as_str())).collect();
         Events::new(self.begin("GET", path, &headers, b""), "GET", path)
     }
@@ -335,7 +335,7 @@ impl Sent {
         };
         Some(Self {
             name: field("event")?.to_owned(),
-            id: field("id").map(|id| id.parse().unwrap()),
+            id: field("id").map(|id| u64::from_str_radix(id, 16).unwrap()),
             data: serde_json::from_str(field("data")?).unwrap(),
         })
     }

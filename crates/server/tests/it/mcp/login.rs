@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::http::{Client, Server};
@@ -63,7 +65,12 @@ fn tools(asked: &Asked) -> Said {
         "initialize" => json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
             "serverInfo": {"name": "service", "version": "1"}}),
         "tools/list" => json!({"tools": [{"name": "whoami", "inputSchema": {"type": "object"}}]}),
-        "tools/call" => json!({"content": [{"type": "text", "text": format!("you are {owner}")}]}),
+        "tools/call" => {
+            // It repeats what it was told in secret.
+            let token = token.unwrap_or_default();
+            let text = format!("you are {owner}, says {token}, or {}", STANDARD.encode(token));
+            json!({"content": [{"type": "text", "text": text}]})
+        }
         "ping" => json!({}),
         _ if message.get("id").is_none() => return Said::nothing("202 Accepted"),
         _ => {
@@ -80,7 +87,10 @@ fn call(client: &Client, tool: &str, user: Option<&str>) -> String {
     if let Some(user) = user {
         request["user_id"] = user.into();
     }
-    client.post("/v1/calls", &request).text()
+    let text = client.post("/v1/calls", &request).text();
+    // Neither as it is nor in base64.
+    assert!(!text.contains("token-of-") && !text.contains("rva2VuLW9mLW"), "{text}");
+    text
 }
 
 /// Calls until the answer has what it should.
@@ -140,7 +150,7 @@ fn each_person_logs_in_and_calls_with_their_own_tokens() {
     assert_eq!(server.nobody().get(&back).status, 200, "{}", server.log());
     call_until(&client, "svc/whoami", Some("bob"), "you are bob");
     assert!(call(&client, "svc/whoami", Some("ann")).contains("you are ann"));
-    let stranger = server.key("other", "caller");
+    let stranger = server.key("other", "operator");
     let told = call(&stranger, "svc/whoami", Some("ann"));
     assert!(told.contains(WANTED), "another tenant's ann is somebody else: {told}");
 

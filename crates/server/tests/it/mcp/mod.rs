@@ -2,10 +2,13 @@
 //! servers of others behind it.
 
 mod bearers;
-mod http;
+pub(crate) mod http;
+mod log;
 mod login;
+mod others;
 mod played;
 mod real;
+mod sessions;
 mod stdio;
 mod through;
 mod views;

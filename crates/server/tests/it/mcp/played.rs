@@ -10,6 +10,8 @@ use crate::project::Project;
 
 /// Whether to play.
 const PLAY: &str = "WINDLASS_TEST_PLAY";
+/// What no log may have.
+pub(super) const CANARY: &str = "canary-7f3a";
 /// How many rows its large result has.
 pub(super) const ROWS: usize = 20_000;
 
@@ -109,6 +111,29 @@ impl Stage {
                 }
                 text(id, &json!(self.subscribed).to_string());
             }
+            // Says much that nobody asked for.
+            "noise" => {
+                let uri = format!("secret://{CANARY}");
+                for method in [
+                    "notifications/message",
+                    "notifications/resources/updated",
+                    "notifications/progress",
+                    "notifications/cancelled",
+                    CANARY,
+                ] {
+                    say(&json!({"jsonrpc": "2.0", "method": method, "params": {"uri": uri,
+                        "level": CANARY, "progressToken": CANARY, "requestId": [CANARY]}}));
+                }
+                say(&json!({"jsonrpc": "2.0", "id": CANARY, "result": {"text": CANARY}}));
+                say(&json!({"jsonrpc": "2.0", "id": CANARY, "error": CANARY}));
+                say(&json!({"jsonrpc": "2.0", "id": 70, "method": CANARY, "params": [CANARY]}));
+                say(&json!({"jsonrpc": "2.0", "id": 71, "method": "sampling/createMessage",
+                    "params": {"messages": CANARY}}));
+                say(&json!({"jsonrpc": "2.0", "result": CANARY}));
+                println!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"v\":\"{CANARY}\",NaN");
+                println!("noise {CANARY}");
+                text(id, CANARY);
+            }
             "ask" => {
                 self.asked = Some(id.clone());
                 let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}});
@@ -125,7 +150,7 @@ fn tools() -> Value {
     let plain = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
     let mut big = plain("big");
     big["outputSchema"] = json!({"type": "object", "required": ["rows"]});
-    json!({"tools": [big, plain("touch"), plain("ask"), plain("never")]})
+    json!({"tools": [big, plain("touch"), plain("ask"), plain("never"), plain("noise")]})
 }
 
 fn text(id: &Value, text: &str) {

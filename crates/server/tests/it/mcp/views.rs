@@ -126,3 +126,59 @@ fn a_structured_result_that_was_cut_is_read_to_its_end_in_every_view() {
     let refused = body(&newer(&stranger, "tools/call", call));
     assert_eq!(refused["result"]["isError"], true, "{refused}");
 }
+
+#[test]
+fn what_a_server_of_the_older_era_says_is_complete_for_clients_of_the_newer() {
+    let server = server();
+    let client = server.admin();
+    let asked = [
+        ("/mcp", "prompts/get", json!({"name": "played__p"})),
+        ("/mcp", "resources/read", json!({"uri": "played://a"})),
+        ("/mcp", "prompts/list", json!({})),
+        ("/mcp", "resources/list", json!({})),
+        ("/mcp", "tools/call", json!({"name": "played__touch", "arguments": {}})),
+        ("/mcp/played", "prompts/get", json!({"name": "p"})),
+        ("/mcp/played", "resources/read", json!({"uri": "played://a"})),
+        ("/mcp/played", "prompts/list", json!({})),
+        ("/mcp/played", "resources/list", json!({})),
+        ("/mcp/played", "resources/templates/list", json!({})),
+        ("/mcp/played", "tools/list", json!({})),
+        ("/mcp/played", "tools/call", json!({"name": "touch", "arguments": {}})),
+    ];
+    for (path, method, params) in asked {
+        let said = body(&newer_at(&client, path, method, params));
+        assert_eq!(said["result"]["resultType"], "complete", "{path} {method}: {said}");
+        let is_cacheable = method.ends_with("/list") || method == "resources/read";
+        assert_eq!(said["result"].get("ttlMs").is_some(), is_cacheable, "{path} {method}: {said}");
+    }
+    let session = super::http::begin(&client);
+    let read =
+        super::http::older(&client, &session, "resources/read", json!({"uri": "played://a"}));
+    assert!(body(&read)["result"].get("resultType").is_none(), "the older era has none");
+}
+
+#[test]
+fn one_provider_over_http_on_this_machine_is_shown_alone() {
+    use std::io::BufRead;
+    let project = Project::new();
+    played::add_to(&project);
+    let mut command =
+        project.command(&["mcp", "--provider", "played", "--listen", "127.0.0.1:0", "--json"]);
+    let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let told: Value = serde_json::from_str(&line).unwrap();
+    let (_, place) = told["listening"].as_str().unwrap().split_once("://").unwrap();
+    let client = Client::new(place.strip_suffix("/mcp").unwrap().parse().unwrap(), None);
+    for path in ["/mcp", "/mcp/played"] {
+        let list = body(&newer_at(&client, path, "tools/list", json!({})));
+        let tools = list["result"]["tools"].as_array().unwrap_or_else(|| panic!("{list}")).clone();
+        let names: Vec<&str> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
+        assert!(names.contains(&"touch") && !names.contains(&"calculator"), "{path}: {names:?}");
+    }
+    let call = json!({"name": "calculator", "arguments": {"expression": "1+1"}});
+    assert_eq!(body(&newer_at(&client, "/mcp", "tools/call", call))["error"]["code"], -32602);
+    assert_eq!(newer_at(&client, "/mcp/other", "tools/list", json!({})).status, 404);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}

@@ -1,5 +1,7 @@
 //! Traces, against a receiver that keeps what it is sent.
 
+mod conventions;
+
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -65,17 +67,19 @@ fn a_call_is_a_span_within_the_callers_trace() {
     assert_eq!(requests.len(), 2, "{spans:#?}");
     assert_eq!((&requests[0]["parentSpanId"], &requests[0]["kind"]), (&json!(PARENT), &json!(2)));
     assert_eq!(attribute(requests[0], "http.response.status_code").as_deref(), Some("200"));
-    let calls = named(&mine, "windlass.call");
+    let calls = named(&mine, "execute_tool slow");
     let call = calls.iter().find(|call| attribute(call, "windlass.call.id").as_ref() == Some(&id));
     let call = call.unwrap();
     assert!(requests.iter().any(|request| request["spanId"] == call["parentSpanId"]));
     for (name, wanted) in [
-        ("windlass.tool", "slow"),
+        ("gen_ai.operation.name", "execute_tool"),
+        ("gen_ai.tool.name", "slow"),
+        ("gen_ai.tool.type", "function"),
+        ("gen_ai.conversation.id", "c-1"),
         ("windlass.kind", "builtin"),
         ("windlass.tenant", "default"),
         ("windlass.status", "succeeded"),
         ("windlass.attempts", "1"),
-        ("windlass.conversation", "c-1"),
     ] {
         assert_eq!(attribute(call, name).as_deref(), Some(wanted), "{name}: {call:#}");
     }
@@ -92,6 +96,7 @@ fn a_call_is_a_span_within_the_callers_trace() {
     let refused = calls.iter().find(|call| attribute(call, "error.type").is_some()).unwrap();
     assert_eq!(refused["status"]["code"], 2);
     assert_eq!(attribute(refused, "error.type").as_deref(), Some("invalid_arguments"));
+    assert!(calls.iter().all(|call| call["kind"] == 1), "they are internal: {calls:#?}");
     let got = collector.asked();
     assert!(got[0].head.starts_with("POST /v1/traces HTTP/1.1"), "{got:?}");
     assert!(got[0].head.contains("x-canary: hunter2"), "{got:?}");
@@ -126,7 +131,7 @@ fn a_batch_is_one_trace_and_what_is_not_sampled_is_not_sent() {
     server.ended();
     let spans = spans(&collector);
     let batch = named(&spans, "POST /v1/batches")[0];
-    let calls = named(&spans, "windlass.call");
+    let calls = named(&spans, "execute_tool echo");
     let own = calls.iter().filter(|call| call["traceId"] == batch["traceId"]);
     assert_eq!(own.filter(|call| call["parentSpanId"] == batch["spanId"]).count(), 2);
     assert_eq!(calls.len(), 3, "a wrong header begins a trace of its own: {calls:#?}");
@@ -172,6 +177,6 @@ fn a_trace_is_passed_on_to_what_a_call_asks_of_others() {
     server.signal("-TERM");
     server.ended();
     let spans = spans(&collector);
-    let own = named(&spans, "windlass.call")[0]["spanId"].as_str().unwrap();
+    let own = named(&spans, "execute_tool http_request")[0]["spanId"].as_str().unwrap();
     assert!(head.contains(&format!("traceparent: 00-{TRACE}-{own}-01\r\n")), "{head}");
 }

@@ -12,10 +12,12 @@ use windlass::Error;
 
 use crate::connect::lock;
 use crate::fault::{storage, unavailable};
+use crate::file_identity::FileIdentity;
 
 pub(super) struct Desk {
     path: PathBuf,
     connection: Arc<Mutex<Connection>>,
+    identity: Arc<FileIdentity>,
     /// Those who wait their turn wait here, and not on a thread each.
     turn: Arc<Semaphore>,
     /// How long another process may hold the lock.
@@ -23,10 +25,16 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    pub(super) fn new(path: &Path, connection: Connection, patience: Duration) -> Self {
+    pub(super) fn new(
+        path: &Path,
+        connection: Connection,
+        identity: Arc<FileIdentity>,
+        patience: Duration,
+    ) -> Self {
         Self {
             path: path.to_owned(),
             connection: Arc::new(Mutex::new(connection)),
+            identity,
             turn: Arc::new(Semaphore::new(1)),
             patience,
         }
@@ -44,9 +52,10 @@ impl Desk {
         let gone = |_| unavailable(format!("cannot {what}: the store is shutting down"));
         let turn = Arc::clone(&self.turn).acquire_owned().await.map_err(gone)?;
         let (connection, patience) = (Arc::clone(&self.connection), self.patience);
+        let identity = Arc::clone(&self.identity);
         let written = task::spawn_blocking(move || {
             let _turn = turn;
-            let done = transact(&connection.lock(), patience, work)?;
+            let done = transact(&connection.lock(), &identity, patience, work)?;
             tell(&done);
             Ok(done)
         });
@@ -65,18 +74,22 @@ impl Desk {
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<T> {
-        transact(&self.connection.lock(), self.patience, work)
+        transact(&self.connection.lock(), &self.identity, self.patience, work)
     }
 }
 
 fn transact<T>(
     connection: &Connection,
+    identity: &FileIdentity,
     patience: Duration,
     work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {
+    identity.check()?;
     let give_up = Instant::now() + patience;
     let transaction = lock(connection, &|| Instant::now() >= give_up)?;
     let done = work(&transaction)?;
     transaction.commit()?;
+    // What went to a file that is gone is not kept.
+    identity.check()?;
     Ok(done)
 }

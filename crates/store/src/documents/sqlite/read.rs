@@ -7,7 +7,7 @@ use rusqlite::{Connection, Params, Row, params};
 use serde_json::Value;
 use windlass::TenantId;
 
-use super::super::Document;
+use super::super::{Document, SpaceSize};
 
 const SELECT: &str =
     "SELECT tenant, id, alias, version, updated_us, expires_us, body FROM documents";
@@ -53,8 +53,30 @@ pub(super) fn list(
     }
 }
 
+pub(super) fn size_of(
+    db: &Connection,
+    space: &str,
+    tenant: &TenantId,
+) -> rusqlite::Result<SpaceSize> {
+    let sql = "SELECT count(*), coalesce(sum(octet_length(body)), 0)
+               FROM documents
+               WHERE (expires_us IS NULL OR expires_us > ?1) AND space = ?2 AND tenant = ?3";
+    db.prepare_cached(sql)?.query_row(params![now(), space, tenant.as_str()], |row| {
+        Ok(SpaceSize { count: unsigned(row, 0)?, bytes: unsigned(row, 1)? })
+    })
+}
+
 pub(super) fn all(db: &Connection, space: &str) -> rusqlite::Result<Vec<Document>> {
     read(db, "space = ?2 ORDER BY tenant, id", params![now(), space])
+}
+
+pub(super) fn names(db: &Connection, space: &str) -> rusqlite::Result<Vec<(TenantId, String)>> {
+    let mut statement = db.prepare_cached(
+        "SELECT tenant, id FROM documents \
+         WHERE (expires_us IS NULL OR expires_us > ?1) AND space = ?2 ORDER BY tenant, id",
+    )?;
+    let name = |row: &Row<'_>| Ok((TenantId::new(row.get::<_, String>(0)?), row.get(1)?));
+    statement.query_map(params![now(), space], name)?.collect()
 }
 
 fn read(db: &Connection, which: &str, values: impl Params) -> rusqlite::Result<Vec<Document>> {

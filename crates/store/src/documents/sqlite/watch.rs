@@ -12,7 +12,8 @@ use windlass::Error;
 use super::super::{News, Origin};
 use super::desk::Desk;
 use super::{connect, events, keep};
-use crate::fault::unavailable;
+use crate::fault::{storage, unavailable};
+use crate::file_identity::FileIdentity;
 use crate::options::Options;
 
 /// How often to look whether anything was written: a few microseconds where
@@ -25,6 +26,9 @@ const UPKEEP: Duration = Duration::from_secs(1);
 pub(super) struct Watch {
     path: PathBuf,
     options: Options,
+    identity: Arc<FileIdentity>,
+    /// Whether the file was the one that was opened at the last look.
+    is_there: bool,
     origin: Origin,
     news: Arc<News>,
     /// None after a failure, until there is a new one.
@@ -45,13 +49,24 @@ impl Watch {
     pub(super) fn new(
         path: &Path,
         options: Options,
+        identity: Arc<FileIdentity>,
         origin: Origin,
         last_change: i64,
         news: Arc<News>,
     ) -> Self {
         let path = path.to_owned();
         let (connection, data_version) = (None, None);
-        Self { path, options, origin, news, connection, data_version, last_change }
+        Self {
+            path,
+            options,
+            identity,
+            is_there: true,
+            origin,
+            news,
+            connection,
+            data_version,
+            last_change,
+        }
     }
 
     pub(super) fn start(
@@ -63,6 +78,7 @@ impl Watch {
         let run = move || {
             let mut next_upkeep = Instant::now();
             while stopped.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                self.look_for_the_file();
                 self.note_failure(Self::look);
                 if Instant::now() >= next_upkeep {
                     self.note_failure(|watch| watch.keep_up(&documents, &events));
@@ -87,9 +103,26 @@ impl Watch {
         }
     }
 
+    /// Tells operators that the file was deleted, replaced or moved, or is back:
+    /// where nothing is written, nobody else would notice.
+    fn look_for_the_file(&mut self) {
+        let found = self.identity.check();
+        let was_there = std::mem::replace(&mut self.is_there, found.is_ok());
+        match found {
+            Ok(()) if !was_there => {
+                tracing::info!(file = %self.path.display(), "the database file is back");
+            }
+            Err(cause) if was_there => {
+                let error = storage(&self.path, "use the database", cause);
+                tracing::error!(%error, "the database file is not the one that was opened");
+            }
+            _ => {}
+        }
+    }
+
     /// Tells of what others have written since the last look.
     fn look(&mut self) -> rusqlite::Result<()> {
-        let db = open(&mut self.connection, &self.path, &self.options)?;
+        let db = open(&mut self.connection, &self.path, &self.options, &self.identity)?;
         // Before the questions: what is written in between is seen by the next
         // look, at the latest.
         let version = db.query_row("PRAGMA data_version", [], |row| row.get(0))?;
@@ -113,7 +146,7 @@ impl Watch {
     /// Lets go of what is too old, in steps, so that others get their turn.
     fn keep_up(&mut self, documents: &Desk, events: &Desk) -> rusqlite::Result<()> {
         let keep = self.options.keep_events;
-        let db = open(&mut self.connection, &self.path, &self.options)?;
+        let db = open(&mut self.connection, &self.path, &self.options, &self.identity)?;
         if keep::has_expired(db)? {
             while documents.write_here(keep::sweep)? > 0 {}
         }
@@ -128,10 +161,11 @@ fn open<'a>(
     connection: &'a mut Option<Connection>,
     path: &Path,
     options: &Options,
+    identity: &FileIdentity,
 ) -> rusqlite::Result<&'a Connection> {
     let open = match connection.take() {
         Some(open) => open,
-        None => connect::reader(path, options)?,
+        None => connect::reader(path, options, identity)?,
     };
     Ok(connection.insert(open))
 }

@@ -7,7 +7,7 @@ use windlass::TenantId;
 
 use super::keep::{NOW, signed, unsigned};
 use super::text;
-use crate::documents::Document;
+use crate::documents::{Document, SpaceSize};
 use crate::value::read_json;
 
 const COLUMNS: &str = "tenant, whole_tenant, id, alias, version, updated_us, expires_us, body";
@@ -54,11 +54,40 @@ pub(super) async fn list(
     read(client, &which, values).await
 }
 
+pub(super) async fn size_of(
+    client: &Client,
+    space: &str,
+    tenant: &TenantId,
+) -> Result<SpaceSize, tokio_postgres::Error> {
+    let key = text::key(tenant.as_str());
+    let values: Values<'_> = &[(&space, Type::TEXT), (&key, Type::TEXT)];
+    let sql = format!(
+        "SELECT count(*), coalesce(sum(octet_length(body::text)), 0)::bigint
+         FROM windlass.documents
+         WHERE (expires_us IS NULL OR expires_us > {NOW}) AND space = $1 AND tenant = $2"
+    );
+    let rows = client.query_typed(&sql, values).await?;
+    let Some(row) = rows.first() else { return Ok(SpaceSize::default()) };
+    Ok(SpaceSize { count: unsigned(row.try_get(0)?), bytes: unsigned(row.try_get(1)?) })
+}
+
 pub(super) async fn all(
     client: &Client,
     space: &str,
 ) -> Result<Vec<Document>, tokio_postgres::Error> {
     read(client, "space = $1 ORDER BY tenant, id", &[(&space, Type::TEXT)]).await
+}
+
+pub(super) async fn names(
+    client: &Client,
+    space: &str,
+) -> Result<Vec<(TenantId, String)>, tokio_postgres::Error> {
+    let sql = format!(
+        "SELECT tenant, whole_tenant, id FROM windlass.documents
+         WHERE (expires_us IS NULL OR expires_us > {NOW}) AND space = $1 ORDER BY tenant, id"
+    );
+    let found = client.query_typed(&sql, &[(&space, Type::TEXT)]).await?;
+    found.iter().map(|row| Ok((tenant(row, 0)?, row.try_get(2)?))).collect()
 }
 
 /// The tenant of a row, from its key and the whole where that is longer.

@@ -1,4 +1,11 @@
-//! `windlass`: the command line.
+//! The HTTP and MCP server of Windlass as a library, and its command line.
+//!
+//! [`Server`] serves the tools of a program of one's own over HTTP and MCP, with
+//! everything that `windlass serve` has; [`serve_mcp`] serves them to one MCP
+//! client over a pair of streams, such as standard input and output. That is all
+//! that is stable here.
+//!
+//! The command line is built on the same:
 //!
 //! ```text
 //! arguments ─ cli ─► Command + Global ─ settings ─► Settings ─ wiring ─► Engine or RecordStore
@@ -16,6 +23,7 @@ mod wiring;
 
 mod approvals;
 mod arguments;
+mod audit;
 mod consents;
 mod context;
 mod credential_source;
@@ -25,6 +33,7 @@ mod imports;
 mod interrupt;
 mod logging;
 mod output;
+mod permissions;
 mod runs;
 mod telemetry;
 
@@ -33,7 +42,9 @@ mod mcp;
 
 #[allow(dead_code, unused_imports, reason = "the HTTP layer uses what commands do not")]
 mod identity;
+mod prerequisites;
 mod questions;
+mod quota;
 mod random;
 #[allow(dead_code, reason = "the HTTP layer uses what commands do not")]
 mod uses;
@@ -41,6 +52,7 @@ mod uses;
 mod vault;
 
 mod commands;
+mod server;
 
 use std::process::ExitCode;
 
@@ -48,19 +60,17 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 use commands::{
-    agent, batch, call, calls, chat, check, completion, config, credentials, doctor, init, keys,
-    login, mcp as mcp_command, providers, serve, stats, tools,
+    agent, audit as audit_command, batch, call, calls, chat, check, completion, config,
+    credentials, doctor, init, keys, login, mcp as mcp_command, providers, serve, stats, tools,
 };
 use exit::{Exit, Failure};
 use output::Screen;
+pub use server::{Server, ServerBuilder, ServerError, serve_mcp};
 use settings::Settings;
 
-/// Records outlive the calls that make them, which costs the system allocator
-/// more than the call itself.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-fn main() -> ExitCode {
+/// Runs the command line of this process: what the program `windlass` does.
+#[doc(hidden)]
+pub fn command_line() -> ExitCode {
     let Cli { global, command } = Cli::parse();
     global.color.apply();
     let screen = Screen { json: global.json, quiet: global.quiet, verbose: global.verbose };
@@ -89,13 +99,14 @@ fn run(global: &cli::Global, command: Command, screen: Screen) -> Result<Exit, F
         Command::Chat(args) => chat::run(&args, &settings()?, screen),
         Command::Tools(args) => tools::run(&args, &settings()?, screen),
         Command::Calls(args) => calls::run(args, &settings()?, screen),
-        Command::Serve(args) => serve::run(&args, settings_with(args.flags()?)?, screen),
+        Command::Serve(args) => serve::run(settings_with(args.flags()?)?, screen),
         Command::Mcp(args) => mcp_command::run(&args, settings()?, screen),
         Command::Login(args) => login::run(&args, &settings()?, screen),
         Command::Stats(args) => stats::run(&args, &settings()?, screen),
         Command::Credentials(args) => credentials::run(args, &settings()?, screen),
         Command::Providers(args) => providers::run(args, &settings()?, screen),
         Command::Keys(args) => keys::run(args, &settings()?, screen),
+        Command::Audit(args) => audit_command::run(args, &settings()?, screen),
         Command::Check(args) => check::run(&args, &settings()?, screen),
         Command::Config(args) => config::run(&args, &settings()?, screen),
         // These also work where the settings are broken.

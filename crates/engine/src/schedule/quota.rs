@@ -1,0 +1,409 @@
+//! Call quotas: how many calls begin in a minute and in a day, and what models
+//! may cost in a day, by tenant, user, key and tool.
+//!
+//! Windows are the minutes and days of UTC, so that everybody can tell when one
+//! ends. A call counts when its arguments have been checked, wherever it comes
+//! from; what models cost counts when the call ends that asked them, so that one
+//! call may go past the limit, and none begins after that.
+//!
+//! Slots are another matter: [`super::limits`] decides when a call runs, this
+//! decides whether it may.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+
+use crate::context::Caller;
+use crate::error::{Error, ErrorKind};
+use crate::name::TenantId;
+
+const MINUTE: i64 = 60;
+const DAY: i64 = 24 * 60 * 60;
+/// How many users, and how many tools, are told apart for a tenant. More of them
+/// share one count: names that callers make up are not worth more memory.
+const MAX_NAMES: usize = 10_000;
+
+/// What one of them may do. What is not set has no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CallQuota {
+    /// Calls that begin in a minute.
+    pub per_minute: Option<u64>,
+    /// Calls that begin in a day.
+    pub per_day: Option<u64>,
+    /// What models may cost in a day, in US dollars.
+    pub cost_per_day: Option<f64>,
+}
+
+impl CallQuota {
+    fn is_set(&self) -> bool {
+        self.per_minute.is_some() || self.per_day.is_some() || self.cost_per_day.is_some()
+    }
+}
+
+/// Call quotas, by whose they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CallQuotas {
+    /// Of each tenant.
+    pub tenant: CallQuota,
+    /// Of each user of a tenant.
+    pub user: CallQuota,
+    /// Of whoever began the calls: [`Context::begun_by`](crate::Context::begun_by).
+    pub key: CallQuota,
+    /// Of each tool, for each tenant.
+    pub tool: CallQuota,
+}
+
+/// Whose quota it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuotaScope<'a> {
+    /// A tenant's.
+    Tenant,
+    /// That of one of its users.
+    User(&'a str),
+    /// A key's.
+    Key(&'a str),
+    /// A tenant's use of a tool.
+    Tool(&'a str),
+}
+
+/// What has been used.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct QuotaUse {
+    /// Calls of this minute.
+    pub in_minute: u64,
+    /// Calls of this day.
+    pub in_day: u64,
+    /// What models cost today, in US dollars.
+    pub cost: f64,
+}
+
+/// What has been used, while it counts.
+#[derive(Clone, Copy, Default)]
+struct Used {
+    minute: i64,
+    in_minute: u64,
+    in_day: u64,
+    cost: f64,
+    /// What other processes have counted today.
+    elsewhere: (u64, f64),
+}
+
+impl Used {
+    fn now(&self, now: i64) -> QuotaUse {
+        QuotaUse {
+            in_minute: if self.minute == now / MINUTE { self.in_minute } else { 0 },
+            in_day: self.in_day + self.elsewhere.0,
+            cost: self.cost + self.elsewhere.1,
+        }
+    }
+
+    fn add(&mut self, now: i64) {
+        if self.minute != now / MINUTE {
+            (self.minute, self.in_minute) = (now / MINUTE, 0);
+        }
+        self.in_minute += 1;
+        self.in_day += 1;
+    }
+}
+
+/// Counts calls against their quotas.
+pub(crate) struct Quotas {
+    settings: CallQuotas,
+    day: Mutex<Day>,
+}
+
+#[derive(Default)]
+struct Day {
+    number: i64,
+    tenants: HashMap<TenantId, OfTenant>,
+    keys: HashMap<Arc<str>, (TenantId, Used)>,
+}
+
+#[derive(Default)]
+struct OfTenant {
+    all: Used,
+    users: HashMap<Arc<str>, Used>,
+    tools: HashMap<Arc<str>, Used>,
+}
+
+impl Quotas {
+    /// None where nothing is limited: then nothing is counted.
+    pub(crate) fn new(settings: CallQuotas) -> Option<Self> {
+        let CallQuotas { tenant, user, key, tool } = settings;
+        let is_set = [tenant, user, key, tool].iter().any(CallQuota::is_set);
+        is_set.then(|| Self { settings, day: Mutex::default() })
+    }
+
+    /// Counts a call, if all its quotas allow one more.
+    pub(crate) fn take(
+        &self,
+        caller: &Caller,
+        key: Option<&Arc<str>>,
+        tool: &str,
+    ) -> Result<(), Error> {
+        self.take_at(Timestamp::now().as_second(), caller, key, tool)
+    }
+
+    fn take_at(
+        &self,
+        now: i64,
+        caller: &Caller,
+        key: Option<&Arc<str>>,
+        tool: &str,
+    ) -> Result<(), Error> {
+        let settings = &self.settings;
+        let mut day = self.day.lock();
+        day.turn(now);
+        day.each(settings, caller, key, tool, |scope, used| {
+            check(scope, &caller.tenant, settings.of(scope), used.now(now), now)
+        })?;
+        day.each(settings, caller, key, tool, |_, used| {
+            used.add(now);
+            Ok(())
+        })
+    }
+
+    /// Counts what a call cost.
+    pub(crate) fn spend(&self, caller: &Caller, key: Option<&Arc<str>>, tool: &str, cost: f64) {
+        let mut day = self.day.lock();
+        day.turn(Timestamp::now().as_second());
+        let _ = day.each(&self.settings, caller, key, tool, |_, used| {
+            used.cost += cost;
+            Ok(())
+        });
+    }
+
+    /// What has been used of a quota.
+    pub(crate) fn used(&self, tenant: &TenantId, scope: QuotaScope<'_>) -> QuotaUse {
+        let now = Timestamp::now().as_second();
+        let mut day = self.day.lock();
+        day.turn(now);
+        let of_tenant = day.tenants.get(tenant);
+        let used = match scope {
+            QuotaScope::Tenant => of_tenant.map(|own| &own.all),
+            QuotaScope::User(name) => of_tenant.and_then(|own| own.users.get(name)),
+            QuotaScope::Tool(name) => of_tenant.and_then(|own| own.tools.get(name)),
+            QuotaScope::Key(name) => day.keys.get(name).map(|(_, used)| used),
+        };
+        used.map(|used| used.now(now)).unwrap_or_default()
+    }
+
+    /// What tenants, and the keys of tenants, have used here today.
+    pub(crate) fn of_today(&self) -> Vec<(TenantId, Option<Arc<str>>, QuotaUse)> {
+        let mut day = self.day.lock();
+        day.turn(Timestamp::now().as_second());
+        let own = |used: &Used| QuotaUse { in_minute: 0, in_day: used.in_day, cost: used.cost };
+        let tenants = day.tenants.iter().map(|(tenant, of)| (tenant.clone(), None, own(&of.all)));
+        let keys = day
+            .keys
+            .iter()
+            .map(|(key, (tenant, used))| (tenant.clone(), Some(Arc::clone(key)), own(used)));
+        tenants.chain(keys).filter(|(_, _, used)| *used != QuotaUse::default()).collect()
+    }
+
+    /// What others have used today, in place of what was known of that.
+    pub(crate) fn set_elsewhere(&self, used: &[(TenantId, Option<Arc<str>>, QuotaUse)]) {
+        let mut day = self.day.lock();
+        day.turn(Timestamp::now().as_second());
+        day.tenants.values_mut().for_each(|own| own.all.elsewhere = (0, 0.0));
+        day.keys.values_mut().for_each(|(_, own)| own.elsewhere = (0, 0.0));
+        for (tenant, key, used) in used {
+            let own = match key {
+                None => &mut day.tenants.entry(tenant.clone()).or_default().all,
+                Some(key) => {
+                    let fresh = || (tenant.clone(), Used::default());
+                    &mut day.keys.entry(Arc::clone(key)).or_insert_with(fresh).1
+                }
+            };
+            own.elsewhere.0 += used.in_day;
+            own.elsewhere.1 += used.cost;
+        }
+    }
+}
+
+impl CallQuotas {
+    fn of(&self, scope: QuotaScope<'_>) -> CallQuota {
+        match scope {
+            QuotaScope::Tenant => self.tenant,
+            QuotaScope::User(_) => self.user,
+            QuotaScope::Key(_) => self.key,
+            QuotaScope::Tool(_) => self.tool,
+        }
+    }
+}
+
+impl Day {
+    /// A new day begins with nothing.
+    fn turn(&mut self, now: i64) {
+        if self.number != now / DAY {
+            *self = Self { number: now / DAY, ..Self::default() };
+        }
+    }
+
+    /// Looks at each count of a call that has a limit, until one refuses.
+    fn each(
+        &mut self,
+        settings: &CallQuotas,
+        caller: &Caller,
+        key: Option<&Arc<str>>,
+        tool: &str,
+        mut look: impl FnMut(QuotaScope<'_>, &mut Used) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        if let Some(key) = key.filter(|_| settings.key.is_set()) {
+            if !self.keys.contains_key(key) {
+                self.keys.insert(Arc::clone(key), (caller.tenant.clone(), Used::default()));
+            }
+            if let Some((_, used)) = self.keys.get_mut(key) {
+                look(QuotaScope::Key(key), used)?;
+            }
+        }
+        if !self.tenants.contains_key(&caller.tenant) {
+            self.tenants.insert(caller.tenant.clone(), OfTenant::default());
+        }
+        let Some(own) = self.tenants.get_mut(&caller.tenant) else { return Ok(()) };
+        if settings.tenant.is_set() {
+            look(QuotaScope::Tenant, &mut own.all)?;
+        }
+        if let Some(user) = caller.user.as_deref().filter(|_| settings.user.is_set()) {
+            look(QuotaScope::User(user), of(&mut own.users, user))?;
+        }
+        if settings.tool.is_set() {
+            look(QuotaScope::Tool(tool), of(&mut own.tools, tool))?;
+        }
+        Ok(())
+    }
+}
+
+/// The count of a name; one that is full of names has a count for all others.
+fn of<'a>(names: &'a mut HashMap<Arc<str>, Used>, name: &str) -> &'a mut Used {
+    let known = if names.contains_key(name) || names.len() < MAX_NAMES { name } else { "" };
+    if !names.contains_key(known) {
+        names.insert(known.into(), Used::default());
+    }
+    names.entry(known.into()).or_default()
+}
+
+fn check(
+    scope: QuotaScope<'_>,
+    tenant: &TenantId,
+    quota: CallQuota,
+    used: QuotaUse,
+    now: i64,
+) -> Result<(), Error> {
+    let is_over = |most: Option<u64>, used: u64| most.filter(|most| used >= *most);
+    let (what, most, length) = if let Some(most) = is_over(quota.per_minute, used.in_minute) {
+        ("calls per minute", most.to_string(), MINUTE)
+    } else if let Some(most) = is_over(quota.per_day, used.in_day) {
+        ("calls per day", most.to_string(), DAY)
+    } else if let Some(most) = quota.cost_per_day.filter(|most| used.cost >= *most) {
+        ("cost per day", format!("${most}"), DAY)
+    } else {
+        return Ok(());
+    };
+    let whose = match scope {
+        QuotaScope::Tenant => format!("the tenant `{tenant}`"),
+        QuotaScope::User(name) => format!("the user `{name}`"),
+        QuotaScope::Key(name) => format!("the key `{name}`"),
+        QuotaScope::Tool(name) => format!("the tool `{name}`"),
+    };
+    let end = (now / length + 1) * length;
+    let until = Timestamp::from_second(end).unwrap_or(Timestamp::MAX);
+    let left = Duration::from_secs(u64::try_from(end - now).unwrap_or_default());
+    let why = format!("{what} of {whose}: all of {most} are used, until {until}");
+    Err(Error::new(ErrorKind::QuotaExceeded, why).with_retry_after(left))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caller(tenant: &str, user: Option<&str>) -> Caller {
+        Caller { tenant: TenantId::new(tenant), user: user.map(Into::into), ..Caller::default() }
+    }
+
+    fn per_minute(most: u64) -> CallQuota {
+        CallQuota { per_minute: Some(most), ..CallQuota::default() }
+    }
+
+    #[test]
+    fn each_scope_has_its_own_count_and_a_refused_call_counts_for_none() {
+        let quotas = Quotas::new(CallQuotas {
+            tenant: per_minute(5),
+            user: per_minute(2),
+            key: per_minute(4),
+            tool: per_minute(3),
+        })
+        .unwrap();
+        let take = |user: &str, key: &str, tool: &str| {
+            let key: Arc<str> = key.into();
+            quotas.take_at(90, &caller("a", Some(user)), Some(&key), tool).map_err(|error| {
+                assert_eq!(error.kind(), ErrorKind::QuotaExceeded);
+                assert_eq!(error.retry_after(), Some(Duration::from_secs(30)));
+                error.message().to_owned()
+            })
+        };
+        take("u1", "k1", "t1").unwrap();
+        take("u1", "k1", "t1").unwrap();
+        let why = take("u1", "k1", "t2").unwrap_err();
+        assert_eq!(
+            why,
+            "calls per minute of the user `u1`: all of 2 are used, until 1970-01-01T00:02:00Z"
+        );
+        take("u2", "k1", "t1").unwrap();
+        assert!(take("u3", "k1", "t1").unwrap_err().contains("the tool `t1`"));
+        take("u3", "k1", "t2").unwrap();
+        assert!(take("u4", "k1", "t3").unwrap_err().contains("the key `k1`"));
+        take("u4", "k2", "t3").unwrap();
+        assert!(take("u5", "k2", "t4").unwrap_err().contains("the tenant `a`"));
+        quotas.take_at(90, &caller("b", None), None, "t1").unwrap();
+        quotas.take_at(120, &caller("a", Some("u1")), None, "t1").unwrap();
+    }
+
+    #[test]
+    fn a_day_ends_at_midnight_and_what_others_used_counts() {
+        let day = CallQuota { per_day: Some(2), ..CallQuota::default() };
+        let quotas = Quotas::new(CallQuotas { tenant: day, ..CallQuotas::default() }).unwrap();
+        let one = caller("a", None);
+        quotas.take_at(DAY - 10, &one, None, "t").unwrap();
+        quotas.take_at(DAY - 10, &one, None, "t").unwrap();
+        let refused = quotas.take_at(DAY - 10, &one, None, "t").unwrap_err();
+        assert_eq!(refused.retry_after(), Some(Duration::from_secs(10)));
+        quotas.take_at(DAY, &one, None, "t").unwrap();
+        quotas.take(&one, None, "t").unwrap();
+        let used = QuotaUse { in_day: 1, ..QuotaUse::default() };
+        quotas.set_elsewhere(&[(one.tenant.clone(), None, used)]);
+        assert!(quotas.take(&one, None, "t").is_err());
+        assert_eq!(quotas.of_today()[0].2.in_day, 1, "only what was counted here");
+        quotas.set_elsewhere(&[]);
+        quotas.take(&one, None, "t").unwrap();
+    }
+
+    #[test]
+    fn cost_is_counted_when_it_is_known() {
+        let day = CallQuota { cost_per_day: Some(1.5), ..CallQuota::default() };
+        let quotas = Quotas::new(CallQuotas { key: day, ..CallQuotas::default() }).unwrap();
+        let (one, key): (Caller, Arc<str>) = (caller("a", None), "k".into());
+        quotas.take(&one, Some(&key), "t").unwrap();
+        quotas.spend(&one, Some(&key), "t", 1.0);
+        quotas.take(&one, Some(&key), "t").unwrap();
+        quotas.spend(&one, Some(&key), "t", 1.0);
+        let refused = quotas.take(&one, Some(&key), "t").unwrap_err();
+        assert!(refused.message().starts_with("cost per day of the key `k`: all of $1.5"));
+        assert_eq!(quotas.used(&one.tenant, QuotaScope::Key("k")).cost, 2.0);
+    }
+
+    #[test]
+    fn names_that_callers_make_up_take_bounded_memory() {
+        let quotas =
+            Quotas::new(CallQuotas { user: per_minute(1_000), ..CallQuotas::default() }).unwrap();
+        for user in 0..MAX_NAMES + 500 {
+            quotas.take_at(60, &caller("a", Some(&user.to_string())), None, "t").unwrap();
+        }
+        let day = quotas.day.lock();
+        let users = &day.tenants[&TenantId::new("a")].users;
+        assert_eq!((users.len(), users[""].in_minute), (MAX_NAMES + 1, 500));
+    }
+}

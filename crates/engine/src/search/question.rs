@@ -1,0 +1,67 @@
+//! A question as terms of an index, and what each counts.
+
+use std::collections::HashSet;
+
+use super::spelling::{Lexicon, MAX_SLIPS};
+use super::synonyms;
+use super::words::{is_light, is_stop_word, stem, tokens};
+
+/// What a word of politeness counts, a number, a synonym, and a word that was
+/// spelled otherwise.
+const LIGHT: f32 = 0.3;
+const NUMBER: f32 = 0.5;
+const SYNONYM: f32 = 0.3;
+const SLIP: f32 = 0.7;
+
+/// A word of a question: the terms that stand for it. A tool has it once, by the
+/// best of them.
+pub(super) struct Asked {
+    /// The word itself, where tools have it.
+    pub(super) own: Option<u32>,
+    /// Terms, and what each counts.
+    pub(super) terms: Vec<(u32, f32)>,
+}
+
+/// The words of a question.
+pub(super) fn asked(question: &str, lexicon: &Lexicon) -> Vec<Asked> {
+    let tokens = tokens(question);
+    let joined = tokens.windows(2).filter_map(|pair| {
+        let joined = pair.concat();
+        // `to do` finds `todo`.
+        lexicon.has(&joined).then_some(joined)
+    });
+    let words = tokens.iter().filter(|word| !is_stop_word(word)).cloned().chain(joined);
+    let (mut seen, mut slips) = (HashSet::new(), 0);
+    let mut asked = Vec::new();
+    for word in words {
+        let stem = stem(&word);
+        if !seen.insert(stem.clone()) {
+            continue;
+        }
+        let counts = match () {
+            () if is_light(&word) => LIGHT,
+            () if word.contains(|c: char| c.is_ascii_digit()) => NUMBER,
+            () => 1.0,
+        };
+        let mut terms = Vec::new();
+        let own = lexicon.term(&stem);
+        terms.extend(own.map(|term| (term, counts)));
+        add_synonyms(&stem, counts, lexicon, &mut terms);
+        if own.is_none() && synonyms::of(&stem).is_empty() && slips < MAX_SLIPS {
+            slips += 1;
+            for meant in lexicon.meant(&word) {
+                terms.extend(lexicon.term(meant).map(|term| (term, counts * SLIP)));
+                add_synonyms(meant, counts * SLIP, lexicon, &mut terms);
+            }
+        }
+        if !terms.is_empty() {
+            asked.push(Asked { own, terms });
+        }
+    }
+    asked
+}
+
+fn add_synonyms(stem: &str, counts: f32, lexicon: &Lexicon, terms: &mut Vec<(u32, f32)>) {
+    let known = synonyms::of(stem).iter().filter_map(|mate| lexicon.term(mate));
+    terms.extend(known.map(|term| (term, counts * SYNONYM)));
+}

@@ -1,0 +1,172 @@
+//! The words of an index, and which of them somebody may have meant: typing
+//! slips, words that were run together or torn apart.
+
+use std::collections::HashMap;
+
+use super::synonyms;
+use super::words::stem;
+
+/// Words that were not found are looked for this often in a question.
+pub(super) const MAX_SLIPS: usize = 12;
+/// Shorter words have too many neighbours.
+const SHORTEST: usize = 4;
+/// Longer ones are none that people type, and would take long to compare.
+const LONGEST: usize = 64;
+/// From this length on, two slips are forgiven.
+const LONG: usize = 8;
+/// As many neighbours of a word are considered.
+const MAX_NEAR: usize = 4;
+/// The shortest part of a word that was run together with another.
+const SHORTEST_PART: usize = 3;
+
+/// A word of the index, as it is spelled.
+struct Spelling {
+    text: Box<str>,
+    stem: Box<str>,
+    length: usize,
+    /// Which letters it has, to compare few words in full.
+    letters: u32,
+}
+
+/// All words of an index. Terms are numbered in the order they are met.
+#[derive(Default)]
+pub(super) struct Lexicon {
+    /// By spelling, so that no word is stemmed twice.
+    spelled: HashMap<String, u32>,
+    terms: HashMap<String, u32>,
+    spellings: Vec<Spelling>,
+}
+
+impl Lexicon {
+    /// The number of a word's term, which it gets now if it has none.
+    pub(super) fn intern(&mut self, word: &str) -> u32 {
+        if let Some(term) = self.spelled.get(word) {
+            return *term;
+        }
+        let stem = stem(word);
+        self.add_spelling(word, &stem);
+        let next = self.terms.len() as u32;
+        let term = *self.terms.entry(stem).or_insert(next);
+        self.spelled.insert(word.to_owned(), term);
+        term
+    }
+
+    /// How many terms there are.
+    pub(super) fn len(&self) -> usize {
+        self.terms.len()
+    }
+
+    /// The term of a stem.
+    pub(super) fn term(&self, stem: &str) -> Option<u32> {
+        self.terms.get(stem).copied()
+    }
+
+    /// Whether a word is spelled like this somewhere.
+    pub(super) fn has(&self, word: &str) -> bool {
+        self.spelled.contains_key(word)
+    }
+
+    /// Lets slips in words be mended that no tool has, but that have synonyms.
+    pub(super) fn close(&mut self) {
+        for word in synonyms::all() {
+            if !self.has(word) {
+                self.add_spelling(word, &stem(word));
+            }
+        }
+    }
+
+    fn add_spelling(&mut self, word: &str, stem: &str) {
+        if can_slip(word) {
+            self.spellings.push(Spelling {
+                text: word.into(),
+                stem: stem.into(),
+                length: word.chars().count(),
+                letters: letters(word),
+            });
+        }
+    }
+
+    /// The stems of the words that somebody may have meant: the nearest, or the
+    /// two that were run together.
+    pub(super) fn meant(&self, word: &str) -> Vec<&str> {
+        if !can_slip(word) {
+            return Vec::new();
+        }
+        let (length, own) = (word.chars().count(), letters(word));
+        let far = if length >= LONG { 2 } else { 1 };
+        let mut near: Vec<(usize, bool, &Spelling)> = (self.spellings.iter())
+            .filter(|other| {
+                other.length.abs_diff(length) <= far
+                    && (other.letters ^ own).count_ones() as usize <= 2 * far
+            })
+            .filter_map(|other| {
+                let distance = strsim::osa_distance(word, &other.text);
+                let begins = word.chars().next() != other.text.chars().next();
+                (distance <= far).then_some((distance, begins, other))
+            })
+            .collect();
+        near.sort_unstable_by(|a, b| (a.0, a.1, &a.2.text).cmp(&(b.0, b.1, &b.2.text)));
+        let Some((nearest, ..)) = near.first() else { return self.torn(word) };
+        let nearest = *nearest;
+        let mut stems: Vec<&str> = Vec::new();
+        for (_, _, other) in near.iter().filter(|(distance, ..)| *distance == nearest) {
+            if stems.len() < MAX_NEAR && !stems.contains(&&*other.stem) {
+                stems.push(&other.stem);
+            }
+        }
+        stems
+    }
+
+    /// The two words that this one is when it is torn apart.
+    fn torn(&self, word: &str) -> Vec<&str> {
+        let stem_of = |part: &str| {
+            let term = self.terms.get_key_value(&stem(part));
+            self.has(part).then_some(term).flatten().map(|(stem, _)| stem.as_str())
+        };
+        let long_enough = |part: &str| part.chars().count() >= SHORTEST_PART;
+        (word.char_indices().map(|(at, _)| word.split_at(at)))
+            .filter(|(first, second)| long_enough(first) && long_enough(second))
+            .find_map(|(first, second)| Some(vec![stem_of(first)?, stem_of(second)?]))
+            .unwrap_or_default()
+    }
+}
+
+/// Whether a word is one that people mistype: of some length, and only letters.
+fn can_slip(word: &str) -> bool {
+    (SHORTEST..=LONGEST).contains(&word.len())
+        && word.chars().all(|c| c.is_alphabetic() && !super::words::is_wide(c))
+}
+
+/// The letters of a word as bits.
+fn letters(word: &str) -> u32 {
+    word.chars().fold(0, |letters, c| letters | 1 << (c as u32 % 32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_find_the_word_that_was_meant_and_strange_words_nothing() {
+        let mut lexicon = Lexicon::default();
+        for word in ["weather", "forecast", "calendar", "temperature", "file", "repository"] {
+            lexicon.intern(word);
+        }
+        lexicon.close();
+        for (slip, meant) in [
+            ("weahter", "weather"),
+            ("wether", "weather"),
+            ("eather", "weather"),
+            ("calender", "calendar"),
+            ("tempreatrue", "temperature"),
+            ("fiel", "file"),
+            ("repositroy", "repository"),
+        ] {
+            assert!(lexicon.meant(slip).contains(&stem(meant).as_str()), "{slip}");
+        }
+        assert_eq!(lexicon.meant("weatherforecast"), [stem("weather"), stem("forecast")]);
+        for strange in ["xyzzy", "qqqqqqqq", "abc", "12345", "天气", "", &"a".repeat(1_000_000)] {
+            assert_eq!(lexicon.meant(strange), [""; 0], "{strange}");
+        }
+    }
+}

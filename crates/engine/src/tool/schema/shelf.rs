@@ -1,0 +1,164 @@
+//! A bounded place for what is expensive to make and to hold.
+//!
+//! A [`Slot`] belongs to its user, is empty at first, and is filled when its
+//! value is needed. A [`Shelf`] knows all filled slots and what they weigh, and
+//! empties those that were not used lately when there is no room for another
+//! (second chance, also known as CLOCK). Who reads a filled slot takes no lock,
+//! and keeps what it read for as long as it looks at it.
+
+use std::collections::VecDeque;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use arc_swap::{ArcSwapOption, Guard};
+use parking_lot::Mutex;
+
+/// A value that is made when it is needed.
+pub(super) struct Slot<T> {
+    value: ArcSwapOption<T>,
+    /// Whether it was read since the shelf last looked.
+    used: AtomicBool,
+}
+
+impl<T> Default for Slot<T> {
+    fn default() -> Self {
+        Self { value: ArcSwapOption::empty(), used: AtomicBool::new(false) }
+    }
+}
+
+impl<T> Slot<T> {
+    fn read(&self) -> Option<Guarded<T>> {
+        let guard = self.value.load();
+        guard.as_ref()?;
+        // Written once, not at every read: threads share the line.
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+        Some(Guarded(guard))
+    }
+}
+
+/// A value that was read; it stays while it is looked at.
+pub(crate) struct Guarded<T>(Guard<Option<Arc<T>>>);
+
+impl<T> Deref for Guarded<T> {
+    type Target = T;
+
+    #[expect(clippy::expect_used, reason = "`Slot::read` and `Shelf::get` hold only what is there")]
+    fn deref(&self) -> &T {
+        self.0.as_ref().expect("a guarded value is there")
+    }
+}
+
+/// All filled slots of a kind.
+pub(super) struct Shelf<T> {
+    filled: Mutex<Filled<T>>,
+    room: usize,
+}
+
+struct Filled<T> {
+    slots: VecDeque<(Weak<Slot<T>>, usize)>,
+    weight: usize,
+}
+
+impl<T> Shelf<T> {
+    /// Room for values that weigh so many bytes together.
+    pub(super) const fn new(room: usize) -> Self {
+        Self { filled: Mutex::new(Filled { slots: VecDeque::new(), weight: 0 }), room }
+    }
+
+    /// The value of a slot, and its making and weighing where it is empty.
+    pub(super) fn get<E>(
+        &self,
+        slot: &Arc<Slot<T>>,
+        make: impl FnOnce() -> Result<(T, usize), E>,
+    ) -> Result<Guarded<T>, E> {
+        if let Some(value) = slot.read() {
+            return Ok(value);
+        }
+        // Two threads may make the same value; that is cheaper than to have
+        // one wait for the other on every kind of thread.
+        let (value, weight) = make()?;
+        let value = Arc::new(value);
+        let mut filled = self.filled.lock();
+        if slot.value.swap(Some(Arc::clone(&value))).is_none() {
+            filled.make_room(self.room.saturating_sub(weight));
+            filled.slots.push_back((Arc::downgrade(slot), weight));
+            filled.weight += weight;
+        }
+        Ok(Guarded(Guard::from_inner(Some(value))))
+    }
+}
+
+impl<T> Filled<T> {
+    /// Empties slots until the rest weighs no more than this. A slot that was
+    /// read lately is passed over once.
+    fn make_room(&mut self, most: usize) {
+        let mut looks = 2 * self.slots.len();
+        while self.weight > most && looks > 0 {
+            looks -= 1;
+            let Some((slot, weight)) = self.slots.pop_front() else { break };
+            match slot.upgrade() {
+                Some(kept) if kept.used.swap(false, Ordering::Relaxed) => {
+                    self.slots.push_back((slot, weight));
+                }
+                kept => {
+                    self.weight -= weight;
+                    if let Some(kept) = kept {
+                        kept.value.store(None);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn make(value: u32) -> impl FnOnce() -> Result<(u32, usize), ()> {
+        move || Ok((value, 10))
+    }
+
+    fn unmade() -> Result<(u32, usize), ()> {
+        Err(())
+    }
+
+    #[test]
+    fn what_is_not_used_makes_room_for_others() {
+        let shelf: Shelf<u32> = Shelf::new(30);
+        let slots: Vec<Arc<Slot<u32>>> = (0..10).map(|_| Arc::default()).collect();
+        for (at, slot) in slots.iter().enumerate() {
+            assert_eq!(*shelf.get(slot, make(at as u32)).unwrap(), at as u32);
+            assert!(shelf.filled.lock().weight <= 30);
+            // The first one is in use all the time.
+            assert_eq!(*shelf.get(&slots[0], unmade).unwrap(), 0);
+        }
+        let held = slots.iter().filter(|slot| slot.value.load().is_some()).count();
+        assert_eq!(held, 3);
+    }
+
+    #[test]
+    fn what_is_gone_takes_no_room() {
+        let shelf: Shelf<u32> = Shelf::new(30);
+        for n in 0..100 {
+            shelf.get(&Arc::default(), make(n)).unwrap();
+        }
+        let filled = shelf.filled.lock();
+        assert!(filled.weight <= 30 && filled.slots.len() <= 3);
+    }
+
+    #[test]
+    fn a_value_stays_while_it_is_looked_at() {
+        let shelf: Shelf<u32> = Shelf::new(10);
+        let first: Arc<Slot<u32>> = Arc::default();
+        let held = shelf.get(&first, make(1)).unwrap();
+        let (second, third): (Arc<Slot<u32>>, Arc<Slot<u32>>) = Default::default();
+        shelf.get(&second, make(2)).unwrap();
+        shelf.get(&third, make(3)).unwrap();
+        assert!(first.value.load().is_none());
+        assert_eq!(*held, 1);
+    }
+}

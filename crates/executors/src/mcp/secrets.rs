@@ -1,0 +1,300 @@
+//! What a server is told in secret: values of its environment and its headers,
+//! variables of ours, and what is secret in its address. It may repeat them in
+//! whatever it says, so all of that goes under a [`Veil`] as it arrives.
+//!
+//! Not every value is a secret: to hide `production` or `/usr/bin` would take
+//! ordinary words out of results. The rule:
+//!
+//! - a name that says so (`API_KEY`, `Authorization`) makes its value secret;
+//! - a name that everybody knows (`PATH`, `LOG_LEVEL`, `Accept`) does not;
+//! - any other value is secret unless it is plain: short, a word, a number, a
+//!   path, or an address without anything secret in it. Under some names
+//!   (`AWS_REGION`) words have digits.
+
+use windlass::Secret;
+use windlass::definition::McpTransport;
+
+/// What names end with whose values are secret.
+const SECRET: [&str; 18] = [
+    "key",
+    "token",
+    "secret",
+    "pass",
+    "passwd",
+    "password",
+    "passphrase",
+    "pwd",
+    "credential",
+    "auth",
+    "authorization",
+    "cookie",
+    "session",
+    "signature",
+    "jwt",
+    "bearer",
+    "dsn",
+    "webhook",
+];
+/// Names whose values are not.
+const PLAIN: [&str; 30] = [
+    "path",
+    "home",
+    "lang",
+    "language",
+    "tz",
+    "shell",
+    "user",
+    "logname",
+    "term",
+    "tmpdir",
+    "pwd",
+    "oldpwd",
+    "hostname",
+    "host",
+    "port",
+    "node_env",
+    "env",
+    "environment",
+    "log_level",
+    "loglevel",
+    "rust_log",
+    "debug",
+    "accept",
+    "accept-language",
+    "content-type",
+    "user-agent",
+    "origin",
+    "referer",
+    "pythonpath",
+    "node_path",
+];
+/// What names end with whose values are words, if they are short.
+const WORDS: [&str; 18] = [
+    "region",
+    "zone",
+    "profile",
+    "mode",
+    "level",
+    "dir",
+    "host",
+    "port",
+    "locale",
+    "timezone",
+    "version",
+    "format",
+    "timeout",
+    "name",
+    "type",
+    "user",
+    "env",
+    "environment",
+];
+/// The longest word that is taken for one.
+const WORD: usize = 14;
+
+/// The secrets that a server is told. `variable` finds a variable of ours; there
+/// are none for a tenant's server.
+pub(super) fn of(
+    transport: &McpTransport,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Vec<Secret> {
+    let mut found = Found { secrets: Vec::new(), variable };
+    match transport {
+        McpTransport::Command { command, args, env, cwd } => {
+            for text in [command].into_iter().chain(args).chain(cwd) {
+                found.variables(text);
+            }
+            env.iter().for_each(|(name, value)| found.value(name, value));
+        }
+        McpTransport::Url { url, headers } => {
+            found.variables(url);
+            found.address(url);
+            headers.iter().for_each(|(name, value)| found.value(name, value));
+        }
+    }
+    found.secrets
+}
+
+/// Whether a definition tells its server something in secret.
+pub fn has_secrets(transport: &McpTransport) -> bool {
+    !of(transport, |_| None).is_empty()
+}
+
+/// The name of a value that is secret and too short to be hidden, if there is
+/// one.
+pub fn short_secret(transport: &McpTransport) -> Option<&str> {
+    let values = match transport {
+        McpTransport::Command { env, .. } => env,
+        McpTransport::Url { headers, .. } => headers,
+    };
+    let is_short = |value: &str| {
+        let alone = value.trim().split_once(' ').map_or(value, |(_, alone)| alone);
+        !value.is_empty() && alone.trim().chars().count() < Secret::MIN_CHARS
+    };
+    let mut short = values.iter().filter(|(name, value)| says_secret(name) && is_short(value));
+    short.next().map(|(name, _)| name.as_str())
+}
+
+struct Found<F> {
+    secrets: Vec<Secret>,
+    variable: F,
+}
+
+impl<F: Fn(&str) -> Option<String>> Found<F> {
+    /// A value by its name.
+    fn value(&mut self, name: &str, value: &str) {
+        self.variables(value);
+        let value = super::expand::expand(value, &self.variable).unwrap_or_default();
+        if is_secret(name, &value) {
+            self.add(name, &value);
+        }
+    }
+
+    /// The variables of ours in a text.
+    fn variables(&mut self, text: &str) {
+        for named in text.split("${").skip(1).filter_map(|rest| rest.split_once('}')) {
+            let name = named.0.split(":-").next().unwrap_or_default();
+            let name = name.strip_prefix("env:").unwrap_or(name);
+            if let Some(value) = (self.variable)(name).filter(|value| is_secret(name, value)) {
+                self.add(name, &value);
+            }
+        }
+    }
+
+    /// What is secret in an address, but not the address.
+    fn address(&mut self, url: &str) {
+        let url = super::expand::expand(url, &self.variable).unwrap_or_default();
+        self.secrets.extend(Secret::new(url).parts());
+    }
+
+    fn add(&mut self, name: &str, value: &str) {
+        let value = value.trim();
+        let secret = Secret::new(value);
+        // Where an address is no secret as a whole, its parts may be.
+        if is_address(value) && !says_secret(name) {
+            return self.secrets.extend(secret.parts());
+        }
+        // A scheme and what it is about: `Bearer x`.
+        if let Some((_, alone)) = value.split_once(' ').filter(|_| !value.contains('\n')) {
+            self.secrets.push(Secret::new(alone.trim()));
+            self.secrets.extend(password(alone.trim()));
+        }
+        self.secrets.push(secret);
+    }
+}
+
+/// The password in the credentials of HTTP's basic authentication.
+fn password(encoded: &str) -> Option<Secret> {
+    use base64::Engine;
+    let bytes = base64::engine::general_purpose::STANDARD.decode(encoded).ok()?;
+    let text = String::from_utf8(bytes).ok()?;
+    Some(Secret::new(text.split_once(':')?.1))
+}
+
+/// Whether a value is to be hidden.
+pub(super) fn is_secret(name: &str, value: &str) -> bool {
+    let value = value.trim();
+    let is_long = value.chars().count() >= Secret::MIN_CHARS;
+    let is_short_word = value.len() <= WORD && WORDS.contains(&last_word(name).as_str());
+    is_long && (says_secret(name) || !(is_known(name) || is_short_word || is_plain(value)))
+}
+
+/// The last word of a name, such as `key` of `API_KEY` and `X-Api-Key-2`.
+fn last_word(name: &str) -> String {
+    let mut words = name.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| !word.is_empty());
+    words.next_back().unwrap_or_default().to_ascii_lowercase()
+}
+
+/// Whether a name says that its value is secret: by its last word, as in
+/// `API_KEY` or `accessToken`, but not in `KEY_FILE` or `AUTHOR`.
+pub(super) fn says_secret(name: &str) -> bool {
+    let last = last_word(name);
+    let one = last.strip_suffix('s').unwrap_or(&last);
+    !is_known(name) && SECRET.iter().any(|word| last.ends_with(word) || one.ends_with(word))
+}
+
+fn is_known(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    PLAIN.contains(&name.as_str()) || name.starts_with("lc_")
+}
+
+/// Whether a value is a word, a number, a path or an address that says nothing.
+fn is_plain(value: &str) -> bool {
+    let is_word = value.len() <= WORD && value.chars().all(|c| c.is_ascii_alphabetic() || c == '-');
+    let is_number = value.len() < 8 && value.parse::<f64>().is_ok();
+    let path = |c: char| c.is_ascii_alphanumeric() || "/._-:~, ".contains(c);
+    let is_path = value.starts_with(['/', '~', '.'])
+        && value.chars().all(path)
+        && !value.split(['/', ':']).any(|part| part.len() >= 24 && Secret::is_likely(part));
+    let is_nothing = is_address(value) && Secret::new(value).parts().is_empty();
+    is_word || is_number || is_path || is_nothing
+}
+
+fn is_address(value: &str) -> bool {
+    value.contains("://") && !value.contains(char::is_whitespace)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn names_and_values_tell_what_is_secret() {
+        for (name, value, secret) in [
+            ("API_KEY", "hunter22", true),
+            ("API_KEY", "short", false),
+            ("Authorization", "Bearer abcdef", true),
+            ("DB_PASSWORD", "correcthorse", true),
+            ("accessToken", "abcdefgh", true),
+            ("PASSWORD_2", "correcthorse", true),
+            ("AWS_CREDENTIALS", "abcdefgh", true),
+            ("AUTHOR", "somebody", false),
+            ("AWS_REGION", "eu-central-1", false),
+            ("AWS_REGION", "canary-0123456789abcdef", true),
+            ("DIRS", "/srv/a,/srv/b", false),
+            ("KEYBOARD", "dvorak", false),
+            ("TOKEN_FILE", "/run/token", false),
+            ("ANYTHING", "canary-env-1234", true),
+            ("MODE", "production", false),
+            ("FLAG", "true", false),
+            ("LEVEL", "1", false),
+            ("PATH", "/usr/local/bin:/usr/bin:/opt/s3cr3tstuff", false),
+            ("DATA_DIR", "/var/lib/app", false),
+            ("BASE", "https://api.example.com/v2", false),
+            ("BASE", "https://u:hunter22@api.example.com/", true),
+            ("Accept", "application/json, text/event-stream", false),
+            ("LC_ALL", "en_US.UTF-8", false),
+        ] {
+            assert_eq!(is_secret(name, value), secret, "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn all_that_a_server_is_told_is_found() {
+        let variable = |name: &str| (name == "OURS").then(|| "0urs-variable".to_owned());
+        let told = |transport: McpTransport| {
+            let secrets = of(&transport, variable);
+            secrets.iter().map(|secret| secret.expose().to_owned()).collect::<Vec<_>>()
+        };
+        let env = BTreeMap::from([("X_TOKEN".to_owned(), "a ${OURS} b".to_owned())]);
+        let found = told(McpTransport::Command {
+            command: "x".to_owned(),
+            args: vec!["--key=${env:OURS}".to_owned()],
+            env,
+            cwd: None,
+        });
+        assert!(found.contains(&"0urs-variable".to_owned()), "{found:?}");
+        assert!(found.contains(&"a 0urs-variable b".to_owned()), "{found:?}");
+        let basic = "Basic dXNlcjpodW50ZXIyMg==";
+        let found = told(McpTransport::Url {
+            url: "https://mcp.example.com/s/4bcdef123456/mcp?k=s3cretvalue".to_owned(),
+            headers: BTreeMap::from([("Authorization".to_owned(), basic.to_owned())]),
+        });
+        for wanted in [basic, "dXNlcjpodW50ZXIyMg==", "hunter22", "4bcdef123456", "s3cretvalue"] {
+            assert!(found.contains(&wanted.to_owned()), "{wanted}: {found:?}");
+        }
+        assert!(!found.iter().any(|part| part.contains("example.com")), "{found:?}");
+    }
+}

@@ -1,0 +1,122 @@
+//! A question to a model that has ended, for whoever follows what agents do.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use windlass::{Call, Error, ErrorKind, Usage};
+
+use super::{Finish, Model, Models, Prompt, Tally};
+
+/// A question to a model that has ended.
+#[non_exhaustive]
+pub struct Chat<'a> {
+    /// The call that asked.
+    pub call: &'a Call,
+    /// Who was asked.
+    pub model: &'a Model,
+    /// Who answered, or began to: the same, or the one in its place.
+    pub answered: Option<&'a Model>,
+    /// When it was asked.
+    pub began: SystemTime,
+    /// How long the answer took, to its end.
+    pub took: Duration,
+    /// How long the answer could be, in tokens.
+    pub max_tokens: u64,
+    /// How freely the model was to choose.
+    pub temperature: Option<f64>,
+    /// What it took, without its cost, if the answer has come to an end.
+    pub usage: Option<Usage>,
+    /// Why the answer ended: `stop`, `tool_call`, `length` or `content_filter`.
+    pub finish: Option<&'static str>,
+    /// Why there is none, or why it broke off.
+    pub error: Option<ErrorKind>,
+}
+
+/// A question that is being asked, if anybody wants to know. However it ends,
+/// also where nobody waits for the answer any more, it is told once.
+pub(crate) struct Watch<'a>(Option<Watched<'a>>);
+
+struct Watched<'a> {
+    models: &'a Models,
+    call: &'a Call,
+    model: &'a Model,
+    max_tokens: u64,
+    temperature: Option<f64>,
+    began: SystemTime,
+    clock: Instant,
+    answered: Option<Model>,
+    usage: Option<Usage>,
+    finish: Option<&'static str>,
+    error: Option<ErrorKind>,
+}
+
+impl<'a> Watch<'a> {
+    /// Looks at the clock.
+    pub(crate) fn begin(
+        models: &'a Models,
+        call: &'a Call,
+        model: &'a Model,
+        prompt: &Prompt<'_>,
+    ) -> Self {
+        Self(models.observer().map(|_| Watched {
+            models,
+            call,
+            model,
+            max_tokens: prompt.max_tokens,
+            temperature: prompt.temperature,
+            began: SystemTime::now(),
+            clock: Instant::now(),
+            answered: None,
+            usage: None,
+            finish: None,
+            error: Some(ErrorKind::Cancelled),
+        }))
+    }
+
+    /// An answer begins.
+    pub(crate) fn answered_by(&mut self, model: &Model) {
+        if let Some(watched) = &mut self.0 {
+            watched.answered = Some(model.clone());
+        }
+    }
+
+    /// The same result. If it is an error, that is why there is no answer.
+    pub(crate) fn checked<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
+        if let (Some(watched), Err(error)) = (&mut self.0, &result) {
+            watched.error = Some(error.kind());
+        }
+        result
+    }
+
+    /// The answer has come to its end, or has broken off.
+    pub(crate) fn end(self, tally: &Tally, calls_nothing: bool, error: Option<ErrorKind>) {
+        let Some(mut watched) = self.0 else { return };
+        let finish = match &tally.finish {
+            Finish::Usual if calls_nothing => Some("stop"),
+            Finish::Usual => Some("tool_call"),
+            Finish::Length => Some("length"),
+            Finish::Refused(_) => Some("content_filter"),
+            Finish::Unreadable(_) => None,
+        };
+        watched.finish = finish.filter(|_| error.is_none());
+        watched.usage = Some(tally.usage);
+        watched.error = error;
+    }
+}
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        let Some(observer) = self.models.observer() else { return };
+        observer(&Chat {
+            call: self.call,
+            model: self.model,
+            answered: self.answered.as_ref(),
+            began: self.began,
+            took: self.clock.elapsed(),
+            max_tokens: self.max_tokens,
+            temperature: self.temperature,
+            usage: self.usage,
+            finish: self.finish,
+            error: self.error,
+        });
+    }
+}

@@ -1,0 +1,55 @@
+//! Whether the server can do what it promises: read its database, and write to
+//! it. A database that can be read may have no room left, or be gone from where
+//! it was, and then every call with an effect is refused.
+//!
+//! The answer holds for about a second, so that probes cost next to nothing
+//! however many ask.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::time::timeout;
+use windlass::{Engine, Error, ErrorKind};
+use windlass_store::Documents;
+
+/// How long the database may take to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long an answer holds.
+const HOLDS: Duration = Duration::from_secs(1);
+
+/// What was found out last.
+#[derive(Default)]
+pub(crate) struct Readiness(Mutex<Option<(Instant, Result<(), Error>)>>);
+
+impl Readiness {
+    /// Whether the database can be read and written, or why not.
+    pub(crate) async fn ask(
+        &self,
+        engine: &Engine,
+        documents: &dyn Documents,
+    ) -> Result<(), Error> {
+        let last = self.0.lock().clone();
+        if let Some((_, found)) = last.filter(|(at, _)| at.elapsed() < HOLDS) {
+            return found;
+        }
+        // Those who ask at the same time are answered by the same write.
+        let asked = async {
+            engine.records().probe().await?;
+            documents.event_range().await.map(drop)
+        };
+        let found = timeout(PATIENCE, asked).await.unwrap_or_else(|_| {
+            let why = format!("the database has not answered for {} s", PATIENCE.as_secs());
+            Err(Error::new(ErrorKind::StorageUnavailable, why))
+        });
+        let before = self.0.lock().replace((Instant::now(), found.clone()));
+        let was_ready = before.is_none_or(|(_, before)| before.is_ok());
+        match &found {
+            Err(error) if was_ready => {
+                tracing::error!(%error, "not ready: the database cannot be used");
+            }
+            Ok(()) if !was_ready => tracing::info!("ready again: the database can be used"),
+            _ => {}
+        }
+        found
+    }
+}

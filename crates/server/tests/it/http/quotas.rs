@@ -1,0 +1,251 @@
+//! Quotas: each resource has one, says so when it is used up, and has room again
+//! when something is given up or its time is over.
+
+use serde_json::{Value, json};
+
+use super::server::{Server, until};
+use super::wire::{Answer, Client};
+
+/// A quota of somebody.
+fn quota(client: &Client, name: &str, scope: &str) -> Value {
+    let all = client.get("/v1/quotas").is(200);
+    let found = all["quotas"].as_array().unwrap().iter();
+    let mut found = found.filter(|one| one["name"] == name && one["scope"] == scope);
+    found.next().unwrap_or_else(|| panic!("no {name} of the {scope} in {all}")).clone()
+}
+
+/// Refused because of this quota, which does not end by itself.
+#[track_caller]
+fn is_over(answer: &Answer, what: &str) {
+    let problem = answer.problem(429, "quota_exceeded");
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.starts_with(what) && detail.contains("until some are given up"), "{detail}");
+    assert_eq!(answer.header("retry-after"), None, "{answer}");
+}
+
+fn tool(name: &str) -> Value {
+    json!({"definition": {
+        "name": name,
+        "description": "Says it again.",
+        "parameters": [{"name": "message", "type": "string", "required": true}],
+        "entry": {"type": "builtin", "handler": "echo"},
+    }})
+}
+
+fn provider(name: &str, tools: usize) -> Value {
+    let tool = |at| {
+        format!(
+            "---\nname: {name}_{at}\nprovider: {name}\ndescription: Says it again.\n\
+             entry: {{type: builtin, handler: echo}}\n\
+             parameters: [{{name: message, type: string, required: true}}]\n"
+        )
+    };
+    let tools: String = (0..tools).map(tool).collect();
+    let key = "credentials_schema: {key: {type: secret-input, required: true}}";
+    json!({"definition": format!("identity: {{name: {name}}}\n{key}\n{tools}")})
+}
+
+fn echo(client: &Client) -> Answer {
+    client.post("/v1/calls", &json!({"tool": "echo", "arguments": {"message": "x"}}))
+}
+
+#[test]
+fn tools_are_counted_whichever_way_they_come() {
+    let server = Server::with("quotas: {tools: 3}", &[]);
+    let (one, other) = (server.key("one", "operator"), server.key("two", "operator"));
+    one.post("/v1/tools", &tool("first")).is(201);
+    is_over(&one.post("/v1/providers", &provider("shop", 3)), "tools of the tenant `one`");
+    one.post("/v1/providers", &provider("shop", 2)).is(201);
+    is_over(&one.post("/v1/tools", &tool("second")), "tools of the tenant `one`: all of 3");
+    // What is there may be replaced, and others have their own.
+    one.put("/v1/tools/first", &tool("first")).is(200);
+    other.post("/v1/tools", &tool("second")).is(201);
+    assert_eq!(quota(&one, "tools", "tenant")["used"], 3.0);
+    assert_eq!(quota(&one, "tools", "tenant")["limit"], 3.0);
+    assert_eq!(one.delete("/v1/tools/first").status, 204);
+    one.post("/v1/tools", &tool("second")).is(201);
+}
+
+#[test]
+fn many_tools_at_once_do_not_slip_past_the_quota() {
+    let server = Server::with("quotas: {tools: 5}", &[]);
+    let client = server.key("one", "operator");
+    let made = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..16)
+            .map(|at| {
+                let client = client.clone();
+                scope.spawn(move || client.post("/v1/tools", &tool(&format!("t{at}"))).status)
+            })
+            .collect();
+        let statuses = threads.into_iter().map(|thread| thread.join().unwrap());
+        statuses.filter(|status| *status == 201).count()
+    });
+    assert_eq!(made, 5);
+}
+
+#[test]
+fn providers_and_credentials_are_counted_until_they_are_deleted() {
+    let server = Server::with("quotas: {providers: 2, credentials: 2}", &[]);
+    let client = server.key("one", "operator");
+    client.post("/v1/providers", &provider("a", 1)).is(201);
+    client.post("/v1/providers", &provider("b", 1)).is(201);
+    is_over(&client.post("/v1/providers", &provider("c", 1)), "providers of the tenant `one`");
+    let keep = |provider: &str, name: &str| {
+        let body = json!({"name": name, "values": {"key": "s3cret"}});
+        client.post(&format!("/v1/providers/{provider}/credentials"), &body)
+    };
+    let first = keep("a", "x").is(201);
+    keep("b", "x").is(201);
+    is_over(&keep("a", "y"), "credentials of the tenant `one`: all of 2");
+    assert_eq!(quota(&client, "credentials", "tenant")["used"], 2.0);
+    let id = first["id"].as_str().unwrap();
+    assert_eq!(client.delete(&format!("/v1/credentials/{id}")).status, 204);
+    keep("a", "y").is(201);
+    assert_eq!(client.delete("/v1/providers/b").status, 204);
+    client.post("/v1/providers", &provider("c", 1)).is(201);
+}
+
+#[test]
+fn documents_are_bound_by_their_bytes() {
+    let server = Server::with("quotas: {document_bytes: 4000}", &[]);
+    let client = server.key("one", "operator");
+    client.post("/v1/tools", &tool("small")).is(201);
+    let mut large = tool("large");
+    large["definition"]["description"] = "x".repeat(5000).into();
+    is_over(&client.post("/v1/tools", &large), "document bytes of the tenant `one`: all of 4000");
+    is_over(&client.put("/v1/tools/large", &large), "document bytes");
+    // A tool that grows is the same as a new one; nothing of it is left.
+    let mut grown = tool("small");
+    grown["definition"]["description"] = "x".repeat(5000).into();
+    is_over(&client.put("/v1/tools/small", &grown), "document bytes");
+    client.put("/v1/tools/small", &tool("small")).is(200);
+    let shown = client.get("/v1/tools/small").is(200);
+    assert_eq!(shown["description"], "Says it again.", "{shown}");
+    client.get("/v1/tools/large").problem(404, "not_found");
+    let used = quota(&client, "document_bytes", "tenant")["used"].as_f64().unwrap();
+    assert!((100.0..1000.0).contains(&used), "{used}");
+}
+
+#[test]
+fn files_are_counted_and_so_are_their_bytes() {
+    let server = Server::with("quotas: {files: 3, file_bytes: 1000}", &[]);
+    let client = server.key("one", "caller");
+    let keep = |size: usize| client.send("POST", "/v1/files", &[], &vec![b'x'; size]);
+    let first = keep(600).is(201);
+    is_over(&keep(500), "file bytes of the tenant `one`: all of 1000");
+    keep(100).is(201);
+    keep(100).is(201);
+    is_over(&keep(1), "files of the tenant `one`: all of 3");
+    assert_eq!(quota(&client, "file_bytes", "tenant")["used"], 800.0);
+    let id = first["id"].as_str().unwrap();
+    assert_eq!(client.delete(&format!("/v1/files/{id}")).status, 204);
+    keep(500).is(201);
+    assert_eq!(quota(&client, "files", "tenant")["used"], 3.0);
+}
+
+#[test]
+fn subscribers_are_counted_while_they_read() {
+    let settings = "quotas: {subscribers: 3, per_key: {subscribers: 2}}";
+    let server = Server::with(settings, &[]);
+    let (one, second) = (server.key("one", "viewer"), server.key("one", "viewer"));
+    let other = server.key("two", "viewer");
+    let held = [one.follow("/v1/events", None), one.follow("/v1/events", None)];
+    let refused = one.get("/v1/events").problem(429, "quota_exceeded");
+    assert!(refused["detail"].as_str().unwrap().starts_with("subscribers of the key"), "{refused}");
+    let third = second.follow("/v1/events", None);
+    is_over(&second.get("/v1/events"), "subscribers of the tenant `one`: all of 3");
+    let _others = other.follow("/v1/events", None);
+    assert_eq!(quota(&one, "subscribers", "key")["used"], 2.0);
+    assert_eq!(quota(&one, "subscribers", "tenant")["used"], 3.0);
+    drop((held, third));
+    until("they are gone", || (quota(&one, "subscribers", "tenant")["used"] == 0.0).then_some(()));
+}
+
+#[test]
+fn calls_of_a_minute_are_counted_by_tenant_key_user_and_tool() {
+    let settings = "quotas: {calls_per_minute: 1000, per_key: {calls_per_minute: 40}, \
+                    per_user: {calls_per_minute: 10}, per_tool: {calls_per_minute: 60}}";
+    let server = Server::with(settings, &[]);
+    // A program that serves many people.
+    let many = json!({"name": "many", "role": "caller", "tenant_id": "one", "user_id": "*"});
+    let many = server.admin().post("/v1/keys", &many).is(201);
+    let one = server.client(many["secret"].as_str().unwrap());
+    let (second, other) = (server.key("one", "caller"), server.key("two", "caller"));
+    // Whatever the clock says, one of two minutes has enough of them.
+    let over = |client: &Client, user: Option<&str>, most: usize| {
+        let body = json!({"tool": "echo", "arguments": {"message": "x"}, "user_id": user});
+        let answers = (0..=2 * most).map(|_| client.post("/v1/calls", &body));
+        answers.into_iter().find(|answer| answer.status != 200).unwrap()
+    };
+    let refused = over(&one, Some("ada"), 10);
+    let problem = refused.problem(429, "quota_exceeded");
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.starts_with("calls per minute of the user `ada`: all of 10"), "{detail}");
+    let after: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=60).contains(&after), "{after}");
+    assert_eq!(problem["result"]["is_success"], false, "the call has a result, too");
+    let feedback = problem["result"]["feedback"].as_str().unwrap();
+    assert!(feedback.contains("quota is used up"), "{feedback}");
+    let detail = |answer: Answer| {
+        let problem = answer.problem(429, "quota_exceeded");
+        problem["detail"].as_str().unwrap().to_owned()
+    };
+    assert!(detail(over(&one, None, 40)).contains("of the key"));
+    assert!(detail(over(&second, None, 60)).contains("of the tool `echo`"));
+    assert_eq!(echo(&other).is(200)["is_success"], true, "another tenant has its own");
+    let shown = quota(&one, "calls_per_minute", "tenant");
+    assert!(shown["ends_at"].is_string() && shown["limit"] == 1000.0, "{shown}");
+}
+
+#[test]
+fn calls_of_a_day_are_counted_across_restarts_and_batches() {
+    let server = Server::with("quotas: {calls_per_day: 6}", &[]);
+    let client = server.key("one", "caller");
+    echo(&client).is(200);
+    echo(&client).is(200);
+    // What is wrong with a call costs nothing.
+    client.post("/v1/calls", &json!({"tool": "echo", "arguments": {}})).is(200);
+    let call = json!({"tool": "echo", "arguments": {"message": "x"}});
+    client.post("/v1/batches", &json!({"calls": [call, call]})).is(200);
+    assert_eq!(quota(&client, "calls_per_day", "tenant")["used"], 4.0);
+    let mut server = server;
+    server.terminate();
+    let server = server.kill_and_start();
+    let client = server.client(client.key.as_deref().unwrap());
+    let shown = quota(&client, "calls_per_day", "tenant");
+    assert_eq!(shown["used"], 4.0, "it outlives the server");
+    let many = client.post("/v1/batches", &json!({"calls": vec![call; 4]})).is(200);
+    let refused: Vec<_> = (many["results"].as_array().unwrap().iter())
+        .filter(|result| result["is_success"] == false)
+        .collect();
+    assert_eq!(refused.len(), 2, "{many}");
+    assert_eq!(refused[0]["error_type"], "execution_error");
+    let problem = echo(&client).problem(429, "quota_exceeded");
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.starts_with("calls per day of the tenant `one`: all of 6"), "{detail}");
+    assert!(detail.ends_with("T00:00:00Z"), "it ends at midnight: {detail}");
+}
+
+#[test]
+fn quotas_are_spoken_of_in_the_language_of_the_models() {
+    let server = Server::with("lang: zh\nquotas: {calls_per_day: 0}", &[]);
+    let problem = echo(&server.key("one", "caller")).problem(429, "quota_exceeded");
+    let feedback = problem["result"]["feedback"].as_str().unwrap();
+    assert!(feedback.starts_with("配额已用完"), "{feedback}");
+}
+
+#[test]
+fn calls_that_wait_for_a_person_are_counted_until_somebody_decides() {
+    let settings = "quotas: {approvals: 2}\napprovals: {rules: [{tool: echo, then: ask}]}";
+    let server = Server::with(settings, &[]);
+    let client = server.key("one", "operator");
+    let first = echo(&client).is(202);
+    echo(&client).is(202);
+    let problem = echo(&client).problem(429, "quota_exceeded");
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.starts_with("calls that wait for approval of the tenant `one`"), "{detail}");
+    assert_eq!(quota(&client, "approvals", "tenant")["used"], 2.0);
+    let path = format!("/v1/approvals/{}", first["call_id"].as_str().unwrap());
+    client.post(&path, &json!({"approved": false})).is(200);
+    until("there is room again", || (echo(&client).status == 202).then_some(()));
+}
