@@ -58,7 +58,9 @@ fn the_call_beyond_the_cap_gets_an_error_result() {
 /// A reader that takes nothing for a while misses events, and is told so.
 #[test]
 fn a_slow_reader_is_told_what_it_missed_and_gets_all_results() {
-    let settings = "max_batch: 1000\nstrict_validation: true\nserver: {max_body_bytes: 33554432}\n";
+    // The reader is slow for as long as the batch takes, which is nobody's timeout here.
+    let settings = "max_batch: 1000\nstrict_validation: true\n\
+                    server: {max_body_bytes: 33554432, reader_timeout: 10m}\n";
     let server = Server::with(settings, &[]);
     let client = server.admin();
     // Calls that fail with long texts, then calls that tell as much as they can.

@@ -195,7 +195,7 @@ pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = look() {
             return found;
         }
-        assert!(start.elapsed() < Duration::from_secs(20), "not in time: {what}");
+        assert!(start.elapsed() < Duration::from_secs(120), "not in time: {what}");
         sleep(Duration::from_millis(20));
     }
 }
