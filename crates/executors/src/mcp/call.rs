@@ -64,10 +64,22 @@ impl Remote {
             let result =
                 connection.request(request, Some(Arc::clone(&flight)), rounds.meta()).await?;
             if let Some(result) = rounds.next(result).await? {
-                return convert::from_result(result, server.settings().max_output_bytes);
+                let output = convert::from_result(result, server.settings().max_output_bytes);
+                let has_no_way_back = connection.era() == Era::Modern
+                    && output.as_ref().is_err_and(|failed| has_no_way_back(&failed.to_string()));
+                if has_no_way_back {
+                    server.cannot_ask.notify_one();
+                }
+                return output;
             }
         }
     }
+}
+
+/// Whether a tool failed because it wanted to send its client a question, for
+/// which the newer era has no way: so say the Python SDK and FastMCP.
+fn has_no_way_back(failed: &str) -> bool {
+    failed.contains("server-initiated request")
 }
 
 /// A request that a server may answer with questions, again and again.

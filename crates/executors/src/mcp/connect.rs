@@ -32,7 +32,7 @@ impl Keeper {
             (McpProtocol::Legacy, _) => (Greeting::Only(Era::Legacy), true),
             (McpProtocol::Modern, _) => (Greeting::Only(Era::Modern), true),
             (McpProtocol::Auto, Some(era)) => (Greeting::First(era), true),
-            (McpProtocol::Auto, None) => (Greeting::First(preferred(settings)), false),
+            (McpProtocol::Auto, None) => (Greeting::First(Era::Modern), false),
         };
         let connected = match self.connect_as(greeting).await {
             // Some servers end when they hear of an era that they do not know.
@@ -154,16 +154,10 @@ impl Keeper {
     }
 }
 
-/// The era that a server is asked for first which nobody knows yet. Many speak
-/// both, and most of them were written for the older one: what they ask in the
-/// middle of a call (elicitation, sampling) has a way back only there, while
-/// what the newer one asks for works in both. Where nothing may be asked, the
-/// newer one is simpler.
-fn preferred(settings: &McpServer) -> Era {
-    match (settings.elicitation, settings.sampling) {
-        (Asking::Refuse, Asking::Refuse) => Era::Modern,
-        _ => Era::Legacy,
-    }
+/// Whether a server may ask anybody anything (elicitation, sampling), so that it
+/// matters which era its questions work in.
+pub(super) fn may_ask(settings: &McpServer) -> bool {
+    (settings.elicitation, settings.sampling) != (Asking::Refuse, Asking::Refuse)
 }
 
 /// Why a connection could not be made.

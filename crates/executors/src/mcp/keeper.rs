@@ -9,8 +9,10 @@ use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
+use windlass::definition::McpProtocol;
 use windlass::{Engine, Error, ErrorKind};
 
+use super::connect::may_ask;
 use super::connection::Connection;
 use super::failure::gone;
 use super::handshake::Era;
@@ -140,8 +142,16 @@ impl Keeper {
         let limit = self.server.settings().start_timeout.unwrap_or(START);
         let mut news = self.server.news();
         let started = timeout(limit, async {
-            let connection = self.connect().await?;
-            let ttl = self.refresh(&connection).await?;
+            let is_new = self.note.era.is_none();
+            let mut connection = self.connect().await?;
+            let mut ttl = self.refresh(&connection).await?;
+            if is_new && self.asks_in_older_era(&connection) {
+                // Refused, the newer era is taken again.
+                self.note.era = Some(Era::Legacy);
+                connection.close("is spoken to in the older era").await;
+                connection = self.connect().await?;
+                ttl = self.refresh(&connection).await?;
+            }
             Ok::<_, Error>((connection, ttl))
         });
         let (connection, ttl) = started.await.unwrap_or_else(|_| {
@@ -152,9 +162,23 @@ impl Keeper {
         let server = Arc::clone(&self.server);
         let mut listening = std::pin::pin!(listen(Arc::clone(&server), Arc::clone(&connection)));
         let mut due = Due::new(ttl);
+        let mut is_leaving = false;
         loop {
             tokio::select! {
                 () = connection.ended() => return Ok(connection.why_gone()),
+                () = server.cannot_ask.notified() => {
+                    is_leaving = self.takes_older_era(&connection).await;
+                }
+                () = sleep(SETTLE), if is_leaving && connection.is_idle() => {
+                    // Nobody begins here any more; who was about to is let through.
+                    server.link.send_replace(Link::Starting);
+                    sleep(SETTLE).await;
+                    if connection.is_idle() {
+                        connection.close("is spoken to in the older era from now on").await;
+                        return Ok(connection.why_gone());
+                    }
+                    server.link.send_replace(Link::Up(Arc::clone(&connection)));
+                }
                 () = server.accepted.notified() => self.accept().await,
                 () = server.learns.notified() => self.learn().await,
                 heard = news.recv() => match heard {
@@ -178,6 +202,39 @@ impl Keeper {
                 () = &mut listening => {}
             }
         }
+    }
+
+    /// Whether a server that speaks both eras is known to ask its questions in the
+    /// older one alone. FastMCP, which marks its tools, sends them to the client
+    /// (`ctx.elicit`, `ctx.sample`), and the newer era has no way back for that.
+    fn asks_in_older_era(&self, connection: &Connection) -> bool {
+        let settings = self.server.settings();
+        let is_marked = |tool: &serde_json::Value| {
+            let meta = &tool["_meta"];
+            meta["fastmcp"].is_object() || meta["_fastmcp"].is_object()
+        };
+        connection.era() == Era::Modern
+            && settings.protocol == McpProtocol::Auto
+            && may_ask(settings)
+            && self.note.tools.iter().any(is_marked)
+    }
+
+    /// Notes that a server's questions do not work in the newer era, unless the
+    /// operator wants that one. Says whether the connection is to be another.
+    async fn takes_older_era(&mut self, connection: &Connection) -> bool {
+        let is_free = self.server.settings().protocol == McpProtocol::Auto;
+        if !is_free || connection.era() == Era::Legacy || self.note.era == Some(Era::Legacy) {
+            return self.note.era == Some(Era::Legacy) && connection.era() == Era::Modern;
+        }
+        tracing::warn!(
+            server = self.server.name(),
+            "it cannot ask in the newer era, and is spoken to in the older one from now on"
+        );
+        self.note.era = Some(Era::Legacy);
+        if self.note.listed {
+            self.remember().await;
+        }
+        true
     }
 
     /// Asks for the tools and publishes them; says how long they stay good.

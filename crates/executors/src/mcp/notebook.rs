@@ -14,8 +14,8 @@ use super::quarantine::{self, ToolChange};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Note {
-    /// Which era it turned out to be of. Notes that call it `era` were taken when
-    /// the newer one was preferred, and are asked again.
+    /// Which era it turned out to be of. Notes that call it `era` do not know
+    /// where its questions work, and are asked again.
     #[serde(rename = "spoken")]
     pub(super) era: Option<Era>,
     /// A fingerprint of how it is reached: another command is another server.

@@ -97,6 +97,8 @@ pub struct Server {
     /// Tools that somebody else's connection has listed, and a word to the keeper.
     pub(super) learned: Mutex<Option<Vec<Value>>>,
     pub(super) learns: Notify,
+    /// Tells that a question of it had no way back to us.
+    pub(super) cannot_ask: Notify,
     /// What it has besides tools, as far as is known.
     pub(super) offers: Mutex<Offers>,
     /// What was left out of its last list.
@@ -175,6 +177,7 @@ impl Server {
             accepted: Notify::new(),
             learned: Mutex::default(),
             learns: Notify::new(),
+            cannot_ask: Notify::new(),
             offers: Mutex::default(),
             odd: Mutex::default(),
             watched: Watched::default(),
