@@ -179,6 +179,11 @@ impl Context {
         self
     }
 
+    /// Who began the calls: what [`Context::begun_by`] said.
+    pub fn beginner(&self) -> Option<&str> {
+        self.begun_by.as_deref()
+    }
+
     /// Who calls.
     pub fn caller(&self) -> &Caller {
         &self.caller

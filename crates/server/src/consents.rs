@@ -24,7 +24,7 @@ use crate::random;
 use crate::vault::{Endpoint, Grantee, Grants, Tokens};
 
 /// Where consents that are under way are kept.
-const SPACE: &str = "consents";
+const SPACE: &str = crate::quota::CONSENTS;
 /// How long a person has.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// The longest life of a token that is believed.
@@ -103,6 +103,7 @@ impl Consents {
         let hashed = hashed(&state);
         let mut put = Put::of(SPACE, caller.tenant.clone(), hashed.clone(), &pending)?;
         put.alias = Some(hashed);
+        put.owner = call.context().beginner().map(str::to_owned);
         put.expires_at = Timestamp::now().checked_add(PATIENCE).ok();
         self.documents.put(put, Expect::Absent).await?;
         let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.as_bytes()));

@@ -13,7 +13,7 @@ mod tool_view;
 
 pub(crate) use bearers::{Bearers, OAuthSettings};
 pub(crate) use key::{ApiKey, NewKey};
-pub(crate) use keys::{KeyRequest, Keys};
+pub(crate) use keys::{KeyRequest, Keys, works};
 pub(crate) use role::{Action, Role};
 pub(crate) use tool_view::ToolView;
 

@@ -1,7 +1,8 @@
 //! Quotas: how much a tenant, and a key, may have made or have going on.
 //!
 //! ```text
-//! stored   tools, providers, documents, files, credentials,  counted where they are kept
+//! stored   tools, providers, documents, files, credentials,  counted where they are kept,
+//!          conversations, consents, API keys,               by the key that made them, too
 //!          calls that wait for a person
 //! live     subscribers, runs                                 a permit each
 //! calls    per minute, per day, cost per day                 counted by the engine
@@ -15,18 +16,24 @@
 mod days;
 mod documents;
 mod live;
+mod stored;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
-use windlass::{CallQuota, CallQuotas, Error, ErrorKind, TenantId};
+use windlass::{CallQuota, CallQuotas, Error, TenantId};
 use windlass_store::Documents;
 
+use crate::identity::Identity;
+
 pub(crate) use days::DaySharer;
-pub(crate) use documents::{APPROVALS, CREDENTIALS, CheckedDocuments};
+pub(crate) use documents::{
+    API_KEYS, APPROVALS, CONSENTS, CONVERSATIONS, CREDENTIALS, CheckedDocuments,
+};
 pub(crate) use live::{Live, Permit};
+pub(crate) use stored::{Stored, Whose};
 
 /// Where files that were uploaded are described.
 pub(crate) const FILES: &str = "files";
@@ -41,6 +48,10 @@ pub(crate) struct QuotaSettings {
     pub(crate) file_bytes: u64,
     pub(crate) credentials: u64,
     pub(crate) approvals: u64,
+    pub(crate) conversations: u64,
+    pub(crate) conversation_bytes: u64,
+    pub(crate) consents: u64,
+    pub(crate) api_keys: u64,
     pub(crate) subscribers: u64,
     pub(crate) runs: u64,
     pub(crate) calls_per_minute: Option<u64>,
@@ -55,6 +66,16 @@ pub(crate) struct QuotaSettings {
 /// the tenant's limit only.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct NarrowQuotas {
+    /// What a key has made, down to `consents`.
+    pub(crate) tools: Option<u64>,
+    pub(crate) providers: Option<u64>,
+    pub(crate) document_bytes: Option<u64>,
+    pub(crate) files: Option<u64>,
+    pub(crate) file_bytes: Option<u64>,
+    pub(crate) credentials: Option<u64>,
+    pub(crate) conversations: Option<u64>,
+    pub(crate) conversation_bytes: Option<u64>,
+    pub(crate) consents: Option<u64>,
     /// Only of a key.
     pub(crate) subscribers: Option<u64>,
     /// Only of a key.
@@ -80,12 +101,25 @@ impl Default for QuotaSettings {
             file_bytes: 512 << 20,
             credentials: 1_000,
             approvals: 10_000,
+            conversations: 10_000,
+            conversation_bytes: 1 << 30,
+            consents: 1_000,
+            api_keys: 1_000,
             subscribers: 4_000,
             runs: 400,
             calls_per_minute: Some(5_000_000),
             calls_per_day: Some(1_000_000_000),
             cost_per_day: Some(Dollars(1_000.0)),
             per_key: NarrowQuotas {
+                tools: Some(10_000),
+                providers: Some(500),
+                document_bytes: Some(256 << 20),
+                files: Some(5_000),
+                file_bytes: Some(256 << 20),
+                credentials: Some(500),
+                conversations: Some(5_000),
+                conversation_bytes: Some(512 << 20),
+                consents: Some(500),
                 subscribers: Some(2_000),
                 runs: Some(200),
                 calls_per_minute: Some(5_000_000),
@@ -159,35 +193,27 @@ impl Quotas {
         turn.lock_owned().await
     }
 
-    /// Whether a tenant may have so many tools.
-    pub(crate) fn allow_tools(&self, tenant: &TenantId, wanted: usize) -> Result<(), Error> {
-        within("tools", tenant, wanted as u64, self.settings.tools)
+    /// Whether a tenant, or a key of it, may have so many tools.
+    pub(crate) fn allow_tools(&self, whose: Whose<'_>, wanted: usize) -> Result<(), Error> {
+        Stored::Tools.within(whose, wanted as u64, &self.settings, None)
     }
 
-    /// Whether a tenant may have one more file of this size. Whoever asks is
+    /// Whether a key may upload one more file of this size. Whoever asks is
     /// [making](Quotas::making) it.
     pub(crate) async fn allow_file(
         &self,
         documents: &dyn Documents,
-        tenant: &TenantId,
+        who: &Identity,
         size: u64,
     ) -> Result<(), Error> {
-        let files = self.files_of(documents, tenant).await?;
-        within("files", tenant, files.count + 1, self.settings.files)?;
-        within("file bytes", tenant, files.bytes + size, self.settings.file_bytes)
+        let files = self.files_of(documents, &who.tenant).await?;
+        let of_key = files.of_key(&who.key_id);
+        for (whose, files) in
+            [(Whose::Tenant(&who.tenant), files.all), (Whose::Key(&who.key_id), of_key)]
+        {
+            Stored::Files.within(whose, files.count + 1, &self.settings, None)?;
+            Stored::FileBytes.within(whose, files.bytes + size, &self.settings, None)?;
+        }
+        Ok(())
     }
-}
-
-/// Refuses what is more than the most.
-fn within(what: &str, tenant: &TenantId, wanted: u64, most: u64) -> Result<(), Error> {
-    match wanted <= most {
-        true => Ok(()),
-        false => Err(exceeded(what, &format!("the tenant `{tenant}`"), most)),
-    }
-}
-
-/// A quota that ends when something of it is given up.
-fn exceeded(what: &str, whose: &str, most: u64) -> Error {
-    let why = format!("{what} of {whose}: all of {most} are used, until some are given up");
-    Error::new(ErrorKind::QuotaExceeded, why)
 }

@@ -9,8 +9,9 @@ use windlass::{BoxFuture, Error, ErrorKind, TenantId};
 use windlass_executors::agent::{Entry, History, RunLog, taken_over};
 use windlass_store::{Documents, Expect, KEEP_RUNS, Put};
 
+use crate::quota::{CONVERSATIONS, Quotas};
+
 const SPACE: &str = "agent_runs";
-const CONVERSATIONS: &str = "agent_conversations";
 /// The longest conversation that is kept, as JSON.
 const MAX_CONVERSATION: usize = 4 * 1024 * 1024;
 
@@ -59,6 +60,8 @@ impl RunLog for KeptRuns {
 pub(crate) struct Conversation {
     documents: Arc<dyn Documents>,
     tenant: TenantId,
+    /// The key that it is held with.
+    owner: Option<String>,
     /// The agent and the conversation, either of which may have any name.
     id: String,
     /// The messages are in the form of its API.
@@ -69,11 +72,20 @@ impl Conversation {
     pub(crate) fn new(
         documents: Arc<dyn Documents>,
         tenant: TenantId,
+        owner: Option<String>,
         (tool, model): (&str, &str),
         conversation: &str,
     ) -> Self {
         let (id, model) = (json!([tool, conversation]).to_string(), model.to_owned());
-        Self { documents, tenant, id, model }
+        Self { documents, tenant, owner, id, model }
+    }
+
+    /// Refuses one that begins where there is no room to keep it.
+    pub(crate) async fn allow(&self, quotas: &Quotas) -> Result<(), Error> {
+        if self.documents.get(CONVERSATIONS, &self.tenant, &self.id).await?.is_some() {
+            return Ok(());
+        }
+        quotas.allow_conversation(&*self.documents, &self.tenant, self.owner.as_deref()).await
     }
 
     /// What was said. With another model it begins anew.
@@ -91,6 +103,7 @@ impl Conversation {
             return Ok(());
         }
         let mut put = Put::new(CONVERSATIONS, self.tenant.clone(), self.id.clone(), body);
+        put.owner.clone_from(&self.owner);
         put.expires_at = Timestamp::now().checked_add(KEEP_RUNS).ok();
         self.documents.put(put, Expect::Anything).await.map(drop)
     }

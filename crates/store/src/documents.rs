@@ -36,6 +36,8 @@ pub struct Document {
     pub id: String,
     /// Another name, unique in its space over all tenants: the hash of a key.
     pub alias: Option<String>,
+    /// The id of the key that made it, where one is known.
+    pub owner: Option<String>,
     /// What it says.
     pub body: Value,
     /// From 1, one more with each change. One that was deleted or has expired,
@@ -60,6 +62,8 @@ pub struct Put {
     pub id: String,
     /// Its other name.
     pub alias: Option<String>,
+    /// The id of the key that makes it. A change keeps the first owner.
+    pub owner: Option<String>,
     /// What it says.
     pub body: Value,
     /// When it is forgotten.
@@ -69,7 +73,7 @@ pub struct Put {
 impl Put {
     /// Says this under a name.
     pub fn new(space: &'static str, tenant: TenantId, id: impl Into<String>, body: Value) -> Self {
-        Self { space, tenant, id: id.into(), alias: None, body, expires_at: None }
+        Self { space, tenant, id: id.into(), alias: None, owner: None, body, expires_at: None }
     }
 
     /// Says what this is as JSON.
@@ -114,6 +118,8 @@ pub struct SpaceSize {
     pub count: u64,
     /// The bytes of their bodies as they are kept.
     pub bytes: u64,
+    /// When the first of them expires.
+    pub first_end: Option<Timestamp>,
 }
 
 /// A change that was made by this or another server.
@@ -178,12 +184,22 @@ pub trait Documents: Send + Sync + 'static {
         })
     }
 
-    /// How many documents a tenant has in a space, and how large they are.
+    /// How many documents a tenant has in a space, or an owner among them, and
+    /// how large they are.
     fn size_of<'a>(
         &'a self,
         space: &'static str,
         tenant: &'a TenantId,
+        owner: Option<&'a str>,
     ) -> BoxFuture<'a, Result<SpaceSize, Error>>;
+
+    /// The ids of the documents that an owner made.
+    fn owned_by<'a>(
+        &'a self,
+        space: &'static str,
+        tenant: &'a TenantId,
+        owner: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>>;
 
     /// All documents of a space, of all tenants. For what a server reads when
     /// it starts.

@@ -22,6 +22,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0004_model_usage.sql"),
     include_str!("../migrations/0005_write_probe.sql"),
     include_str!("../migrations/0006_tenant_records.sql"),
+    include_str!("../migrations/0007_document_owners.sql"),
 ];
 
 /// Refuses a file that is no database, is another program's, or was written by

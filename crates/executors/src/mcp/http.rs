@@ -20,6 +20,7 @@ use rmcp::transport::streamable_http_client::{
     StreamableHttpClientTransport, StreamableHttpClientTransportConfig, StreamableHttpError,
     StreamableHttpPostResponse,
 };
+use serde_json::Value;
 use url::Url;
 use windlass::{Error, ErrorKind, Secret, Veil};
 
@@ -235,7 +236,7 @@ impl StreamableHttpClient for Wire {
         }
         let retry_after = answer.header("retry-after").map(str::to_owned);
         let body = self.body(answer).await?;
-        if has_session && status == StatusCode::BAD_REQUEST && is_about_sessions(&body) {
+        if has_session && status == StatusCode::BAD_REQUEST && is_no_session(&body) {
             return Err(StreamableHttpError::SessionExpired);
         }
         let body = veils.over_json(&body).map_or(body, Bytes::from);
@@ -320,13 +321,39 @@ fn is_discover(message: &ClientJsonRpcMessage) -> bool {
     matches!(request.request, ClientRequest::DiscoverRequest(_))
 }
 
-/// Whether a refusal says that there is no such session. The protocol has a status
-/// for that, 404; servers of older SDKs, and many that were written after their
-/// examples, answer with 400 and words.
-fn is_about_sessions(body: &[u8]) -> bool {
-    let start = &body[..body.len().min(4_096)];
-    let said = String::from_utf8_lossy(start).to_ascii_lowercase();
-    said.contains("session") || said.contains("not initialized")
+/// What servers of the official SDKs, and those written after their examples, say
+/// with 400 where they do not know a session, before they look at the message.
+const NO_SESSION: [&str; 6] = [
+    "Bad Request: No valid session ID provided",
+    "Bad Request: Server not initialized",
+    "Bad Request: Invalid session ID",
+    "Bad Request: Session not found",
+    "Invalid or missing session ID",
+    "Session not found",
+];
+
+/// Whether a refusal with 400 says that there is no such session; the protocol has
+/// a status for that, 404. The message is sent again in a new session, so words
+/// alone are not enough: a tool that ran may have them in its error. It is one of
+/// the known texts and nothing else, alone or in an error that belongs to no
+/// request.
+fn is_no_session(body: &[u8]) -> bool {
+    let is_known = |text: &str| NO_SESSION.contains(&text);
+    let Ok(text) = str::from_utf8(body) else { return false };
+    let Ok(Value::Object(said)) = serde_json::from_str::<Value>(text) else {
+        return is_known(text.trim());
+    };
+    // The SDK for Python has this in place of null.
+    let is_of_none = match said.get("id") {
+        None | Some(Value::Null) => true,
+        Some(id) => id == "server-error",
+    };
+    let Some(error) = said.get("error") else { return false };
+    let is_refusal = matches!(error["code"].as_i64(), Some(-32000 | -32001 | -32600));
+    is_of_none
+        && is_refusal
+        && !said.contains_key("result")
+        && error["message"].as_str().is_some_and(is_known)
 }
 
 /// Whether a status may mean that the other side knows nothing of the newer era.

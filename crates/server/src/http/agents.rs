@@ -206,8 +206,7 @@ async fn run(
     let tool = find(&app, &who.tenant, &name)?;
     let permit = app.quotas.begin(Live::Runs, &who)?;
     let id = CallId::at(Timestamp::now());
-    let tenant = who.tenant.clone();
-    let conversation = body.conversation_id.as_deref().map(|name| talk(&app, tenant, &tool, name));
+    let conversation = body.conversation_id.as_deref().map(|name| talk(&app, &who, &tool, name));
     let user_id = user_of(&who, body.user_id, "/user_id")?;
     let body = RunBody { user_id, ..body };
     let request = body.request(&tool, who.tenant)?.id(id).begun_by(who.key_id);
@@ -216,9 +215,10 @@ async fn run(
 }
 
 /// Where an agent's conversation is kept.
-fn talk(app: &App, tenant: TenantId, tool: &Tool, conversation: &str) -> Conversation {
+fn talk(app: &App, who: &Identity, tool: &Tool, conversation: &str) -> Conversation {
     let agent = (tool.name().as_str(), model_of(tool));
-    Conversation::new(Arc::clone(&app.documents), tenant, agent, conversation)
+    let (documents, owner) = (Arc::clone(&app.documents), Some(who.key_id.to_string()));
+    Conversation::new(documents, who.tenant.clone(), owner, agent, conversation)
 }
 
 async fn resume(
@@ -245,8 +245,7 @@ async fn resume(
     let tool = find(&app, &who.tenant, &tool)?;
     let permit = app.quotas.begin(Live::Runs, &who)?;
     let run: Arc<str> = run.into();
-    let tenant = who.tenant.clone();
-    let talk = conversation.as_deref().map(|name| talk(&app, tenant, &tool, name));
+    let talk = conversation.as_deref().map(|name| talk(&app, &who, &tool, name));
     let context = Context::new(Caller {
         tenant: who.tenant,
         user: user.map(Into::into),

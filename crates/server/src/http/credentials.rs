@@ -213,7 +213,9 @@ async fn store(
     let provider = app.provider(&who.tenant, &provider)?;
     let request =
         CredentialRequest { name: body.name, user: body.user_id, values: given(body.values)? };
-    let stored = app.credentials.store(&who.tenant, &provider, request).await.map_err(named)?;
+    let owner = Some(&*who.key_id);
+    let stored =
+        app.credentials.store_as(owner, &who.tenant, &provider, request).await.map_err(named)?;
     Ok(view::with_status(StatusCode::CREATED, &stored))
 }
 

@@ -186,7 +186,7 @@ async fn upload(
     let bytes = whole(request, &app).await?;
     let (id, size) = (CallId::at(Timestamp::now()), bytes.len());
     let _turn = app.quotas.making(&who.tenant, What::File).await;
-    app.quotas.allow_file(&*app.documents, &who.tenant, size as u64).await?;
+    app.quotas.allow_file(&*app.documents, &who, size as u64).await?;
     app.engine.records().keep_output(&who.tenant, id, bytes.to_vec()).await?;
     let about = json!({
         "size": size, "media_type": media_type, "name": name, "owner": who.key_id,

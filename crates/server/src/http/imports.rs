@@ -13,7 +13,7 @@ use windlass::TenantId;
 use windlass::definition::LoadError;
 use windlass_executors::mcp::Server;
 use windlass_executors::rest::{Auth, Import, ImportOptions, Limits, Names};
-use windlass_store::Expect;
+use windlass_store::{Expect, Put};
 
 use super::app::App;
 use super::definitions::refused;
@@ -21,7 +21,7 @@ use super::extract::{self, Body, DocumentBody, Largest, Name, Who};
 use super::operation::Operation;
 use super::problem::Problem;
 use super::{providers, view};
-use crate::identity::Action;
+use crate::identity::{Action, Identity};
 use crate::imports::{self, Diff, Kept, SPACE, Source};
 use crate::quota::What;
 
@@ -273,11 +273,8 @@ struct PartDoc {
 }
 
 /// Imports a document as a provider of a tenant.
-pub(crate) async fn create(
-    app: &App,
-    tenant: &TenantId,
-    wanted: Wanted,
-) -> Result<Response, Problem> {
+pub(crate) async fn create(app: &App, who: &Identity, wanted: Wanted) -> Result<Response, Problem> {
+    let (tenant, owner) = (&who.tenant, Some(&*who.key_id));
     let Wanted { name, from, options, dry_run } = wanted;
     let names = Names { taken: taken(app, tenant, &name), ..Names::default() };
     let source = source(app, from).await?;
@@ -288,8 +285,8 @@ pub(crate) async fn create(
     let (unsupported, mut warnings) = (import.unsupported.clone(), imports::warnings(&import));
     let kept = Kept::new(import, &source, options);
     let _turn = app.quotas.making(tenant, What::Tools).await;
-    app.allow_tools(tenant, &providers::source(&name), kept.tools.len())?;
-    let put = kept.to_put(tenant, &name)?;
+    app.allow_tools((tenant, owner), &providers::source(&name), kept.tools.len()).await?;
+    let put = Put { owner: owner.map(str::to_owned), ..kept.to_put(tenant, &name)? };
     if app.documents.put(put, Expect::Absent).await?.is_none() {
         return Err(Problem::conflict(format!("the provider `{name}` is there already"))
             .hint("import it again with PUT /v1/providers/{name}/document"));
@@ -423,7 +420,9 @@ async fn replace(
     kept: Kept,
 ) -> Result<Vec<LoadError>, Problem> {
     let _turn = app.quotas.making(tenant, What::Tools).await;
-    app.allow_tools(tenant, &providers::source(name), kept.tools.len())?;
+    let before = app.documents.get(SPACE, tenant, name).await?;
+    let owner = before.as_ref().and_then(|before| before.owner.as_deref());
+    app.allow_tools((tenant, owner), &providers::source(name), kept.tools.len()).await?;
     let put = kept.to_put(tenant, name)?;
     if app.documents.put(put, Expect::Version(version)).await?.is_none() {
         return Err(Problem::conflict(format!("the provider `{name}` was changed meanwhile"))

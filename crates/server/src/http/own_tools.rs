@@ -19,7 +19,7 @@ use super::problem::Problem;
 use super::shape::ToolDoc;
 use super::tools::show;
 use super::view;
-use crate::identity::Action;
+use crate::identity::{Action, Identity};
 use crate::quota::What;
 
 /// Where definitions are kept.
@@ -79,7 +79,7 @@ async fn register(
     Body(body): Body<DefinitionBody>,
 ) -> Result<Response, Problem> {
     let sent = read(&app, &who.tenant, &body).await?;
-    let kept = keep(&app, &who.tenant, &sent, Expect::Absent).await?;
+    let kept = keep(&app, &who, &sent, Expect::Absent).await?;
     if !kept {
         let why = format!("the tool `{}` is there already", sent.name);
         return Err(Problem::conflict(why).hint("replace it with PUT /v1/tools/{name}"));
@@ -104,7 +104,7 @@ async fn replace(
         let why = format!("the definition is of `{}`, the path of `{name}`", sent.name);
         return Err(Problem::bad("two names").at("/definition/name", why));
     }
-    keep(&app, &who.tenant, &sent, Expect::Anything).await?;
+    keep(&app, &who, &sent, Expect::Anything).await?;
     answer(&app, &who.tenant, &sent.name, StatusCode::OK)
 }
 
@@ -126,7 +126,8 @@ async fn delete(
 
 /// Keeps a definition if it can be loaded; returns whether what was there was
 /// expected.
-async fn keep(app: &App, tenant: &TenantId, sent: &Sent, expect: Expect) -> Result<bool, Problem> {
+async fn keep(app: &App, who: &Identity, sent: &Sent, expect: Expect) -> Result<bool, Problem> {
+    let tenant = &who.tenant;
     let before = app.documents.get(SPACE, tenant, &sent.name).await?;
     if before.is_some() && expect == Expect::Absent {
         return Ok(false);
@@ -135,13 +136,17 @@ async fn keep(app: &App, tenant: &TenantId, sent: &Sent, expect: Expect) -> Resu
         return Err(taken(&other));
     }
     let _turn = app.quotas.making(tenant, What::Tools).await;
-    app.allow_tools(tenant, &source(&sent.name), 1)?;
+    let owner = match &before {
+        Some(before) => before.owner.clone(),
+        None => Some(who.key_id.to_string()),
+    };
+    app.allow_tools((tenant, owner.as_deref()), &source(&sent.name), 1).await?;
     if let Err(problem) = load(app, tenant, &sent.name, &sent.text) {
         restore(app, tenant, &sent.name, before);
         return Err(problem);
     }
     let body = json!({"definition": sent.text});
-    let put = Put::new(SPACE, tenant.clone(), sent.name.clone(), body);
+    let put = Put { owner, ..Put::new(SPACE, tenant.clone(), sent.name.clone(), body) };
     match app.documents.put(put, expect).await {
         Ok(Some(_)) => Ok(true),
         Ok(None) => {
@@ -177,7 +182,7 @@ fn taken(tool: &Tool) -> Problem {
     }
 }
 
-fn source(name: &str) -> String {
+pub(super) fn source(name: &str) -> String {
     format!("{SOURCE}{name}")
 }
 

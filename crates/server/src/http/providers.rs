@@ -1,5 +1,6 @@
 //! Providers: who offers tools, and what their credentials look like.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -18,13 +19,14 @@ use super::definitions;
 use super::extract::{Name, Query, Who};
 use super::imports::{self, ImportedDoc, ProviderBody, Said, Sent};
 use super::operation::Operation;
+use super::own_tools;
 use super::page::PageQuery;
 use super::problem::Problem;
 use super::shape::FieldDoc;
 use super::view;
 use crate::identity::Action;
 use crate::imports::Kept;
-use crate::quota::What;
+use crate::quota::{What, Whose};
 
 /// Where definitions are kept.
 pub(super) const SPACE: &str = crate::imports::SPACE;
@@ -190,16 +192,47 @@ async fn get(
 }
 
 impl App {
-    /// Whether a tenant may have so many tools from this source.
-    pub(crate) fn allow_tools(
+    /// Whether a tenant, and whoever made the source, may have so many tools from
+    /// it.
+    pub(crate) async fn allow_tools(
         &self,
-        tenant: &TenantId,
+        (tenant, owner): (&TenantId, Option<&str>),
         source: &str,
         wanted: usize,
     ) -> Result<(), Problem> {
-        let own = self.engine.registry().owned_by(tenant);
-        let others = own.iter().filter(|tool| **tool.source() != *source).count();
-        Ok(self.quotas.allow_tools(tenant, others + wanted)?)
+        let all = self.tools_made(tenant, None, Some(source)).await? + wanted;
+        self.quotas.allow_tools(Whose::Tenant(tenant), all)?;
+        // A key has no more than its tenant, which is often enough to know.
+        let Some(owner) = owner else { return Ok(()) };
+        if self.quotas.allow_tools(Whose::Key(owner), all).is_err() {
+            let own = self.tools_made(tenant, Some(owner), Some(source)).await? + wanted;
+            self.quotas.allow_tools(Whose::Key(owner), own)?;
+        }
+        Ok(())
+    }
+
+    /// How many tools a tenant has, or a key of it has made, but for those of one
+    /// source.
+    pub(super) async fn tools_made(
+        &self,
+        tenant: &TenantId,
+        key: Option<&str>,
+        but: Option<&str>,
+    ) -> Result<usize, Problem> {
+        let mut tools = self.engine.registry().owned_by(tenant);
+        tools.retain(|tool| but.is_none_or(|but| **tool.source() != *but));
+        if let Some(key) = key {
+            let own = self.documents.owned_by(own_tools::SPACE, tenant, key).await?;
+            let own: HashSet<String> = own.iter().map(|name| own_tools::source(name)).collect();
+            let providers = self.documents.owned_by(SPACE, tenant, key).await?;
+            let providers: HashSet<String> = providers.into_iter().collect();
+            tools.retain(|tool| {
+                let provider = tool.spec().provider.as_ref();
+                own.contains(&**tool.source())
+                    || provider.is_some_and(|provider| providers.contains(&**provider))
+            });
+        }
+        Ok(tools.len())
     }
 
     /// A provider that a tenant sees.
@@ -220,7 +253,7 @@ async fn create(
 ) -> Result<Response, Problem> {
     let text = match body.text()? {
         Said::Definition(text) => text,
-        Said::Document(wanted) => return imports::create(&app, &who.tenant, wanted).await,
+        Said::Document(wanted) => return imports::create(&app, &who, wanted).await,
     };
     let parsed = definitions::check(&app, &who.tenant, text.clone()).await?.usable()?;
     let [provider] = parsed.providers.as_slice() else {
@@ -229,7 +262,8 @@ async fn create(
     };
     let name = provider.name.clone();
     let _turn = app.quotas.making(&who.tenant, What::Tools).await;
-    app.allow_tools(&who.tenant, &source(&name), parsed.tools.len())?;
+    let whose = (&who.tenant, Some(&*who.key_id));
+    app.allow_tools(whose, &source(&name), parsed.tools.len()).await?;
     let transport = provider.mcp.as_ref().map(|server| &server.transport);
     if let Some(short) = transport.and_then(short_secret) {
         let why = format!(
@@ -240,7 +274,8 @@ async fn create(
     }
     let is_secret = transport.is_some_and(has_secrets);
     let kept = app.credentials.keep_definition(&who.tenant, &name, &text, is_secret).await?;
-    let put = Put::new(SPACE, who.tenant.clone(), name.clone(), kept);
+    let owner = Some(who.key_id.to_string());
+    let put = Put { owner, ..Put::new(SPACE, who.tenant.clone(), name.clone(), kept) };
     if app.documents.put(put, Expect::Absent).await?.is_none() {
         return Err(Problem::conflict(format!("the provider `{name}` is there already"))
             .hint("delete it first"));

@@ -16,7 +16,7 @@ use super::operation::Operation;
 use super::problem::Problem;
 use super::view;
 use crate::identity::{Action, Identity};
-use crate::quota::Live;
+use crate::quota::{Live, Stored};
 
 pub(crate) fn rows() -> Vec<Operation> {
     vec![
@@ -68,27 +68,31 @@ async fn show(State(app): State<Arc<App>>, Who(who): Who) -> Result<Response, Pr
 }
 
 async fn stored(app: &App, who: &Identity) -> Result<Vec<QuotaDoc>, Problem> {
+    let settings = &app.quotas.settings;
+    let mut all = Vec::new();
+    for what in Stored::ALL {
+        let used = used(app, who, what, None).await?;
+        all.push(quota(what.name(), "tenant", Some(what.most(settings)), used));
+        if what.is_counted_by_key() {
+            let used = self::used(app, who, what, Some(&who.key_id)).await?;
+            all.push(quota(what.name(), "key", what.most_of_key(settings), used));
+        }
+    }
+    Ok(all)
+}
+
+/// How much the tenant of whoever asks has, or one of its keys has made.
+async fn used(app: &App, who: &Identity, what: Stored, key: Option<&str>) -> Result<u64, Problem> {
     let (tenant, documents) = (&who.tenant, &*app.documents);
-    let (quotas, settings) = (&app.quotas, &app.quotas.settings);
-    let files = quotas.files_of(documents, tenant).await?;
-    let count = async |space| Ok::<_, Problem>(documents.size_of(space, tenant).await?.count);
-    let all = [
-        ("tools", settings.tools, app.engine.registry().owned_by(tenant).len() as u64),
-        ("providers", settings.providers, count(super::providers::SPACE).await?),
-        (
-            "document_bytes",
-            settings.document_bytes,
-            quotas.document_bytes(documents, tenant).await?,
-        ),
-        ("files", settings.files, files.count),
-        ("file_bytes", settings.file_bytes, files.bytes),
-        ("credentials", settings.credentials, count(crate::quota::CREDENTIALS).await?),
-        ("approvals", settings.approvals, count(crate::quota::APPROVALS).await?),
-    ];
-    Ok(all
-        .into_iter()
-        .map(|(name, limit, used)| quota(name, "tenant", Some(limit), used))
-        .collect())
+    Ok(match what {
+        Stored::Tools => app.tools_made(tenant, key, None).await? as u64,
+        Stored::Files | Stored::FileBytes => {
+            let files = app.quotas.files_of(documents, tenant).await?;
+            let files = key.map_or(files.all, |key| files.of_key(key));
+            if what == Stored::Files { files.count } else { files.bytes }
+        }
+        _ => what.of(&app.quotas.kept(documents, what, tenant, key).await?),
+    })
 }
 
 fn live(app: &App, who: &Identity) -> Vec<QuotaDoc> {

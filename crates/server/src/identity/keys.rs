@@ -13,7 +13,7 @@ use crate::random;
 use crate::uses::Uses;
 
 /// Where keys are kept.
-const SPACE: &str = "api_keys";
+const SPACE: &str = crate::quota::API_KEYS;
 /// Where it is kept when they were used.
 const USES: &str = "api_key_uses";
 /// The name of the key that the first start makes. It is fixed, so that only one
@@ -243,6 +243,11 @@ impl Keys {
         let found = self.documents.get(SPACE, tenant, id).await?;
         found.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no key `{id}`")))
     }
+}
+
+/// Whether a key works that is kept as this.
+pub(crate) fn works(document: &Document) -> bool {
+    read(document).is_ok_and(|key| key.works(Timestamp::now()))
 }
 
 fn read(document: &Document) -> Result<ApiKey, Error> {

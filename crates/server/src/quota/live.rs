@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use windlass::{Error, TenantId};
 
-use super::{Quotas, exceeded};
+use super::stored::exceeded;
+use super::{Quotas, Whose};
 use crate::identity::Identity;
 
 /// What goes on.
@@ -49,7 +50,7 @@ impl Quotas {
         let of_tenant = live.tenants.entry((what, who.tenant.clone())).or_default();
         let most = self.most(what);
         if *of_tenant >= most {
-            return Err(exceeded(what.name(), &format!("the tenant `{}`", who.tenant), most));
+            return Err(exceeded(what.name(), Whose::Tenant(&who.tenant), most, None));
         }
         *of_tenant += 1;
         let of_key = live.keys.entry((what, Arc::clone(&who.key_id))).or_default();
@@ -60,7 +61,7 @@ impl Quotas {
         let (tenant, key) = (who.tenant.clone(), Arc::clone(&who.key_id));
         let permit = Permit { quotas: Arc::clone(self), what, tenant, key };
         match is_over {
-            true => Err(exceeded(what.name(), &format!("the key `{}`", who.key_id), most)),
+            true => Err(exceeded(what.name(), Whose::Key(&who.key_id), most, None)),
             false => Ok(permit),
         }
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use windlass::definition::ProviderSpec;
 use windlass::{Error, ErrorKind, Secret, TenantId};
-use windlass_store::{Document, Documents, Expect};
+use windlass_store::{Document, Documents, Expect, Put};
 
 use super::credential::{Credential, SPACE, Scope, Stored, Validation};
 use super::data_keys::Vault;
@@ -98,6 +98,17 @@ impl Credentials {
         provider: &ProviderSpec,
         request: CredentialRequest,
     ) -> Result<Credential, Error> {
+        self.store_as(None, tenant, provider, request).await
+    }
+
+    /// Stores a credential that a key made.
+    pub(crate) async fn store_as(
+        &self,
+        owner: Option<&str>,
+        tenant: &TenantId,
+        provider: &ProviderSpec,
+        request: CredentialRequest,
+    ) -> Result<Credential, Error> {
         let name = checked_name(&request.name)?;
         let user = request.user.as_deref().map(checked_name).transpose()?;
         let fields = Fields::check(&provider.credentials, &request.values, &Fields::default())?;
@@ -118,7 +129,8 @@ impl Credentials {
             validation: Validation::Unknown,
             sealed,
         };
-        if self.documents.put(stored.to_put(tenant, &id)?, Expect::Absent).await?.is_none() {
+        let put = Put { owner: owner.map(str::to_owned), ..stored.to_put(tenant, &id)? };
+        if self.documents.put(put, Expect::Absent).await?.is_none() {
             return Err(taken(&stored));
         }
         Ok(stored.describe(tenant.clone(), id, fields.masked()))

@@ -135,16 +135,33 @@ impl Documents for MemoryDocuments {
         &'a self,
         space: &'static str,
         tenant: &'a TenantId,
+        owner: Option<&'a str>,
     ) -> BoxFuture<'a, Result<SpaceSize, Error>> {
         let state = self.state.lock();
         let mut size = SpaceSize::default();
         for ((own, of, _), document) in &state.documents {
-            if *own == space && of == tenant && lives(document) {
+            let is_owned = owner.is_none() || document.owner.as_deref() == owner;
+            if *own == space && of == tenant && is_owned && lives(document) {
                 size.count += 1;
                 size.bytes += document.body.to_string().len() as u64;
+                size.first_end = size.first_end.into_iter().chain(document.expires_at).min();
             }
         }
         Box::pin(ready(Ok(size)))
+    }
+
+    fn owned_by<'a>(
+        &'a self,
+        space: &'static str,
+        tenant: &'a TenantId,
+        owner: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        let state = self.state.lock();
+        let found = state.documents.iter().filter(|((own, of, _), document)| {
+            let is_owned = document.owner.as_deref() == Some(owner);
+            *own == space && of == tenant && is_owned && lives(document)
+        });
+        Box::pin(ready(Ok(found.map(|((_, _, id), _)| id.clone()).collect())))
     }
 
     fn all<'a>(&'a self, space: &'static str) -> BoxFuture<'a, Result<Vec<Document>, Error>> {
@@ -179,10 +196,15 @@ impl Documents for MemoryDocuments {
             return Box::pin(ready(Ok(None)));
         }
         let version = before.map_or(1, |version| version + 1);
+        let owner = match before.and_then(|_| state.documents.get(&key)) {
+            Some(before) => before.owner.clone(),
+            None => put.owner,
+        };
         let document = Document {
             tenant: put.tenant.clone(),
             id: put.id.clone(),
             alias: put.alias,
+            owner,
             body: put.body,
             version,
             updated_at: Timestamp::now(),

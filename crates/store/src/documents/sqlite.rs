@@ -123,10 +123,22 @@ impl Documents for SqliteDocuments {
         &'a self,
         space: &'static str,
         tenant: &'a TenantId,
+        owner: Option<&'a str>,
     ) -> BoxFuture<'a, Result<SpaceSize, Error>> {
-        let tenant = tenant.clone();
-        let question = move |db: &_| read::size_of(db, space, &tenant);
+        let (tenant, owner) = (tenant.clone(), owner.map(str::to_owned));
+        let question = move |db: &_| read::size_of(db, space, &tenant, owner.as_deref());
         Box::pin(self.readers.ask("size documents", question))
+    }
+
+    fn owned_by<'a>(
+        &'a self,
+        space: &'static str,
+        tenant: &'a TenantId,
+        owner: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        let (tenant, owner) = (tenant.clone(), owner.to_owned());
+        let question = move |db: &_| read::owned_by(db, space, &tenant, &owner);
+        Box::pin(self.readers.ask("read documents", question))
     }
 
     fn all<'a>(&'a self, space: &'static str) -> BoxFuture<'a, Result<Vec<Document>, Error>> {
@@ -248,6 +260,10 @@ mod tests {
         for (sql, index) in [
             ("SELECT body FROM documents WHERE space = 'a' AND alias = ?", "documents_by_alias"),
             ("SELECT 1 FROM documents WHERE expires_us <= 5", "documents_by_end"),
+            (
+                "SELECT id FROM documents WHERE space = ? AND tenant = ? AND owner = ?",
+                "documents_by_owner",
+            ),
             (events, "events_by_tenant"),
             (&format!("{events} AND conversation = ?"), "events_by_conversation"),
             (&format!("{events} AND batch = ? ORDER BY position"), "events_by_batch"),

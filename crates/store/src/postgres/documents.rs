@@ -158,9 +158,22 @@ impl Documents for PostgresDocuments {
         &'a self,
         space: &'static str,
         tenant: &'a TenantId,
+        owner: Option<&'a str>,
     ) -> BoxFuture<'a, Result<SpaceSize, Error>> {
-        let question = async move |client: Arc<_>| read::size_of(&client, space, tenant).await;
+        let question =
+            async move |client: Arc<_>| read::size_of(&client, space, tenant, owner).await;
         Box::pin(self.readers.ask("size documents", question))
+    }
+
+    fn owned_by<'a>(
+        &'a self,
+        space: &'static str,
+        tenant: &'a TenantId,
+        owner: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        let question =
+            async move |client: Arc<_>| read::owned_by(&client, space, tenant, owner).await;
+        Box::pin(self.readers.ask("read documents", question))
     }
 
     fn all<'a>(&'a self, space: &'static str) -> BoxFuture<'a, Result<Vec<Document>, Error>> {

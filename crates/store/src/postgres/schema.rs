@@ -16,6 +16,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0002_documents.sql"),
     include_str!("../../migrations/postgres/0003_model_usage.sql"),
     include_str!("../../migrations/postgres/0004_tenant_records.sql"),
+    include_str!("../../migrations/postgres/0005_document_owners.sql"),
 ];
 
 /// Whoever changes the schema holds this advisory lock: `WNDLASS`.

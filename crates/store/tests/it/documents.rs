@@ -25,6 +25,7 @@ documents_contract! {
     what_begins_alike_is_found_together
     tenants_are_kept_apart
     the_size_of_a_space_is_that_of_what_a_tenant_has_in_it
+    whoever_makes_a_document_stays_its_owner
     changes_are_heard_by_all
     many_changes_are_heard_or_said_to_be_missed
     hostile_text_is_kept_or_refused
@@ -55,7 +56,7 @@ async fn ids(documents: &dyn Documents, after: Option<&str>, limit: usize) -> Ve
 
 async fn the_size_of_a_space_is_that_of_what_a_tenant_has_in_it(place: &Place) {
     let documents = place.open().await;
-    let size = async || documents.size_of(SPACE, &tenant()).await.unwrap();
+    let size = async || documents.size_of(SPACE, &tenant(), None).await.unwrap();
     assert_eq!(size().await, SpaceSize::default());
     let body = json!({"text": "naïve\u{0} 天气", "size": 7});
     documents.put(put("k-1", body.clone()), Expect::Absent).await.unwrap();
@@ -67,10 +68,34 @@ async fn the_size_of_a_space_is_that_of_what_a_tenant_has_in_it(place: &Place) {
     let other = TenantId::new("other");
     documents.put(Put::new(SPACE, other, "k-1", body.clone()), Expect::Absent).await.unwrap();
     documents.put(Put::new("tools", tenant(), "k-1", body), Expect::Absent).await.unwrap();
-    assert_eq!(size().await, SpaceSize { count: 2, bytes: 2 * one.bytes });
+    assert_eq!(size().await, SpaceSize { count: 2, bytes: 2 * one.bytes, first_end: None });
     documents.put(put("k-2", json!({})), Expect::Anything).await.unwrap();
     documents.delete(SPACE, &tenant(), "k-1", Expect::Anything).await.unwrap();
-    assert_eq!(size().await, SpaceSize { count: 1, bytes: 2 });
+    assert_eq!(size().await, SpaceSize { count: 1, bytes: 2, first_end: None });
+}
+
+async fn whoever_makes_a_document_stays_its_owner(place: &Place) {
+    let documents = place.open().await;
+    let of = |id: &str, owner: &str| Put { owner: Some(owner.to_owned()), ..put(id, json!({})) };
+    documents.put(of("a", "one"), Expect::Absent).await.unwrap();
+    documents.put(of("a", "two"), Expect::Anything).await.unwrap();
+    documents.put(of("a", "two"), Expect::Version(2)).await.unwrap();
+    documents.put(expiring(of("b", "one"), 60_000), Expect::Absent).await.unwrap();
+    documents.put(expiring(of("c", "one"), -1000), Expect::Absent).await.unwrap();
+    documents.put(of("c", "two"), Expect::Absent).await.unwrap();
+    documents.put(put("d", json!({})), Expect::Absent).await.unwrap();
+    documents.put(of("d", "one"), Expect::Anything).await.unwrap();
+    let owner = async |id: &str| documents.get(SPACE, &tenant(), id).await.unwrap().unwrap().owner;
+    assert_eq!(owner("a").await.as_deref(), Some("one"));
+    assert_eq!(owner("c").await.as_deref(), Some("two"), "what has expired is made anew");
+    assert_eq!(owner("d").await, None, "nobody knows who made it");
+    let size = documents.size_of(SPACE, &tenant(), Some("one")).await.unwrap();
+    assert_eq!((size.count, size.bytes), (2, 4));
+    assert!(size.first_end.is_some_and(|end| end > Timestamp::now()), "{size:?}");
+    let mut ids = documents.owned_by(SPACE, &tenant(), "one").await.unwrap();
+    ids.sort();
+    assert_eq!(ids, ["a", "b"]);
+    assert_eq!(documents.size_of(SPACE, &tenant(), None).await.unwrap().count, 4);
 }
 
 async fn a_document_comes_back_as_it_was(place: &Place) {

@@ -99,6 +99,8 @@ async fn a_call_in_a_session_that_has_expired_runs_once_in_a_new_one() {
         r#"404 Not Found|{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}"#,
         r#"400 Bad Request|{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}"#,
         r#"400 Bad Request|{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: Server not initialized"},"id":null}"#,
+        r#"400 Bad Request|{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Bad Request: No valid session ID provided"}}"#,
+        "400 Bad Request|Bad Request: No valid session ID provided",
         "404 Not Found|gone",
     ];
     for refusal in refusals {
@@ -116,5 +118,27 @@ async fn a_call_in_a_session_that_has_expired_runs_once_in_a_new_one() {
             assert_eq!(again.unwrap(), expected, "{refusal}");
             assert_eq!(kept.sessions.load(Ordering::SeqCst), sessions + 1, "{refusal}");
         }
+    }
+}
+
+/// A refusal that only speaks of sessions may be of a call that has run.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_is_not_repeated_for_words_about_sessions() {
+    let refusals = [
+        r#"400 Bad Request|{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"the booking session is closed"}}"#,
+        r#"400 Bad Request|{"jsonrpc":"2.0","id":7,"error":{"code":-32000,"message":"Session not found"}}"#,
+        r#"400 Bad Request|{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"Session not found"}}"#,
+        r#"400 Bad Request|{"error":"Session not found"}"#,
+        "400 Bad Request|database session not initialized",
+    ];
+    for refusal in refusals {
+        let (url, kept) = start(refusal);
+        let rig = Rig::new(&[("s", json!({"url": url}))]).await;
+        rig.call("s/count", json!({})).await.outcome.unwrap();
+        let sessions = kept.sessions.load(Ordering::SeqCst);
+        kept.forgotten.store(sessions, Ordering::SeqCst);
+        let again = tokio::time::timeout(Duration::from_secs(20), rig.call("s/count", json!({})));
+        assert!(again.await.unwrap().outcome.is_err(), "{refusal}");
+        assert_eq!(kept.ran.load(Ordering::SeqCst), 1, "{refusal}");
     }
 }

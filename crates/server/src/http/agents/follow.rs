@@ -50,6 +50,7 @@ pub(super) async fn answer(
     let Asked { mut request, id, run, conversation, permit } = asked;
     let mut talk = None;
     if let Some(conversation) = conversation {
+        conversation.allow(&app.quotas).await?;
         let history = conversation.read().await?;
         request = request.object(history.clone());
         talk = Some((conversation, history));

@@ -234,6 +234,37 @@ fn deferred_tools_are_listed_once_they_were_found() {
 }
 
 #[test]
+fn kept_conversations_have_a_quota() {
+    let model = calculating();
+    let project = Project::empty();
+    let quotas = "quotas: {conversations: 2, per_key: {conversations: 1}}\n";
+    let settings = format!("{}  share_keys: true\n{quotas}", settings(&model));
+    project.write("windlass.yaml", &settings).write("tools/helper.yaml", HELPER);
+    let variables = [("ANTHROPIC_API_KEY", "sk-server")];
+    let server = Server::run(Arc::new(project), &[], &variables, None);
+    let (one, second) = (server.key("one", "caller"), server.key("one", "caller"));
+    let ask = |client: &Client, conversation: &str| {
+        let body = json!({"message": "And now?", "conversation_id": conversation});
+        client.post("/v1/agents/helper/runs", &body)
+    };
+    let refused = |client: &Client, conversation: &str| {
+        let answer = ask(client, conversation);
+        assert!(answer.header("retry-after").is_some(), "it ends by itself: {answer}");
+        let problem = answer.problem(429, "quota_exceeded");
+        problem["detail"].as_str().unwrap().to_owned()
+    };
+    ask(&one, "a").is(200);
+    let why = refused(&one, "b");
+    assert!(why.starts_with("kept conversations of the key `key_"), "{why}");
+    ask(&one, "a").is(200);
+    ask(&second, "b").is(200);
+    let third = server.key("one", "caller");
+    let why = refused(&third, "c");
+    assert!(why.starts_with("kept conversations of the tenant `one`: all of 2"), "{why}");
+    assert!(why.contains("until the first ends at 20"), "{why}");
+}
+
+#[test]
 fn runs_have_a_quota_and_so_has_what_they_cost() {
     // It says nothing until it is told to.
     let told = Arc::new(std::sync::atomic::AtomicBool::new(false));

@@ -86,6 +86,25 @@ fn crowd(clients: &[&Client]) {
 }
 
 #[test]
+fn consents_that_nobody_answers_are_counted() {
+    let service = service(Refresh::Given);
+    let server = Server::with(&format!("{ALLOWED}quotas: {{per_key: {{consents: 2}}}}"), &[]);
+    let client = server.key("default", "operator");
+    offer(&service, &client);
+    way_back(&me(&client));
+    let second = way_back(&me(&client));
+    let refused = client.post("/v1/calls", &json!({"tool": "me", "arguments": {}}));
+    let problem = refused.problem(429, "quota_exceeded");
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.starts_with("consents under way of the key `key_"), "{detail}");
+    assert!(detail.contains("all of 2 are used, until the first ends at 20"), "{detail}");
+    let after: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=600).contains(&after), "{after}");
+    way_back(&me(&server.key("default", "operator")));
+    assert_eq!(server.nobody().get(&second).status, 200, "one that is answered makes room");
+}
+
+#[test]
 fn a_person_agrees_and_one_refresh_serves_all_calls() {
     let service = service(Refresh::Given);
     let server = Server::with(ALLOWED, &[]);

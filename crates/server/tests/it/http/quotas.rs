@@ -249,3 +249,70 @@ fn calls_that_wait_for_a_person_are_counted_until_somebody_decides() {
     client.post(&path, &json!({"approved": false})).is(200);
     until("there is room again", || (echo(&client).status == 202).then_some(()));
 }
+
+#[test]
+fn what_a_key_made_is_counted_for_it_too() {
+    let per_key = "{tools: 2, providers: 1, files: 1, file_bytes: 100, credentials: 1}";
+    let server = Server::with(&format!("quotas: {{per_key: {per_key}}}"), &[]);
+    let (one, second) = (server.key("one", "operator"), server.key("one", "operator"));
+    one.post("/v1/providers", &provider("shop", 1)).is(201);
+    is_over(&one.post("/v1/providers", &provider("more", 1)), "providers of the key `key_");
+    one.post("/v1/tools", &tool("first")).is(201);
+    is_over(&one.post("/v1/tools", &tool("second")), "tools of the key `key_");
+    // Whoever replaces a thing does not get it.
+    second.put("/v1/tools/first", &tool("first")).is(200);
+    second.post("/v1/tools", &tool("second")).is(201);
+    assert_eq!(quota(&one, "tools", "key")["used"], 2.0);
+    assert_eq!(quota(&second, "tools", "key")["used"], 1.0);
+    assert_eq!(quota(&second, "tools", "tenant")["used"], 3.0);
+    let keep = |client: &Client, name: &str| {
+        let body = json!({"name": name, "values": {"key": "s3cret"}});
+        client.post("/v1/providers/shop/credentials", &body)
+    };
+    let kept = keep(&one, "x").is(201);
+    is_over(&keep(&one, "y"), "credentials of the key `key_");
+    keep(&second, "y").is(201);
+    let file =
+        |client: &Client, size: usize| client.send("POST", "/v1/files", &[], &vec![b'x'; size]);
+    is_over(&file(&one, 101), "file bytes of the key `key_");
+    file(&one, 50).is(201);
+    is_over(&file(&one, 1), "files of the key `key_");
+    file(&second, 50).is(201);
+    assert_eq!(quota(&one, "file_bytes", "key")["used"], 50.0);
+    assert_eq!(quota(&one, "file_bytes", "key")["limit"], 100.0);
+    // What is given up makes room, also after a restart.
+    let server = server.kill_and_start();
+    let one = server.client(one.key.as_deref().unwrap());
+    is_over(&keep(&one, "y"), "credentials of the key `key_");
+    let id = kept["id"].as_str().unwrap();
+    assert_eq!(one.delete(&format!("/v1/credentials/{id}")).status, 204);
+    keep(&one, "z").is(201);
+}
+
+#[test]
+fn api_keys_are_counted_while_they_work() {
+    let server = Server::with("quotas: {api_keys: 2}", &[]);
+    let admin = server.admin();
+    let make = || {
+        let body = json!({"name": "n", "role": "caller", "tenant_id": "one"});
+        admin.post("/v1/keys", &body)
+    };
+    for _ in 0..4 {
+        let first = make().is(201);
+        make().is(201);
+        is_over(&make(), "API keys that work of the tenant `one`: all of 2");
+        let shown = admin.get("/v1/keys?tenant_id=one").is(200);
+        let mut ids: Vec<String> = (shown["keys"].as_array().unwrap().iter())
+            .filter(|key| key["revoked_at"].is_null())
+            .map(|key| key["id"].as_str().unwrap().to_owned())
+            .collect();
+        assert!(ids.iter().any(|id| first["key"]["id"] == id.as_str()));
+        for id in ids.drain(..) {
+            admin.delete(&format!("/v1/keys/{id}?tenant_id=one")).is(200);
+        }
+    }
+    // Of those that do not work, the oldest are forgotten.
+    let shown = admin.get("/v1/keys?tenant_id=one").is(200);
+    assert!(shown["keys"].as_array().unwrap().len() <= 4, "{shown}");
+    assert_eq!(quota(&admin, "api_keys", "tenant")["used"], 1.0);
+}

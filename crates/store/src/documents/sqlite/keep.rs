@@ -29,8 +29,8 @@ pub(super) fn put(
     }
     let version = before.map_or(1, |version| version + 1);
     db.prepare_cached(
-        "INSERT INTO documents (space, tenant, id, alias, version, updated_us, expires_us, body)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+        "INSERT INTO documents (space, tenant, id, alias, version, updated_us, expires_us, body, owner)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
          ON CONFLICT (space, tenant, id) DO UPDATE SET
              alias = ?4, version = ?5, updated_us = ?6, expires_us = ?7, body = ?8",
     )?
@@ -43,6 +43,7 @@ pub(super) fn put(
         now,
         put.expires_at.map(Timestamp::as_microsecond),
         put.body.to_string(),
+        put.owner,
     ])?;
     note(db, put.space, &put.tenant, &put.id, origin)?;
     Ok(Some(version))

@@ -10,7 +10,7 @@ use windlass::TenantId;
 use super::super::{Document, SpaceSize};
 
 const SELECT: &str =
-    "SELECT tenant, id, alias, version, updated_us, expires_us, body FROM documents";
+    "SELECT tenant, id, alias, version, updated_us, expires_us, body, owner FROM documents";
 
 pub(super) fn get(
     db: &Connection,
@@ -57,13 +57,36 @@ pub(super) fn size_of(
     db: &Connection,
     space: &str,
     tenant: &TenantId,
+    owner: Option<&str>,
 ) -> rusqlite::Result<SpaceSize> {
-    let sql = "SELECT count(*), coalesce(sum(octet_length(body)), 0)
+    let size = |row: &Row<'_>| {
+        let first_end = row.get::<_, Option<i64>>(2)?.map(time);
+        Ok(SpaceSize { count: unsigned(row, 0)?, bytes: unsigned(row, 1)?, first_end })
+    };
+    let sql = "SELECT count(*), coalesce(sum(octet_length(body)), 0), min(expires_us)
                FROM documents
                WHERE (expires_us IS NULL OR expires_us > ?1) AND space = ?2 AND tenant = ?3";
-    db.prepare_cached(sql)?.query_row(params![now(), space, tenant.as_str()], |row| {
-        Ok(SpaceSize { count: unsigned(row, 0)?, bytes: unsigned(row, 1)? })
-    })
+    let (now, tenant) = (now(), tenant.as_str());
+    match owner {
+        None => db.prepare_cached(sql)?.query_row(params![now, space, tenant], size),
+        Some(owner) => db
+            .prepare_cached(&format!("{sql} AND owner = ?4"))?
+            .query_row(params![now, space, tenant, owner], size),
+    }
+}
+
+pub(super) fn owned_by(
+    db: &Connection,
+    space: &str,
+    tenant: &TenantId,
+    owner: &str,
+) -> rusqlite::Result<Vec<String>> {
+    let mut statement = db.prepare_cached(
+        "SELECT id FROM documents WHERE (expires_us IS NULL OR expires_us > ?1) \
+         AND space = ?2 AND tenant = ?3 AND owner = ?4",
+    )?;
+    let values = params![now(), space, tenant.as_str(), owner];
+    statement.query_map(values, |row| row.get(0))?.collect()
 }
 
 pub(super) fn all(db: &Connection, space: &str) -> rusqlite::Result<Vec<Document>> {
@@ -94,6 +117,7 @@ fn document(row: &Row<'_>) -> rusqlite::Result<Document> {
         updated_at: time(row.get(4)?),
         expires_at: row.get::<_, Option<i64>>(5)?.map(time),
         body: json(row, 6)?,
+        owner: row.get(7)?,
     })
 }
 

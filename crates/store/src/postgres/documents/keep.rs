@@ -136,6 +136,7 @@ async fn try_put(
         (&expires, Type::INT8),
         (&body, Type::TEXT),
         (&note, Type::TEXT),
+        (&put.owner, Type::TEXT),
     ];
     let version;
     if let Expect::Version(expected) = expect {
@@ -146,18 +147,20 @@ async fn try_put(
     Ok(row.map(|row| row.try_get(0)).transpose()?.map(unsigned))
 }
 
-/// The values are space, tenant, whole tenant, id, alias, end, body, note and
-/// the version that is expected.
+/// The values are space, tenant, whole tenant, id, alias, end, body, note, owner
+/// and the version that is expected.
 fn statement(expect: Expect) -> String {
     let expired = format!("(kept.expires_us <= {NOW}) IS TRUE");
     let change = format!(
         "alias = $5, expires_us = $6, body = $7, updated_us = {NOW}, \
+         owner = CASE WHEN {expired} THEN $9 ELSE kept.owner END, \
          version = CASE WHEN {expired} THEN 1 ELSE kept.version + 1 END"
     );
     let insert = format!(
         "INSERT INTO windlass.documents AS kept
-             (space, tenant, whole_tenant, id, alias, expires_us, body, updated_us, version)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, {NOW}, 1)
+             (space, tenant, whole_tenant, id, alias, expires_us, body, updated_us, version,
+              owner)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, {NOW}, 1, $9)
          ON CONFLICT (space, tenant, id) DO UPDATE SET {change}"
     );
     let keep = match expect {
@@ -165,7 +168,7 @@ fn statement(expect: Expect) -> String {
         Expect::Absent => format!("{insert} WHERE {expired}"),
         Expect::Version(_) => format!(
             "UPDATE windlass.documents AS kept SET {change}, whole_tenant = $3
-             WHERE space = $1 AND tenant = $2 AND id = $4 AND version = $9 AND NOT {expired}"
+             WHERE space = $1 AND tenant = $2 AND id = $4 AND version = $10 AND NOT {expired}"
         ),
     };
     format!(

@@ -10,7 +10,8 @@ use super::text;
 use crate::documents::{Document, SpaceSize};
 use crate::value::read_json;
 
-const COLUMNS: &str = "tenant, whole_tenant, id, alias, version, updated_us, expires_us, body";
+const COLUMNS: &str =
+    "tenant, whole_tenant, id, alias, version, updated_us, expires_us, body, owner";
 
 pub(super) async fn get(
     client: &Client,
@@ -58,17 +59,39 @@ pub(super) async fn size_of(
     client: &Client,
     space: &str,
     tenant: &TenantId,
+    owner: Option<&str>,
 ) -> Result<SpaceSize, tokio_postgres::Error> {
     let key = text::key(tenant.as_str());
-    let values: Values<'_> = &[(&space, Type::TEXT), (&key, Type::TEXT)];
+    let values: Values<'_> = &[(&space, Type::TEXT), (&key, Type::TEXT), (&owner, Type::TEXT)];
     let sql = format!(
-        "SELECT count(*), coalesce(sum(octet_length(body::text)), 0)::bigint
+        "SELECT count(*), coalesce(sum(octet_length(body::text)), 0)::bigint, min(expires_us)
          FROM windlass.documents
-         WHERE (expires_us IS NULL OR expires_us > {NOW}) AND space = $1 AND tenant = $2"
+         WHERE (expires_us IS NULL OR expires_us > {NOW}) AND space = $1 AND tenant = $2
+           AND ($3 IS NULL OR owner = $3)"
     );
     let rows = client.query_typed(&sql, values).await?;
     let Some(row) = rows.first() else { return Ok(SpaceSize::default()) };
-    Ok(SpaceSize { count: unsigned(row.try_get(0)?), bytes: unsigned(row.try_get(1)?) })
+    Ok(SpaceSize {
+        count: unsigned(row.try_get(0)?),
+        bytes: unsigned(row.try_get(1)?),
+        first_end: row.try_get::<_, Option<i64>>(2)?.map(time),
+    })
+}
+
+pub(super) async fn owned_by(
+    client: &Client,
+    space: &str,
+    tenant: &TenantId,
+    owner: &str,
+) -> Result<Vec<String>, tokio_postgres::Error> {
+    let key = text::key(tenant.as_str());
+    let values: Values<'_> = &[(&space, Type::TEXT), (&key, Type::TEXT), (&owner, Type::TEXT)];
+    let sql = format!(
+        "SELECT id FROM windlass.documents
+         WHERE (expires_us IS NULL OR expires_us > {NOW}) AND space = $1 AND tenant = $2
+           AND owner = $3"
+    );
+    client.query_typed(&sql, values).await?.iter().map(|row| row.try_get(0)).collect()
 }
 
 pub(super) async fn all(
@@ -124,6 +147,7 @@ fn document(row: &Row) -> Result<Document, tokio_postgres::Error> {
         expires_at: row.try_get::<_, Option<i64>>(6)?.map(time),
         // Nothing is kept that cannot be read.
         body: read_json(row.try_get(7)?),
+        owner: row.try_get(8)?,
     })
 }
 
