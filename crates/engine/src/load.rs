@@ -17,8 +17,8 @@ pub use watch::{FolderWatch, WatchOptions};
 use crate::call::Call;
 use crate::content::Output;
 use crate::definition::{
-    Definition, LibrarySpec, Limits, LoadError, LoadedFile, Parsed, ProviderSpec, list_files,
-    load_folder, parse_all,
+    Definition, LibrarySpec, Limits, LoadError, LoadedFile, Parsed, ProviderSpec, Walk, list_files,
+    parse_all,
 };
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
@@ -77,7 +77,31 @@ impl Engine {
         source: &str,
         parsed: Parsed,
     ) -> LoadReport {
-        self.install(owner, vec![LoadedFile { path: source.into(), outcome: Ok(parsed) }], &[]).0
+        self.load_all_parsed(owner, [(source.to_owned(), parsed)])
+    }
+
+    /// The same for several sources at once. Each installation costs as much as
+    /// there are tools already, so thousands of tools go in together.
+    pub fn load_all_parsed(
+        &self,
+        owner: Option<&TenantId>,
+        sources: impl IntoIterator<Item = (String, Parsed)>,
+    ) -> LoadReport {
+        let file = |(source, parsed): (String, Parsed)| LoadedFile {
+            path: source.into(),
+            outcome: Ok(parsed),
+        };
+        self.install(owner, sources.into_iter().map(file).collect(), &[]).0
+    }
+
+    /// Loads definitions from several texts at once, each with the name of its
+    /// source.
+    pub fn load_texts(&self, texts: impl IntoIterator<Item = (String, String)>) -> LoadReport {
+        let file = |(source, text): (String, String)| {
+            let outcome = parse_all(&source, &text, &Limits::default());
+            LoadedFile { path: source.into(), outcome }
+        };
+        self.install(None, texts.into_iter().map(file).collect(), &[]).0
     }
 
     /// Takes away what a tenant has from this source.
@@ -275,6 +299,11 @@ fn source_of(path: &Path) -> Source {
 /// Maps over items on all cores, keeping their order.
 fn in_parallel<T: Send, R: Send>(items: Vec<T>, map: impl Fn(T) -> R + Sync) -> Vec<R> {
     const WORTH_A_THREAD: usize = 64;
+    // Asking for the number of cores reads files of the system, which is more
+    // work than compiling the one tool of a usual file.
+    if items.len() <= WORTH_A_THREAD {
+        return items.into_iter().map(map).collect();
+    }
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let share = items.len().div_ceil(threads).max(WORTH_A_THREAD);
     if items.len() <= share {
@@ -324,14 +353,11 @@ impl Loader {
     /// Reads the folder and installs what is new, changed or gone.
     fn load(&mut self) -> LoadReport {
         // Taken before reading: what changes meanwhile is seen the next time.
-        let now: HashMap<PathBuf, Stamp> = list_files(&self.folder)
-            .into_iter()
-            .map(|path| {
-                let stamp = stamp(&path);
-                (path, stamp)
-            })
-            .collect();
-        let folder = load_folder(&self.folder);
+        let limits = Limits::default();
+        let walk = Walk::through(&self.folder, &limits);
+        let now: HashMap<PathBuf, Stamp> =
+            walk.found.iter().map(|path| (path.clone(), stamp(path))).collect();
+        let folder = walk.read();
         // A folder that cannot be read keeps its tools, as a broken file does.
         let removed: Vec<PathBuf> = match folder.errors.as_slice() {
             [] => self.seen.keys().filter(|path| !now.contains_key(*path)).cloned().collect(),

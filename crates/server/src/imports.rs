@@ -142,10 +142,19 @@ impl Kept {
         Some(Self::deserialize(body).map_err(|error| damaged(&document.id, &error)))
     }
 
-    /// The same without a copy.
+    /// The same without a copy. Schemas are most of what is kept; they are moved,
+    /// because reading one from a value builds it anew.
     pub(crate) fn take(mut document: Document) -> Option<Result<Self, Error>> {
-        let body = document.body.get_mut(KEY)?.take();
-        Some(serde_json::from_value(body).map_err(|error| damaged(&document.id, &error)))
+        let mut body = document.body.get_mut(KEY)?.take();
+        let tools = body.get_mut("tools").and_then(Value::as_array_mut);
+        let schemas: Vec<Schemas> = tools.into_iter().flatten().map(Schemas::take).collect();
+        let kept = serde_json::from_value(body).map(|mut kept: Self| {
+            for (tool, schemas) in kept.tools.iter_mut().zip(schemas) {
+                schemas.put_back(&mut tool.spec);
+            }
+            kept
+        });
+        Some(kept.map_err(|error| damaged(&document.id, &error)))
     }
 
     pub(crate) fn to_put(&self, tenant: &TenantId, name: &str) -> Result<Put, Error> {
@@ -210,6 +219,27 @@ impl Kept {
     pub(crate) fn flagged(&self) -> Vec<String> {
         let flagged = self.tools.iter().filter(|tool| tool.flagged);
         flagged.map(|tool| tool.spec.name.to_string()).collect()
+    }
+}
+
+/// The schemas of a kept tool, while the rest of it is read.
+struct Schemas {
+    input: Option<Value>,
+    output: Option<Value>,
+}
+
+impl Schemas {
+    /// Leaves null in their places, which both may be.
+    fn take(tool: &mut Value) -> Self {
+        let mut taken = |key| tool.get_mut("spec")?.get_mut(key).map(Value::take);
+        Self { input: taken("input"), output: taken("output").filter(|schema| !schema.is_null()) }
+    }
+
+    fn put_back(self, spec: &mut ToolSpec) {
+        if let Some(input) = self.input {
+            spec.input = input;
+        }
+        spec.output = self.output;
     }
 }
 
@@ -286,4 +316,47 @@ pub(crate) fn report(import: &Import) -> Value {
         "warnings": import.notes,
         "credentials_schema": import.provider.credentials,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_is_what_is_read() {
+        let spec = |more: Value| {
+            let mut spec = json!({"name": "pets", "kind": "rest", "entry": {"plan": {"a": [1]}}});
+            spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            json!({"operation": "GET /pets", "spec": spec})
+        };
+        let input = json!({"type": "object", "properties": {"b": {}, "a": {"type": "string"}}});
+        let body = json!({KEY: {
+            "imported_at": "2026-01-01T00:00:00Z",
+            "provider": {"name": "pets"},
+            "tools": [
+                spec(json!({"input": input, "output": {"type": "array"}})),
+                spec(json!({"input": input, "output": null})),
+                spec(json!({})),
+            ],
+        }});
+        let document = Document {
+            tenant: TenantId::default(),
+            id: "pets".to_owned(),
+            alias: None,
+            body,
+            version: 1,
+            updated_at: Timestamp::UNIX_EPOCH,
+            expires_at: None,
+        };
+        let read = Kept::read(&document).unwrap().unwrap();
+        let taken = Kept::take(document.clone()).unwrap().unwrap();
+        let text = |kept: &Kept| serde_json::to_string(kept).unwrap();
+        assert_eq!(text(&taken), text(&read));
+        assert_eq!(taken.tools[0].spec.output, Some(json!({"type": "array"})));
+
+        let mut damaged = document;
+        damaged.body[KEY]["tools"][1]["spec"]["name"] = json!(7);
+        let why = Kept::take(damaged).unwrap().unwrap_err();
+        assert!(why.message().contains("the provider `pets` is damaged"), "{why}");
+    }
 }

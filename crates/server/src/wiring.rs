@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use windlass::definition::{self, Limits, ProviderSpec};
+use windlass::definition::{self, Limits, Parsed, ProviderSpec};
 use windlass::{
     Engine, EngineBuilder, Error, Executor, Kind, MemoryStore, RecordStore, Secret, TenantId,
     ToolSpec,
@@ -17,7 +17,7 @@ use windlass_executors::model::{Api, Embeddings, ModelSettings, Models};
 use windlass_executors::outbound::Outbound;
 use windlass_executors::rest::{AskConsent, Rest};
 use windlass_executors::{agent, files, network, sql};
-use windlass_store::{Document, Documents, MemoryDocuments, Options, SqliteDocuments, SqliteStore};
+use windlass_store::{Documents, MemoryDocuments, Options, SqliteDocuments, SqliteStore};
 #[cfg(feature = "postgres")]
 use windlass_store::{PostgresDocuments, PostgresOptions, PostgresStore, PostgresUrl};
 
@@ -106,20 +106,50 @@ pub(crate) fn engine(settings: &Settings, screen: &Screen) -> Result<Engine, Fai
     let builder = builder.credentials(source).approvals(NoDesk(settings.approvals.clone()));
     let engine = load(builder, settings, screen, None, Some(Arc::new(kept.runs)), None)?;
     let _ = asked.set(engine.clone());
-    load_imports(&engine, kept.providers, screen)?;
+    load_imports(&engine, kept.providers, screen);
+    keep_to_the_end(&engine);
     Ok(engine)
 }
 
-/// The providers of the tenant that commands are of: the first.
-pub(crate) async fn own_providers(documents: &dyn Documents) -> Result<Vec<Document>, Failure> {
-    Ok(documents.of_tenant(imports::SPACE, &TenantId::default(), "").await?)
+/// What was imported as a provider: its name, and what an engine loads of it.
+type Imported = (String, Parsed);
+
+/// The imports of the tenant that commands are of: the first. They are megabytes
+/// of JSON, so each is read in a task of its own, on all threads of the runtime.
+pub(crate) async fn own_imports(documents: &Arc<dyn Documents>) -> Result<Vec<Imported>, Failure> {
+    let own = TenantId::default();
+    let names = documents.names(imports::SPACE).await?;
+    let reading: Vec<_> = names
+        .into_iter()
+        .filter(|(tenant, _)| *tenant == own)
+        .map(|(tenant, name)| {
+            let documents = Arc::clone(documents);
+            tokio::spawn(async move {
+                let document = documents.get(imports::SPACE, &tenant, &name).await?;
+                let kept = document.and_then(imports::Kept::take).transpose()?;
+                Ok::<_, Error>(kept.map(|kept| (name, kept.parsed())))
+            })
+        })
+        .collect();
+    let mut imports = Vec::with_capacity(reading.len());
+    for read in reading {
+        let read = read.await.map_err(io::Error::other)?;
+        imports.extend(read?);
+    }
+    Ok(imports)
+}
+
+/// Keeps the tools until the process ends: taking thousands of schemas apart, value
+/// by value, would be a tenth of the time of a command.
+fn keep_to_the_end(engine: &Engine) {
+    std::mem::forget(engine.registry().list());
 }
 
 /// What commands need of what is kept besides records.
 struct Kept {
     credentials: Arc<Credentials>,
     grants: Arc<Grants>,
-    providers: Vec<Document>,
+    providers: Vec<Imported>,
     runs: KeptRuns,
 }
 
@@ -128,25 +158,17 @@ impl Kept {
         let documents = kept_documents(&settings.database).await?;
         let credentials = Arc::new(credentials(settings, &documents)?);
         let grants = Arc::new(Grants::new(Arc::clone(&documents), Arc::clone(&credentials)));
-        let providers = own_providers(&*documents).await?;
+        let providers = own_imports(&documents).await?;
         let runs = KeptRuns(documents);
         Ok(Self { credentials, grants, providers, runs })
     }
 }
 
 /// The providers that were imported.
-pub(crate) fn load_imports(
-    engine: &Engine,
-    providers: Vec<Document>,
-    screen: &Screen,
-) -> Result<(), Failure> {
-    for document in providers {
-        let source = format!("api/providers/{}", document.id);
-        let Some(kept) = imports::Kept::take(document) else { continue };
-        let report = engine.load_parsed(None, &source, kept?.parsed());
-        report.errors.iter().for_each(|error| screen.warn(error));
-    }
-    Ok(())
+pub(crate) fn load_imports(engine: &Engine, imports: Vec<Imported>, screen: &Screen) {
+    let sources = imports.into_iter().map(|(name, own)| (format!("api/providers/{name}"), own));
+    let report = engine.load_all_parsed(None, sources);
+    report.errors.iter().for_each(|error| screen.warn(error));
 }
 
 /// The models that agents ask. A key that nobody has stored comes from the
@@ -185,9 +207,10 @@ pub(crate) fn outbound(settings: &Settings) -> Outbound {
 /// opened or created on disk.
 pub(crate) fn catalogue(settings: &Settings, screen: &Screen) -> Result<Engine, Failure> {
     let engine = defined(settings, screen)?;
-    let providers =
-        block_on(async { own_providers(&*kept_documents(&settings.database).await?).await })?;
-    load_imports(&engine, providers, screen)?;
+    let imports =
+        block_on(async { own_imports(&kept_documents(&settings.database).await?).await })?;
+    load_imports(&engine, imports, screen);
+    keep_to_the_end(&engine);
     Ok(engine)
 }
 
@@ -384,11 +407,11 @@ fn load(
     // Last, so that a definition of the user's wins over a built-in of its
     // name. That a name is taken is the only thing which can be wrong here.
     let wanted = settings.embedded.is_none_or(|program| program.builtin_tools);
-    for (file, text) in definitions.into_iter().filter(|_| wanted) {
-        let source = format!("{SHIPPED}{file}");
-        engine.providers().give_way(&source);
-        engine.load_text(&source, &text);
-    }
+    let shipped = definitions.into_iter().filter(|_| wanted);
+    let shipped: Vec<(String, String)> =
+        shipped.map(|(file, text)| (format!("{SHIPPED}{file}"), text)).collect();
+    shipped.iter().for_each(|(source, _)| engine.providers().give_way(source));
+    engine.load_texts(shipped);
     Ok(engine)
 }
 

@@ -50,11 +50,7 @@ pub fn load_folder(dir: &Path) -> Folder {
 
 /// Reads a folder with other limits.
 pub fn load_folder_with(dir: &Path, limits: &Limits) -> Folder {
-    let walk = Walk::through(dir, limits);
-    let mut files = read_files(walk.found, limits);
-    name_providers(&mut files);
-    refuse_duplicates(&mut files);
-    Folder { files, errors: walk.errors }
+    Walk::through(dir, limits).read()
 }
 
 /// The files that [`load_folder`] would read, sorted.
@@ -94,20 +90,30 @@ pub fn read_file(path: &Path, limits: &Limits) -> Result<String, LoadError> {
     })
 }
 
-struct Walk<'l> {
+/// The files of a folder before they are read.
+pub(crate) struct Walk<'l> {
     limits: &'l Limits,
     visited: HashSet<PathBuf>,
-    found: Vec<PathBuf>,
+    /// Sorted.
+    pub(crate) found: Vec<PathBuf>,
     errors: Vec<LoadError>,
 }
 
 impl<'l> Walk<'l> {
-    fn through(dir: &Path, limits: &'l Limits) -> Self {
+    pub(crate) fn through(dir: &Path, limits: &'l Limits) -> Self {
         let mut walk =
             Self { limits, visited: HashSet::new(), found: Vec::new(), errors: Vec::new() };
         walk.enter(dir, 0);
         walk.found.sort();
         walk
+    }
+
+    /// Reads what was found.
+    pub(crate) fn read(self) -> Folder {
+        let mut files = read_files(self.found, self.limits);
+        name_providers(&mut files);
+        refuse_duplicates(&mut files);
+        Folder { files, errors: self.errors }
     }
 
     fn enter(&mut self, dir: &Path, depth: usize) {
@@ -124,13 +130,14 @@ impl<'l> Walk<'l> {
             Ok(None) => return,
             Err(error) => return self.fault(dir, format!("cannot be read: {error}")),
         };
-        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        let mut paths: Vec<(PathBuf, bool)> =
+            entries.flatten().map(|entry| (entry.path(), is_folder(&entry))).collect();
         paths.sort();
-        for path in paths {
+        for (path, is_folder) in paths {
             if path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".")) {
                 continue;
             }
-            if path.is_dir() {
+            if is_folder {
                 self.enter(&path, depth + 1);
             } else if is_definition(&path) {
                 if self.found.len() >= self.limits.files {
@@ -145,6 +152,16 @@ impl<'l> Walk<'l> {
     fn fault(&mut self, path: &Path, message: String) {
         let file = path.display().to_string();
         self.errors.push(LoadError { file, line: 1, column: 1, message, hint: None });
+    }
+}
+
+/// Whether an entry is a folder, or a link to one. The listing says it of
+/// everything but links: a stat for each of thousands of files takes longer than
+/// the listing.
+fn is_folder(entry: &fs::DirEntry) -> bool {
+    match entry.file_type() {
+        Ok(kind) if !kind.is_symlink() => kind.is_dir(),
+        _ => entry.path().is_dir(),
     }
 }
 

@@ -51,6 +51,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 pub use export::{Format, declare, export};
+pub(crate) use folder::Walk;
 pub use folder::{Folder, LoadedFile, list_files, load_folder, load_folder_with, read_file};
 pub use library::{LibrarySpec, PromptArgument, PromptSpec, ResourceBody, ResourceSpec};
 pub use lint::{Lint, lint};

@@ -93,7 +93,7 @@ async fn serve(args: &McpArgs, settings: Settings, screen: Screen) -> Result<Exi
     let runs = Arc::new(KeptRuns(Arc::clone(&documents)));
     let engine = wiring::serving(builder, &settings, screen, &metrics, None, None, runs).await?;
     let _ = asked.set(engine.clone());
-    wiring::load_imports(&engine, wiring::own_providers(&*documents).await?, &screen)?;
+    wiring::load_imports(&engine, wiring::own_imports(&documents).await?, &screen);
     desk.read_rules().await?;
     #[cfg(feature = "fixtures")]
     if args.fixtures {

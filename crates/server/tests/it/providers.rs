@@ -248,3 +248,39 @@ fn a_removed_provider_leaves_or_takes_its_credentials_as_told() {
     assert!(gone.out.contains("removed pets and its credentials (1)"), "{gone:?}");
     assert_eq!(stored(), 0);
 }
+
+#[test]
+fn imports_load_together_each_with_its_own_tools() {
+    let project = Project::empty();
+    project.write("pets.yaml", PETS);
+    for name in ["one", "two", "three"] {
+        let prefix = format!("{name}_");
+        let added =
+            project.run(&["providers", "add", name, "pets.yaml", "--prefix", prefix.as_str()]);
+        assert_eq!(added.code, Some(0), "{added:?}");
+    }
+    let tools = project.json(&["tools", "--kind", "rest"]);
+    let sources: Vec<(&str, &str)> = (tools.as_array().unwrap().iter())
+        .filter(|tool| tool["name"].as_str().unwrap().ends_with("list_pets"))
+        .map(|tool| (tool["name"].as_str().unwrap(), tool["source"].as_str().unwrap()))
+        .collect();
+    assert_eq!(
+        sources,
+        [
+            ("one_list_pets", "api/providers/one"),
+            ("three_list_pets", "api/providers/three"),
+            ("two_list_pets", "api/providers/two"),
+        ]
+    );
+
+    // A name that two sources have is told of the one that comes later, and
+    // nothing else of it is lost.
+    project.write(
+        "tools/own.yaml",
+        "name: two_list_pets\ndescription: Mine.\nentry: {type: builtin, handler: echo}\n",
+    );
+    let shown = project.run(&["tools", "two_list_pets", "--json"]);
+    assert!(shown.err.contains("api/providers/two") && shown.err.contains("already"), "{shown:?}");
+    assert!(shown.out.contains("Mine."), "{shown:?}");
+    assert_eq!(project.json(&["tools", "two_create_pet"])["source"], "api/providers/two");
+}
