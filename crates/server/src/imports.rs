@@ -340,6 +340,7 @@ mod tests {
             ],
         }});
         let document = Document {
+            owner: None,
             tenant: TenantId::default(),
             id: "pets".to_owned(),
             alias: None,

@@ -323,14 +323,8 @@ fn is_discover(message: &ClientJsonRpcMessage) -> bool {
 
 /// What servers of the official SDKs, and those written after their examples, say
 /// with 400 where they do not know a session, before they look at the message.
-const NO_SESSION: [&str; 6] = [
-    "Bad Request: No valid session ID provided",
-    "Bad Request: Server not initialized",
-    "Bad Request: Invalid session ID",
-    "Bad Request: Session not found",
-    "Invalid or missing session ID",
-    "Session not found",
-];
+const NO_SESSION: [&str; 2] =
+    ["Bad Request: No valid session ID provided", "Bad Request: Server not initialized"];
 
 /// Whether a refusal with 400 says that there is no such session; the protocol has
 /// a status for that, 404. The message is sent again in a new session, so words
