@@ -36,7 +36,7 @@ impl Keeper {
         };
         let connected = match self.connect_as(greeting).await {
             // Some servers end when they hear of an era that they do not know.
-            Err(Failed { ended: true, .. }) if !known => {
+            Err(Failed { ended: true, .. }) if !known || self.chose_older => {
                 self.connect_as(Greeting::First(greeting.era().other())).await
             }
             connected => connected,

@@ -166,6 +166,7 @@ impl Server {
             stop: stop.clone(),
             start: Start::Needed,
             note: Note::default(),
+            chose_older: false,
         };
         self.ways.keepers.spawn(keeper.run());
         let double = Arc::clone(&server);

@@ -44,6 +44,9 @@ pub(super) struct Keeper {
     pub(super) stop: CancellationToken,
     pub(super) start: Start,
     pub(super) note: Note,
+    /// Whether the older era was chosen where the server speaks both. It may have
+    /// been a mistake, and is made once.
+    pub(super) chose_older: bool,
 }
 
 /// Which servers are started before a call needs them.
@@ -146,8 +149,7 @@ impl Keeper {
             let mut connection = self.connect().await?;
             let mut ttl = self.refresh(&connection).await?;
             if is_new && self.asks_in_older_era(&connection) {
-                // Refused, the newer era is taken again.
-                self.note.era = Some(Era::Legacy);
+                self.choose_older();
                 connection.close("is spoken to in the older era").await;
                 connection = self.connect().await?;
                 ttl = self.refresh(&connection).await?;
@@ -167,7 +169,7 @@ impl Keeper {
             tokio::select! {
                 () = connection.ended() => return Ok(connection.why_gone()),
                 () = server.cannot_ask.notified() => {
-                    is_leaving = self.takes_older_era(&connection).await;
+                    is_leaving |= self.takes_older_era(&connection);
                 }
                 () = sleep(SETTLE), if is_leaving && connection.is_idle() => {
                     // Nobody begins here any more; who was about to is let through.
@@ -219,22 +221,26 @@ impl Keeper {
             && self.note.tools.iter().any(is_marked)
     }
 
-    /// Notes that a server's questions do not work in the newer era, unless the
-    /// operator wants that one. Says whether the connection is to be another.
-    async fn takes_older_era(&mut self, connection: &Connection) -> bool {
-        let is_free = self.server.settings().protocol == McpProtocol::Auto;
-        if !is_free || connection.era() == Era::Legacy || self.note.era == Some(Era::Legacy) {
-            return self.note.era == Some(Era::Legacy) && connection.era() == Era::Modern;
+    /// Decides for the older era where a server's questions do not work in the newer
+    /// one, unless the operator wants that. Says whether it has to be greeted anew.
+    fn takes_older_era(&mut self, connection: &Connection) -> bool {
+        let is_free = self.server.settings().protocol == McpProtocol::Auto && !self.chose_older;
+        if !is_free || connection.era() == Era::Legacy {
+            return false;
         }
         tracing::warn!(
             server = self.server.name(),
             "it cannot ask in the newer era, and is spoken to in the older one from now on"
         );
-        self.note.era = Some(Era::Legacy);
-        if self.note.listed {
-            self.remember().await;
-        }
+        self.choose_older();
         true
+    }
+
+    /// The next connection is of the older era, or of the newer one again where the
+    /// server refuses it.
+    fn choose_older(&mut self) {
+        self.note.era = Some(Era::Legacy);
+        self.chose_older = true;
     }
 
     /// Asks for the tools and publishes them; says how long they stay good.

@@ -200,6 +200,7 @@ impl Shared {
             stop: stop.clone(),
             start: self.start,
             note: Note::default(),
+            chose_older: false,
         };
         self.ways.keepers.spawn(keeper.run());
         Entry { server, settings, stop }

@@ -100,11 +100,11 @@ async fn what_is_no_list_is_an_error_with_a_pause_that_doubles() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_of_both_eras_is_spoken_to_in_the_one_in_which_it_can_ask() {
-    let rig = Rig::new(&[("s", server("dual"))]).await;
+    let rig = Rig::new(&[("s", server("dual+fastmcp"))]).await;
     let asked = rig.call("s/ask", json!({})).await;
     let said = asked.output().map(|output| output.to_text()).unwrap_or_default();
     assert!(said.contains("decline"), "it was asked, and nobody answered: {asked:?}");
-    let mut silent = server("dual");
+    let mut silent = server("dual+fastmcp");
     (silent["elicitation"], silent["sampling"]) = (json!("refuse"), json!("refuse"));
     let rig = Rig::new(&[("s", silent)]).await;
     assert_eq!(rig.echo("s", "new").await, "new");
@@ -112,9 +112,29 @@ async fn a_server_of_both_eras_is_spoken_to_in_the_one_in_which_it_can_ask() {
     assert!(refused.error().is_some(), "nothing may be asked, so the newer era does: {refused:?}");
 }
 
+/// What the first question shows counts for the next ones; a call that runs beside
+/// it is not touched.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_cannot_ask_in_the_newer_era_is_spoken_to_in_the_older_from_then_on() {
+    let rig = Rig::new(&[("s", server("dual+late"))]).await;
+    let (first, beside) = tokio::join!(rig.call("s/ask", json!({})), rig.echo("s", "beside"));
+    assert!(first.error().is_some(), "{first:?}");
+    assert_eq!(beside, "beside");
+    let mut said = String::new();
+    for _ in 0..100 {
+        let asked = rig.call("s/ask", json!({})).await;
+        said = asked.output().map(|output| output.to_text()).unwrap_or_default();
+        if said.contains("decline") {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(said.contains("decline"), "{said}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_of_the_newer_era_alone_works_whatever_it_does_when_asked_for_the_older() {
-    let plays = ["modern", "modern+dies-of-the-past"];
+    let plays = ["modern", "modern+dies-of-the-past+fastmcp"];
     let servers: Vec<_> = plays.iter().map(|play| (*play, server(play))).collect();
     let named: Vec<_> =
         ["a", "b"].iter().zip(servers).map(|(name, (_, own))| (*name, own)).collect();

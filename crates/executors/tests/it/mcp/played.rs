@@ -12,6 +12,10 @@ use serde_json::{Value, json};
 /// What to play.
 const PLAY: &str = "WINDLASS_TEST_PLAY";
 
+/// What FastMCP says where a tool asks in the newer era.
+const NO_WAY_BACK: &str =
+    "elicitation via server-initiated requests is unavailable on 2026-07-28 connections.";
+
 /// The definition of a server that plays something.
 pub(crate) fn server(play: &str) -> Value {
     let this = std::env::current_exe().unwrap();
@@ -173,6 +177,9 @@ impl Stage<'_> {
         ] {
             tools.push(json!({"name": other, "inputSchema": {"type": "object"}}));
         }
+        if self.is("fastmcp") {
+            tools.iter_mut().for_each(|tool| tool["_meta"] = json!({"fastmcp": {"tags": []}}));
+        }
         tools.push(json!({"name": "given", "inputSchema": given()}));
         tools.push(json!({"name": "odd", "inputSchema": odd()}));
         answer(id, json!({"tools": tools}));
@@ -214,7 +221,7 @@ impl Stage<'_> {
             "ask" if self.is("dual") && !self.greeted => answer(
                 id,
                 json!({"isError": true, "resultType": "complete",
-                    "content": [{"type": "text", "text": "elicitation is unavailable"}]}),
+                    "content": [{"type": "text", "text": NO_WAY_BACK}]}),
             ),
             "ask" => {
                 self.asked = Some(id.clone());
