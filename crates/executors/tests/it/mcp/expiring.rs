@@ -60,7 +60,14 @@ fn answer(mut stream: TcpStream, kept: &Kept, refusal: &str) -> std::io::Result<
     let forgotten = kept.forgotten.load(Ordering::SeqCst);
     let number: usize = session.strip_prefix("s-").and_then(|own| own.parse().ok()).unwrap_or(0);
     let result = match method {
-        _ if !is_post => return write!(stream, "HTTP/1.1 405 No\r\ncontent-length: 0\r\n\r\n"),
+        // Without `connection: close` the next call may be sent into a socket
+        // that is about to close, and nobody may repeat a call.
+        _ if !is_post => {
+            return write!(
+                stream,
+                "HTTP/1.1 405 No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+            );
+        }
         "initialize" => {
             let number = kept.sessions.fetch_add(1, Ordering::SeqCst) + 1;
             head += &format!("\r\nmcp-session-id: s-{number}");

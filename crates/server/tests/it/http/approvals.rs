@@ -247,6 +247,9 @@ fn what_waits_is_cancelled_alone_or_with_its_conversation_or_batch() {
     assert_eq!(waiting["approvals"][0]["call_id"], other.as_str());
 }
 
+const SLOW_ANSWER: &[u8] =
+    b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
+
 /// A web server that counts what it is asked, and takes its time to answer.
 fn slow_site(seconds: u64) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -259,7 +262,7 @@ fn slow_site(seconds: u64) -> (SocketAddr, Arc<AtomicUsize>) {
                 if stream.read(&mut [0; 4096]).is_ok_and(|read| read > 0) {
                     counted.fetch_add(1, Ordering::SeqCst);
                     thread::sleep(Duration::from_secs(seconds));
-                    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+                    let _ = stream.write_all(SLOW_ANSWER);
                 }
             });
         }
