@@ -247,8 +247,7 @@ fn what_waits_is_cancelled_alone_or_with_its_conversation_or_batch() {
     assert_eq!(waiting["approvals"][0]["call_id"], other.as_str());
 }
 
-const SLOW_ANSWER: &[u8] =
-    b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
+const SLOW_ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
 
 /// A web server that counts what it is asked, and takes its time to answer.
 fn slow_site(seconds: u64) -> (SocketAddr, Arc<AtomicUsize>) {
