@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-pub use result::CallResult;
+pub use result::{CallResult, ResultView};
 
 use crate::context::{Agent, Caller, Context, Objects};
 use crate::engine::Parts;
@@ -52,6 +52,7 @@ pub(crate) struct Rare {
     /// The id that the call gets, where somebody needs to know it before.
     pub(crate) id: Option<CallId>,
     pub(crate) retry: Option<RetryPolicy>,
+    pub(crate) attempts: Option<u32>,
     pub(crate) key: Option<Arc<str>>,
     pub(crate) credential: Option<Arc<str>>,
     /// The fingerprint of the call that a person has approved.
@@ -126,6 +127,16 @@ impl CallRequest {
         self
     }
 
+    /// Sets how often the call is tried, from 1 to
+    /// [`RetryPolicy::MAX_ATTEMPTS`]; how long the engine waits in between stays
+    /// as the tool or the engine has it. Whoever sets it says that the call may
+    /// be repeated.
+    #[must_use]
+    pub fn attempts(mut self, attempts: u32) -> Self {
+        self.rare().attempts = Some(attempts.clamp(1, RetryPolicy::MAX_ATTEMPTS));
+        self
+    }
+
     /// Names what the call is to achieve. A call with the same key and the same
     /// arguments does not run again: it gets the result of the first, and
     /// waits for it where it has to. With other arguments it is refused.
@@ -193,6 +204,10 @@ impl CallRequest {
 
     pub(crate) fn own_retry(&self) -> Option<&RetryPolicy> {
         self.rare.as_ref()?.retry.as_ref()
+    }
+
+    pub(crate) fn own_attempts(&self) -> Option<u32> {
+        self.rare.as_ref()?.attempts
     }
 
     pub(crate) fn key(&self) -> Option<&Arc<str>> {

@@ -5,8 +5,10 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 
 /// One block of a result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -140,6 +142,50 @@ impl Content {
     }
 }
 
+/// What the wire form of a block is.
+#[derive(JsonSchema)]
+#[schemars(rename = "Content")]
+#[expect(dead_code, reason = "it only describes what `Content` writes")]
+struct WireContent {
+    #[schemars(rename = "type")]
+    kind: ContentType,
+    /// What the block holds: a text for `text`, `link`, `image_link` and
+    /// `file_var`; any JSON for `json` and `resource`; `{base64, mime_type}` for
+    /// `image`, `blob` and `audio`.
+    message: Value,
+    /// Facts about the block: a title, a size, a media type.
+    #[schemars(default)]
+    meta: Facts,
+    /// The variable under which a workflow keeps this block.
+    save_as: Option<String>,
+}
+
+/// What a block holds.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+#[expect(dead_code, reason = "it only names the kinds of `Body`")]
+enum ContentType {
+    Text,
+    Json,
+    Link,
+    ImageLink,
+    Image,
+    FileVar,
+    Blob,
+    Audio,
+    Resource,
+}
+
+impl JsonSchema for Content {
+    fn schema_name() -> Cow<'static, str> {
+        WireContent::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        WireContent::json_schema(generator)
+    }
+}
+
 /// Named facts. Most blocks and results have none, so that costs a pointer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Map<String, Value>")]
@@ -178,7 +224,7 @@ impl From<Map<String, Value>> for Facts {
 }
 
 /// Everything a tool gives back.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
     /// The blocks, in order.
     pub content: Vec<Content>,
@@ -194,7 +240,7 @@ pub struct Output {
 }
 
 /// Says that a result was cut, and where the whole of it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Truncated {
     /// Names the whole result; read it with the `read_output` tool or
     /// `windlass calls ID --output`. None where it could not be kept.
@@ -271,5 +317,19 @@ impl From<Content> for Output {
 impl From<Vec<Content>> for Output {
     fn from(content: Vec<Content>) -> Self {
         Self { content, ..Self::default() }
+    }
+}
+
+impl JsonSchema for Facts {
+    fn schema_name() -> Cow<'static, str> {
+        "Facts".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "object", "additionalProperties": true})
     }
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -13,8 +14,9 @@ use crate::secret::Secret;
 use crate::trace::TraceContext;
 
 /// Who calls. It is recorded with the call.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(extend("required" = ["tenant_id", "caller_type"]))]
 pub struct Caller {
     /// The tenant that everything of this call belongs to.
     #[serde(rename = "tenant_id")]
@@ -39,7 +41,7 @@ pub struct Caller {
 }
 
 /// What a caller is (S0.12).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CallerType {
     /// Nobody said.

@@ -46,7 +46,7 @@ use crate::lane::Lanes;
 use crate::library::Library;
 use crate::name::{BatchId, CallId, TenantId};
 use crate::providers::Providers;
-use crate::record::RecordStore;
+use crate::record::{IdempotencyKey, RecordStore};
 use crate::registry::{Found, Registry};
 use crate::schedule::{
     Attempt, LimitMetrics, LimitSettings, QuotaScope, QuotaUse, Quotas, RetryPolicy, Running,
@@ -184,6 +184,7 @@ impl Engine {
         let tool = tool?;
         open.resolved(&tool);
         self.check_depth(&request.context)?;
+        request.key().map_or(Ok(()), |key| IdempotencyKey::check(key))?;
         stage::parse(open.arguments())?;
         let secrets = stage::inject(&tool, &request.context, open.arguments())?;
         let source = self.credentials_for(&tool);
@@ -233,7 +234,12 @@ impl Engine {
         }
         let side = tool.upstream(&parts.upstreams, call.arguments.now(), &call.context);
         let upstream = &*side;
-        let policy = RetryPolicy::of(request.own_retry(), tool.spec(), &parts.settings.retry);
+        let policy = RetryPolicy::of(
+            request.own_retry(),
+            request.own_attempts(),
+            tool.spec(),
+            &parts.settings.retry,
+        );
         let mut attempt = None;
         let ran = {
             let work = pin!(async {
@@ -268,8 +274,13 @@ impl Engine {
                 }
                 open.started(waited);
                 upstream.first_attempt();
-                let attempts =
-                    Attempts { open, policy, upstream, current: &mut attempt, until: &until };
+                let attempts = Attempts {
+                    open,
+                    policy: &policy,
+                    upstream,
+                    current: &mut attempt,
+                    until: &until,
+                };
                 stage::execute(&call, &parts.hooks, attempts).await.map(Answer::New)
             });
             until.run(work).await

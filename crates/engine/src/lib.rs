@@ -59,7 +59,7 @@ pub use approval::{
     ApprovalRule, ApprovalRules, Approvals, ArgumentRule, ArgumentTest, BehaviourTest, Decision,
     SuspendedAgent, SuspendedCall, Verdict,
 };
-pub use call::{Call, CallRequest, CallResult};
+pub use call::{Call, CallRequest, CallResult, ResultView};
 pub use content::{Body, Content, Data, Facts, Output, Truncated};
 pub use context::{Agent, Caller, CallerType, Context, Objects};
 pub use credential::CredentialSource;

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -42,7 +43,7 @@ use crate::usage::Usage;
 pub(crate) const UNKNOWN_TOOL: &str = "(unknown tool)";
 
 /// One call, as it is kept (S0.18 and more).
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CallRecord {
     /// The call's id; also the record's.
     #[serde(rename = "record_id")]
@@ -59,6 +60,7 @@ pub struct CallRecord {
     pub result: Option<Arc<Output>>,
     /// How it ended.
     #[serde(flatten, serialize_with = "with_success")]
+    #[schemars(with = "StatusAndSuccess")]
     pub status: Status,
     /// Why it failed.
     pub error: Option<Box<RecordedError>>,
@@ -69,11 +71,14 @@ pub struct CallRecord {
     pub attempts: u32,
     /// How long it waited for a slot.
     #[serde(serialize_with = "seconds")]
+    #[schemars(with = "f64")]
     pub queue_wait: Duration,
     /// How long it ran.
     #[serde(rename = "execution_time", serialize_with = "seconds")]
+    #[schemars(with = "f64")]
     pub run_time: Duration,
     /// When the call came.
+    #[schemars(schema_with = "time")]
     pub created_at: Timestamp,
     /// What few calls have to tell.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
@@ -81,7 +86,7 @@ pub struct CallRecord {
 }
 
 /// What few calls have to tell.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Details {
     /// The attempts that failed before the last one, in order.
@@ -110,7 +115,7 @@ pub struct Details {
 }
 
 /// An attempt after which the call was tried again.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FailedAttempt {
     /// Why it failed.
     pub error: RecordedError,
@@ -158,7 +163,17 @@ impl CallRecord {
     }
 }
 
-/// `status`, and S0.18's `is_success` beside it.
+/// What [`with_success`] writes.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it only describes what `with_success` writes")]
+struct StatusAndSuccess {
+    /// How it ended.
+    status: Status,
+    /// Whether it has a result.
+    is_success: bool,
+}
+
+/// `status`, and `is_success` beside it.
 fn with_success<S: serde::Serializer>(status: &Status, to: S) -> Result<S::Ok, S::Error> {
     let mut map = to.serialize_map(Some(2))?;
     map.serialize_entry("status", status)?;
@@ -166,12 +181,17 @@ fn with_success<S: serde::Serializer>(status: &Status, to: S) -> Result<S::Ok, S
     map.end()
 }
 
+/// A time of day, such as `2026-01-31T12:00:00Z`.
+pub(crate) fn time(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "format": "date-time"})
+}
+
 pub(crate) fn seconds<S: serde::Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_f64(duration.as_secs_f64())
 }
 
 /// The error of a call, as it is kept.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordedError {
     /// What kind.
     pub kind: ErrorKind,

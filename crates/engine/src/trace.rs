@@ -2,9 +2,11 @@
 //! Trace Context has it: taken from whoever calls, passed on to what the call
 //! asks of others. The engine makes no spans; whoever keeps its records can.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::name::CallId;
@@ -132,6 +134,20 @@ fn hex(text: &str, digits: usize) -> Option<u128> {
         return None;
     }
     u128::from_str_radix(text, 16).ok()
+}
+
+impl JsonSchema for TraceContext {
+    fn schema_name() -> Cow<'static, str> {
+        "TraceContext".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string"})
+    }
 }
 
 #[cfg(test)]

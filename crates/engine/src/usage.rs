@@ -2,11 +2,13 @@
 
 use std::ops::AddAssign;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Tokens and their price (S4.16).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(extend("required" = ["input_tokens", "output_tokens", "estimated_cost_usd"]))]
 pub struct Usage {
     /// Tokens that models read, but for those of a cache.
     pub input_tokens: u64,

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::Decision;
 use crate::call::Call;
-use crate::tool::{Approval, Kind, ToolSpec, assumed};
+use crate::tool::{Approval, ToolSpec, assumed};
 
 /// The most rules that are read: every call is compared with all of them.
 const MAX_RULES: usize = 1_000;
@@ -163,9 +163,7 @@ impl BehaviourTest {
             Self::Destructive => behaviour.destructive,
             Self::Idempotent => behaviour.may_be_repeated(),
             Self::NotIdempotent => !behaviour.may_be_repeated(),
-            Self::OpenWorld => {
-                spec.upstream.is_some() || matches!(spec.kind, Kind::Rest | Kind::Mcp | Kind::Agent)
-            }
+            Self::OpenWorld => spec.is_remote(),
         }
     }
 }

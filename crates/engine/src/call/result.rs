@@ -1,14 +1,19 @@
 //! What a caller gets.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 
-use crate::content::{Facts, Output};
-use crate::error::Error;
+use crate::content::{Content, Facts, Output, Truncated};
+use crate::error::{Error, Violation};
 use crate::name::CallId;
+use crate::record::time;
 use crate::text::Lang;
 use crate::usage::Usage;
 
@@ -71,41 +76,138 @@ impl CallResult {
         }
     }
 
-    /// The JSON form (S0.24, with our additions).
-    pub fn to_json(&self, lang: Lang) -> Value {
-        let error = self.error();
-        let mut json = json!({
-            "call_id": self.id,
-            "is_success": self.is_success(),
-            "tool_name": self.tool_name,
-            "output": self.output().map(|output| {
-                output.value().cloned().unwrap_or_else(|| Value::String(output.to_text()))
-            }),
-            "content": self.output().map(|output| &output.content),
-            "error": error.map(Error::message),
-            "error_type": error.map(|error| error.kind().info().error_type),
-            "error_kind": error.map(Error::kind),
-            "error_code": error.map(|error| error.kind().info().code),
-            "feedback": error.map(|error| error.feedback(lang)),
-            "validation_errors": error.map(Error::violations).unwrap_or_default(),
-            "attempts": self.attempts,
-            "execution_time": self.run_time.as_secs_f64(),
-            "queue_time": self.queue_wait.as_secs_f64(),
-            "executed_at": self.created_at,
-            "metadata": self.metadata(),
-        });
-        if let Some(call_ref) = &self.call_ref {
-            json["call_ref"] = json!(call_ref);
-        }
-        if let Some(same_as) = self.same_as {
-            json["same_as"] = json!(same_as);
-        }
-        if let Some(truncated) = self.output().and_then(|output| output.truncated.as_ref()) {
-            json["truncated"] = json!(truncated);
-        }
-        if let Some(usage) = &self.usage {
-            json["usage"] = json!(usage);
-        }
-        json
+    /// The JSON form, which the CLI, HTTP and events share; `lang` is that of
+    /// the feedback.
+    pub fn view(&self, lang: Lang) -> ResultView<'_> {
+        ResultView { result: self, lang }
     }
+
+    /// The JSON form as a value.
+    pub fn to_json(&self, lang: Lang) -> Value {
+        serde_json::to_value(self.view(lang)).unwrap_or_default()
+    }
+}
+
+/// The JSON form of a result. What is not there is left out.
+#[derive(Clone, Copy)]
+pub struct ResultView<'a> {
+    result: &'a CallResult,
+    lang: Lang,
+}
+
+impl Serialize for ResultView<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Self { result, lang } = *self;
+        let mut view = to.serialize_struct("CallResult", 17)?;
+        view.serialize_field("call_id", &result.id)?;
+        if let Some(call_ref) = &result.call_ref {
+            view.serialize_field("call_ref", call_ref)?;
+        }
+        view.serialize_field("tool_name", &result.tool_name)?;
+        view.serialize_field("is_success", &result.is_success())?;
+        match &result.outcome {
+            Ok(output) => {
+                match output.value() {
+                    Some(value) => view.serialize_field("output", value)?,
+                    None => view.serialize_field("output", &output.to_text())?,
+                }
+                view.serialize_field("content", &output.content)?;
+                if !output.metadata.is_empty() {
+                    view.serialize_field("metadata", &output.metadata)?;
+                }
+                if let Some(truncated) = &output.truncated {
+                    view.serialize_field("truncated", truncated)?;
+                }
+            }
+            Err(error) => {
+                let info = error.kind().info();
+                view.serialize_field("error", error.message())?;
+                view.serialize_field("error_kind", info.name)?;
+                view.serialize_field("error_type", info.error_type)?;
+                view.serialize_field("error_code", info.code)?;
+                view.serialize_field("feedback", &error.feedback(lang))?;
+                if !error.violations().is_empty() {
+                    view.serialize_field("validation_errors", error.violations())?;
+                }
+                if !error.metadata().is_empty() {
+                    view.serialize_field("metadata", error.metadata())?;
+                }
+                if let Some(after) = error.retry_after() {
+                    view.serialize_field("retry_after", &after.as_secs_f64())?;
+                }
+            }
+        }
+        view.serialize_field("attempts", &result.attempts)?;
+        if let Some(same_as) = &result.same_as {
+            view.serialize_field("same_as", same_as)?;
+        }
+        view.serialize_field("queue_time", &result.queue_wait.as_secs_f64())?;
+        view.serialize_field("execution_time", &result.run_time.as_secs_f64())?;
+        view.serialize_field("executed_at", &result.created_at)?;
+        if let Some(usage) = &result.usage {
+            view.serialize_field("usage", usage)?;
+        }
+        view.end()
+    }
+}
+
+impl JsonSchema for ResultView<'_> {
+    fn schema_name() -> Cow<'static, str> {
+        WireResult::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        WireResult::json_schema(generator)
+    }
+}
+
+/// The one result of a call.
+#[derive(JsonSchema)]
+#[schemars(rename = "CallResult")]
+#[expect(dead_code, reason = "it only describes what `ResultView` writes")]
+struct WireResult {
+    /// The call's id; its record has the same.
+    call_id: CallId,
+    /// The id that the model gave the call.
+    call_ref: Option<String>,
+    /// The tool.
+    tool_name: String,
+    /// Whether the tool gave a result.
+    is_success: bool,
+    /// The result as JSON, or as text where it is none; only of a success.
+    output: Option<Value>,
+    /// The result as content blocks; only of a success.
+    content: Option<Vec<Content>>,
+    /// What the tool tells besides.
+    #[schemars(default)]
+    metadata: Facts,
+    /// How much of the result is shown, and the handle to the rest.
+    truncated: Option<Truncated>,
+    /// What went wrong, for operators.
+    error: Option<String>,
+    /// What kind of error.
+    error_kind: Option<String>,
+    /// The kind in the older, coarser naming: one of eight families.
+    error_type: Option<String>,
+    /// The kind as a code.
+    error_code: Option<String>,
+    /// What went wrong, for the model.
+    feedback: Option<String>,
+    /// What is wrong with the arguments.
+    validation_errors: Option<Vec<Violation>>,
+    /// When to try again, in seconds.
+    retry_after: Option<f64>,
+    /// How often it was tried.
+    attempts: u32,
+    /// The earlier call whose result this is.
+    same_as: Option<CallId>,
+    /// How long it waited for a slot, in seconds.
+    queue_time: f64,
+    /// How long it ran, in seconds.
+    execution_time: f64,
+    /// When the call came.
+    #[schemars(schema_with = "time")]
+    executed_at: String,
+    /// What models took to answer, for this call and those that it made.
+    usage: Option<Usage>,
 }

@@ -6,7 +6,7 @@ use super::Definition;
 use super::located::At;
 use super::reader;
 use crate::text::Lang;
-use crate::tool::{Behaviour, Category, FilledBy, Kind};
+use crate::tool::{Behaviour, Category, FilledBy};
 
 /// A shorter description tells a model too little to choose the tool.
 const SHORT_DESCRIPTION: usize = 12;
@@ -108,8 +108,7 @@ fn lint_tool(definition: &Definition, lints: &mut Lints) {
             "write `behaviour: {idempotent: true}` if that does no harm, else `retry: 1`",
         );
     }
-    let network = matches!(spec.kind, Kind::Rest | Kind::Mcp | Kind::Agent | Kind::Process);
-    if network && spec.timeout.is_none() {
+    if spec.kind.is_remote() && spec.timeout.is_none() {
         lints.add(
             at,
             format!("`{name}` is a {} tool without a timeout", spec.kind),

@@ -13,8 +13,7 @@ use crate::tool::ToolSpec;
 /// How long a result is kept where `cache: true` says no more.
 const DEFAULT_CACHE: Duration = Duration::from_secs(300);
 
-/// Most that a definition may ask for.
-const MAX_ATTEMPTS: u64 = 100;
+const MAX_ATTEMPTS: u64 = RetryPolicy::MAX_ATTEMPTS as u64;
 
 /// Reads `retry: 5` or `retry: {attempts: 5, backoff: 1s, multiplier: 2,
 /// max_backoff: 30s}`.

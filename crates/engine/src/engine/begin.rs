@@ -14,9 +14,6 @@ use crate::name::CallId;
 use crate::record::{Begun, CallRecord, IdempotencyKey, Status};
 use crate::tool::Tool;
 
-/// The longest key that is kept.
-const MAX_KEY: usize = 255;
-
 /// How long a twin waits before it looks again whether the first call has
 /// ended: twice as long each time, and then from the beginning.
 const FIRST_LOOK: Duration = Duration::from_millis(5);
@@ -117,13 +114,9 @@ pub(super) fn outcome(record: CallRecord) -> Result<Arc<Output>, Error> {
 /// A key with what stands for the tool, its arguments and the person: what one
 /// person got is not another's.
 fn identify(key: &Arc<str>, call: &Call) -> Result<IdempotencyKey, Error> {
-    if key.is_empty() || key.len() > MAX_KEY {
-        let why = format!("an idempotency key has 1 to {MAX_KEY} bytes, this one {}", key.len());
-        return Err(Error::new(ErrorKind::InvalidArguments, why));
-    }
     let mut fingerprint = Fingerprint::default();
     fingerprint.text(call.tool.name().as_str());
     fingerprint.optional(call.caller().user.as_deref());
     fingerprint.value(call.arguments());
-    Ok(IdempotencyKey { key: Arc::clone(key), fingerprint: fingerprint.finish() })
+    IdempotencyKey::new(Arc::clone(key), fingerprint.finish())
 }

@@ -13,6 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -293,7 +294,7 @@ fn cut(text: &mut String, max_bytes: usize) {
 }
 
 /// One thing that is wrong with the arguments of a call.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Violation {
     /// Where, as a JSON pointer: `/filters/0/name`; empty for the whole.
     pub path: String,

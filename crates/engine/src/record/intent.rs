@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{CallRecord, RecordedError, Status};
 use crate::context::Caller;
-use crate::error::ErrorKind;
+use crate::error::{Error, ErrorKind};
 use crate::name::CallId;
 
 /// A call that is about to take effect. The store keeps it until the call's
@@ -77,6 +77,29 @@ impl IdempotencyKey {
     /// them at least as long as the run can go on: without them, what it did
     /// would be done again.
     pub const OF_RUNS: &str = "run:";
+
+    /// The longest key, in bytes.
+    pub const MAX_BYTES: usize = 255;
+
+    /// A key with what stands for the tool and its arguments. Refuses what
+    /// [`IdempotencyKey::check`] refuses.
+    pub fn new(key: Arc<str>, fingerprint: [u8; 32]) -> Result<Self, Error> {
+        Self::check(&key)?;
+        Ok(Self { key, fingerprint })
+    }
+
+    /// Refuses a key that is empty, longer than [`IdempotencyKey::MAX_BYTES`], or
+    /// holds control characters.
+    pub fn check(key: &str) -> Result<(), Error> {
+        let why = match key.len() {
+            1..=Self::MAX_BYTES if !key.chars().any(char::is_control) => return Ok(()),
+            1..=Self::MAX_BYTES => "this one holds control characters".to_owned(),
+            bytes => format!("this one has {bytes}"),
+        };
+        let most = Self::MAX_BYTES;
+        let why = format!("an idempotency key has 1 to {most} bytes of plain text, {why}");
+        Err(Error::new(ErrorKind::InvalidArguments, why))
+    }
 
     /// Whether it is the key of a call that a kept run makes.
     pub fn is_of_a_run(&self) -> bool {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -118,7 +119,7 @@ impl Statistics {
 }
 
 /// Statistics over the calls of a tool.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ToolStatistics {
     /// How many calls.
     pub calls: u64,
@@ -136,6 +137,7 @@ pub struct ToolStatistics {
     pub p99_ms: f64,
     /// What models took to answer.
     #[serde(skip_serializing_if = "Usage::is_zero")]
+    #[schemars(with = "Option<Usage>")]
     pub usage: Usage,
 }
 

@@ -36,15 +36,28 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
+    /// The most attempts that a definition or a caller may ask for.
+    pub const MAX_ATTEMPTS: u32 = 100;
+
     /// One attempt, and no other.
     pub const ONCE: Self =
         Self { attempts: 1, backoff: Duration::ZERO, multiplier: 1.0, max_backoff: Duration::ZERO };
 
     /// The policy of a call: its own, else its tool's, else the engine's, which
-    /// only counts for tools that may be repeated.
-    pub(crate) fn of<'a>(call: Option<&'a Self>, tool: &'a ToolSpec, engine: &'a Self) -> &'a Self {
-        let repeatable = tool.behaviour.may_be_repeated();
-        call.or(tool.retry.as_ref()).unwrap_or(if repeatable { engine } else { &Self::ONCE })
+    /// only counts for tools that may be repeated. A caller that asks for
+    /// `attempts` says that the call may be repeated, and waits as the tool says.
+    pub(crate) fn of(
+        call: Option<&Self>,
+        attempts: Option<u32>,
+        tool: &ToolSpec,
+        engine: &Self,
+    ) -> Self {
+        let own = call.or(tool.retry.as_ref());
+        match attempts {
+            Some(attempts) => Self { attempts, ..*own.unwrap_or(engine) },
+            None if tool.behaviour.may_be_repeated() => *own.unwrap_or(engine),
+            None => *own.unwrap_or(&Self::ONCE),
+        }
     }
 
     /// How long to wait after the attempt with this number (from 1) failed with
@@ -125,7 +138,7 @@ mod tests {
         let attempts = |change: &dyn Fn(&mut ToolSpec), call: Option<&RetryPolicy>| {
             let mut spec = ToolSpec::new(ToolName::new("t").unwrap());
             change(&mut spec);
-            RetryPolicy::of(call, &spec, &engine).attempts
+            RetryPolicy::of(call, None, &spec, &engine).attempts
         };
         assert_eq!(attempts(&|_| {}, None), 1);
         assert_eq!(attempts(&|spec| spec.behaviour.read_only = true, None), 3);
@@ -134,5 +147,17 @@ mod tests {
         assert_eq!(attempts(&|spec| spec.retry = Some(five), None), 5);
         let two = RetryPolicy { attempts: 2, ..engine };
         assert_eq!(attempts(&|spec| spec.retry = Some(five), Some(&two)), 2);
+    }
+
+    /// Whatever asks for a number of attempts, a tool's own waits stay.
+    #[test]
+    fn a_caller_who_asks_for_attempts_keeps_the_waits_of_the_tool() {
+        let engine = RetryPolicy::default();
+        let own = RetryPolicy { attempts: 2, backoff: Duration::from_millis(5), ..engine };
+        let mut spec = ToolSpec::new(ToolName::new("t").unwrap());
+        assert_eq!(RetryPolicy::of(None, Some(7), &spec, &engine).backoff, engine.backoff);
+        spec.retry = Some(own);
+        let policy = RetryPolicy::of(None, Some(7), &spec, &engine);
+        assert_eq!((policy.attempts, policy.backoff), (7, own.backoff));
     }
 }

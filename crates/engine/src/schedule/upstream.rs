@@ -27,7 +27,7 @@ use crate::context::Context;
 use crate::error::{Error, ErrorKind};
 use crate::name::TenantId;
 use crate::text::Text;
-use crate::tool::{Kind, Tool, ToolSpec, scoped};
+use crate::tool::{Tool, ToolSpec, scoped};
 
 /// Beyond so many tenants, those whose failures no longer count are forgotten.
 const MAX_CIRCUITS: usize = 1_000;
@@ -81,7 +81,7 @@ impl Upstreams {
 
     fn named(&self, tool: &Tool, name: Arc<str>) -> Arc<Upstream> {
         let spec = tool.spec();
-        let remote = spec.upstream.is_some() || !matches!(spec.kind, Kind::Native | Kind::Builtin);
+        let remote = spec.is_remote();
         let mut known = self.known.lock();
         if known.len() >= MAX_KNOWN {
             known.retain(|_, upstream| Arc::strong_count(upstream) > 1 || upstream.is_troubled());

@@ -114,6 +114,11 @@ pub struct ToolSpec {
 }
 
 impl ToolSpec {
+    /// Whether the tool runs somewhere else, or asks somebody else.
+    pub fn is_remote(&self) -> bool {
+        self.upstream.is_some() || self.kind.is_remote()
+    }
+
     /// A tool with this name and nothing else: no parameters, exclusive.
     pub fn new(name: ToolName) -> Self {
         Self {
@@ -239,6 +244,22 @@ impl Kind {
     /// value.
     pub fn counts_on_defaults(self) -> bool {
         !matches!(self, Self::Rest | Self::Mcp)
+    }
+
+    /// Whether its tools run somewhere else, or ask somebody else: an API, a
+    /// server, a model. Such a tool may be slow or silent for reasons that are
+    /// not its own. A tool of any kind that names an upstream is remote, too:
+    /// [`ToolSpec::is_remote`].
+    pub fn is_remote(self) -> bool {
+        match self {
+            Self::Rest | Self::Mcp | Self::Agent => true,
+            Self::Builtin
+            | Self::Native
+            | Self::Wasm
+            | Self::Process
+            | Self::Workflow
+            | Self::Retrieval => false,
+        }
     }
 
     /// S3.8's provider type.

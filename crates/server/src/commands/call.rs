@@ -36,7 +36,7 @@ pub(crate) struct CallArgs {
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     idempotency_key: Option<String>,
     /// How often the call is tried at the most; more than 1 says that it may be repeated
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(RetryPolicy::MAX_ATTEMPTS)))]
     attempts: Option<u32>,
     #[command(flatten)]
     context: ContextArgs,
@@ -121,9 +121,7 @@ fn request(args: &CallArgs, engine: &Engine) -> Result<CallRequest, Failure> {
         request = request.idempotency_key(key.as_str());
     }
     if let Some(attempts) = args.attempts {
-        let own = tool.as_ref().and_then(|tool| tool.spec().retry);
-        let policy = own.unwrap_or(engine.settings().retry);
-        request = request.retry(RetryPolicy { attempts, ..policy });
+        request = request.attempts(attempts);
     }
     Ok(request)
 }

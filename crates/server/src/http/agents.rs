@@ -11,7 +11,9 @@ use jiff::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use windlass::{CallId, CallRequest, Caller, CallerType, Context, Kind, TenantId, Tool};
+use windlass::{
+    CallId, CallRequest, Caller, CallerType, Context, Kind, ResultView, TenantId, Tool,
+};
 use windlass_executors::agent::{Entry, RunLog, RunScope, Stop};
 
 use super::app::App;
@@ -20,7 +22,7 @@ use super::extract::{Body, Name, Who};
 use super::operation::Operation;
 use super::problem::Problem;
 use super::shape::{self, RunEvent};
-use super::view::{self, ResultDoc};
+use super::view;
 use crate::identity::{Action, Identity};
 use crate::quota::Live;
 use crate::runs::Conversation;
@@ -192,7 +194,7 @@ pub(crate) struct RunDoc {
     /// By which it can go on, should it have been cut off.
     run_id: String,
     /// The result of its call; `metadata.agentMetadata` says how it went.
-    result: ResultDoc,
+    result: ResultView<'static>,
 }
 
 async fn run(

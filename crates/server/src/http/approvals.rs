@@ -8,7 +8,9 @@ use axum::response::Response;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use windlass::{ApprovalRules, CallId, CallResult, SuspendedCall, TenantId, Verdict};
+use windlass::{
+    ApprovalRules, CallId, CallResult, Caller, ResultView, SuspendedCall, TenantId, Verdict,
+};
 
 use super::app::App;
 use super::audit::Details;
@@ -16,8 +18,8 @@ use super::extract::{Body, Name, Query, Who};
 use super::operation::Operation;
 use super::page::{self, IdPageQuery};
 use super::problem::Problem;
-use super::shape::{self, CallerDoc, RulesDoc, VerdictDoc};
-use super::view::{self, ResultDoc};
+use super::shape::{self, RulesDoc};
+use super::view;
 use crate::approvals::{Settled, Waiting};
 use crate::identity::{Action, Identity};
 
@@ -52,13 +54,13 @@ pub(crate) fn rows() -> Vec<Operation> {
             .details(details)
             .body::<VerdictBody>()
             .example(verdict_example)
-            .answer::<ResultDoc>(200, "The result of the call"),
+            .answer::<ResultView<'static>>(200, "The result of the call"),
         Operation::post("/v1/calls/{call_id}/resume", "resume_call", decide)
             .may(Action::Approve, "Resume a suspended call: the same as deciding its approval")
             .details(details)
             .body::<VerdictBody>()
             .example(verdict_example)
-            .answer::<ResultDoc>(200, "The result of the call"),
+            .answer::<ResultView<'static>>(200, "The result of the call"),
     ]
 }
 
@@ -95,7 +97,7 @@ struct ApprovalDoc {
     /// Why a person is asked.
     reason: String,
     /// Who called.
-    caller: CallerDoc,
+    caller: Caller,
     /// When the call came.
     #[schemars(schema_with = "shape::time")]
     created_at: String,
@@ -105,7 +107,7 @@ struct ApprovalDoc {
     /// `waiting`, `decided` while it runs, or `cancelled`.
     status: String,
     /// What was decided.
-    verdict: Option<VerdictDoc>,
+    verdict: Option<Verdict>,
 }
 
 fn show(app: &App, waiting: &Waiting) -> Value {

@@ -8,7 +8,7 @@ use axum::response::Response;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use windlass::{Batch, BatchId, TraceContext};
+use windlass::{Batch, BatchId, ResultView, TraceContext};
 
 use super::app::App;
 use super::calls::wants_events;
@@ -19,7 +19,7 @@ use super::operation::Operation;
 use super::problem::Problem;
 use super::shape::{self, BatchEvent};
 use super::stream;
-use super::view::{self, ResultDoc};
+use super::view;
 use crate::identity::{Action, Identity};
 
 /// More calls than anybody's batch has: they would be refused one by one.
@@ -89,7 +89,7 @@ pub(crate) struct ResultsDoc {
     #[schemars(schema_with = "shape::id")]
     batch_id: String,
     /// One result for each call, in order.
-    results: Vec<ResultDoc>,
+    results: Vec<ResultView<'static>>,
 }
 
 impl BatchBody {

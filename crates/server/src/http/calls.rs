@@ -13,19 +13,22 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
-use windlass::{CallId, Grace, PageRequest, RecordFilter, TenantId, TraceContext};
+use windlass::{
+    CallId, CallRecord, Grace, PageRequest, RecordFilter, ResultView, Status, TenantId,
+    TraceContext,
+};
 
 use super::app::App;
 use super::background::{self, Accepted};
-use super::context::{CallBody, Span, user_of};
+use super::context::{CallBody, Span, check_key, user_of};
 use super::extract::{Body, Name, Query, Who};
 use super::operation::{EVENTS, Operation};
 use super::page;
 use super::problem::Problem;
-use super::shape::{self, CallEvent, CallState, RecordDoc, StatusName};
+use super::shape::{self, CallEvent, CallState};
 use super::slots::Own;
 use super::stream;
-use super::view::{self, ResultDoc};
+use super::view;
 use crate::identity::Action;
 
 /// The longest time that somebody waits for a call that runs elsewhere.
@@ -50,13 +53,13 @@ pub(crate) fn rows() -> Vec<Operation> {
             .header("Prefer", "", "`respond-async`: answer at once, run in the background")
             .header(
                 "Idempotency-Key",
-                "^[!-~]{1,128}$",
+                "^[!-~]{1,255}$",
                 "the same as `idempotency_key` in the body",
             )
             .header("traceparent", "", "where in a trace the call belongs, as the W3C has it")
             .body::<CallBody>()
             .example(|| json!({"tool": "echo", "arguments": {"message": "hello"}}))
-            .answer::<ResultDoc>(200, "The result of the call")
+            .answer::<ResultView<'static>>(200, "The result of the call")
             .events::<CallEvent>("The result of the call")
             .answer::<Started>(202, "The call runs in the background, or waits for a person"),
         Operation::get("/v1/calls", "list_calls", list)
@@ -78,7 +81,7 @@ pub(crate) enum Started {
     /// It runs in the background.
     Accepted(Accepted),
     /// It waits for a person.
-    Waits(Box<ResultDoc>),
+    Waits(Box<ResultView<'static>>),
 }
 
 async fn run(
@@ -145,13 +148,14 @@ impl FromRequestParts<Arc<App>> for Wishes {
 }
 
 fn idempotency_key(value: &HeaderValue) -> Result<String, Problem> {
-    let plain = |key: &&str| {
-        (1..=128).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
-    };
-    value.to_str().ok().filter(plain).map(str::to_owned).ok_or_else(|| {
-        let why = "1 to 128 characters of ASCII without spaces";
+    // A header cannot hold what a body can.
+    let plain = |key: &&str| key.bytes().all(|byte| byte.is_ascii_graphic());
+    let key = value.to_str().ok().filter(plain).ok_or_else(|| {
+        let why = "characters of ASCII without spaces";
         Problem::bad("a header is wrong").at("Idempotency-Key", why)
-    })
+    })?;
+    check_key("Idempotency-Key", Some(key))?;
+    Ok(key.to_owned())
 }
 
 /// Whether whoever asks wants to follow what happens.
@@ -179,7 +183,7 @@ pub(crate) struct ListQuery {
     /// Of this caller.
     caller_id: Option<String>,
     /// That ended so.
-    status: Option<StatusName>,
+    status: Option<Status>,
     /// That came at this time or later: a time such as 2026-01-31T12:00:00Z.
     #[serde(default)]
     #[schemars(schema_with = "shape::time")]
@@ -202,7 +206,7 @@ pub(crate) struct ListQuery {
 #[schemars(rename = "RecordPage")]
 pub(crate) struct RecordsDoc {
     /// The records, newest first.
-    records: Vec<RecordDoc>,
+    records: Vec<CallRecord>,
     /// Where the next page begins; none on the last.
     next: Option<String>,
 }

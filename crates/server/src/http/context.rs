@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Number, Value};
-use windlass::{CallRequest, Caller, CallerType, Context, RetryPolicy, TenantId};
+use windlass::{CallRequest, Caller, CallerType, Context, IdempotencyKey, RetryPolicy, TenantId};
 
 use super::problem::Problem;
 use super::shape;
@@ -37,11 +37,11 @@ pub(crate) struct CallBody {
     pub(crate) priority: Option<i32>,
     /// A call with the same key and arguments does not run again.
     #[serde(default)]
-    #[schemars(schema_with = "shape::name")]
+    #[schemars(schema_with = "shape::idempotency_key")]
     pub(crate) idempotency_key: Option<String>,
     /// How often the call is tried; whoever sets it says that it may be repeated.
     #[serde(default, deserialize_with = "integer")]
-    #[schemars(range(min = 1, max = 20))]
+    #[schemars(range(min = 1, max = RetryPolicy::MAX_ATTEMPTS))]
     pub(crate) attempts: Option<u32>,
     /// The agent or program that calls.
     #[serde(default)]
@@ -148,19 +148,26 @@ impl Span {
     }
 }
 
-/// Longest texts that name things; records keep them.
-const MAX_NAME: usize = 512;
+/// The longest text that names something, in characters; records keep them.
+pub(crate) const MAX_NAME: usize = 512;
 
 /// Checks a text that names something, if it is there.
 pub(crate) fn check_name(path: impl Display, name: Option<&str>) -> Result<(), Problem> {
     let why = match name {
         None => return Ok(()),
         Some("") => "must not be empty",
-        Some(name) if name.len() > MAX_NAME => "is too long",
+        Some(name) if name.chars().nth(MAX_NAME).is_some() => "is too long",
         Some(name) if name.chars().any(char::is_control) => "must not hold control characters",
         Some(_) => return Ok(()),
     };
     Err(Problem::bad("a name is wrong").at(path.to_string(), why))
+}
+
+/// Checks an idempotency key, if it is there.
+pub(crate) fn check_key(at: impl Display, key: Option<&str>) -> Result<(), Problem> {
+    key.map_or(Ok(()), IdempotencyKey::check).map_err(|error| {
+        Problem::bad("an idempotency key is wrong").at(at.to_string(), error.message())
+    })
 }
 
 /// The person on whose behalf somebody calls: the one that a request names, if
@@ -227,12 +234,11 @@ impl CallBody {
             request = request.idempotency_key(key);
         }
         if let Some(attempts) = self.attempts {
-            if !(1..=20).contains(&attempts) {
-                return Err(
-                    Problem::bad("a number is wrong").at(format!("{at}/attempts"), "1 to 20")
-                );
+            if !(1..=RetryPolicy::MAX_ATTEMPTS).contains(&attempts) {
+                let allowed = format!("1 to {}", RetryPolicy::MAX_ATTEMPTS);
+                return Err(Problem::bad("a number is wrong").at(format!("{at}/attempts"), allowed));
             }
-            request = request.retry(RetryPolicy { attempts, ..RetryPolicy::default() });
+            request = request.attempts(attempts);
         }
         Ok(request)
     }
@@ -245,11 +251,11 @@ impl CallBody {
             ("user_id", &self.user_id),
             ("workflow_id", &self.workflow_id),
             ("credential", &self.credential),
-            ("idempotency_key", &self.idempotency_key),
         ];
         for (name, value) in names {
             check_name(format_args!("{at}/{name}"), value.as_deref())?;
         }
-        Ok(())
+        let key = self.idempotency_key.as_deref();
+        check_key(format_args!("{at}/idempotency_key"), key)
     }
 }

@@ -9,14 +9,14 @@ use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
-use windlass::{LimitSettings, Session, Strategy, TenantId};
+use windlass::{LimitSettings, Session, Strategy, TenantId, ToolStatistics, Usage};
 
 use super::app::App;
 use super::context::{Span, integer};
 use super::extract::{Body, Name, Who};
 use super::operation::Operation;
 use super::problem::Problem;
-use super::shape::{LimitMetrics, ToolStatisticsDoc, UsageDoc};
+use super::shape::LimitMetrics;
 use super::view;
 use crate::identity::{Action, Identity};
 
@@ -75,7 +75,7 @@ struct SummaryDoc {
     /// Calls by tool.
     tool_usage: BTreeMap<String, u64>,
     /// What models took to answer.
-    usage: Option<UsageDoc>,
+    usage: Option<Usage>,
 }
 
 async fn summary(
@@ -91,9 +91,9 @@ async fn summary(
 #[schemars(rename = "Statistics")]
 struct StatsDoc {
     /// All calls together.
-    total: ToolStatisticsDoc,
+    total: ToolStatistics,
     /// The calls of each tool.
-    tools: BTreeMap<String, ToolStatisticsDoc>,
+    tools: BTreeMap<String, ToolStatistics>,
 }
 
 async fn stats(State(app): State<Arc<App>>, Who(who): Who) -> Result<Response, Problem> {

@@ -1,7 +1,5 @@
-//! What the document says of things that the engine writes.
-//!
-//! The engine's types know nothing of HTTP, so they are described here once
-//! more; the tests hold every answer against what is said here.
+//! What the OpenAPI document says of answers that no single type writes: events,
+//! calls in any state, rules, tools. Types of the engine describe themselves.
 
 mod event;
 mod record;
@@ -9,15 +7,14 @@ mod rules;
 mod tool;
 
 pub(crate) use event::{BatchEvent, CallEvent, FollowedEvent, RunEvent, TurnEvent};
-pub(crate) use record::{
-    CallState, CallerDoc, ContentDoc, LimitMetrics, RecordDoc, StatusName, ToolStatisticsDoc,
-    TruncatedDoc, UsageDoc, ViolationDoc,
-};
-pub(crate) use rules::{RulesDoc, VerdictDoc};
+pub(crate) use record::{CallState, LimitMetrics};
+pub(crate) use rules::RulesDoc;
 pub(crate) use tool::{FieldDoc, ToolDoc};
 
 use schemars::{Schema, SchemaGenerator};
 use serde_json::json;
+
+use super::context::MAX_NAME;
 
 /// A time, such as `2026-01-31T12:00:00Z`.
 pub(crate) fn time(_: &mut SchemaGenerator) -> Schema {
@@ -48,7 +45,17 @@ pub(crate) fn object(_: &mut SchemaGenerator) -> Schema {
 /// characters.
 pub(crate) fn name(_: &mut SchemaGenerator) -> Schema {
     schemars::json_schema!({
-        "type": ["string", "null"], "minLength": 1, "maxLength": 128, "pattern": PLAIN,
+        "type": ["string", "null"], "minLength": 1, "maxLength": MAX_NAME, "pattern": PLAIN,
+    })
+}
+
+/// The key of a call.
+pub(crate) fn idempotency_key(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({
+        "type": ["string", "null"],
+        "minLength": 1,
+        "maxLength": windlass::IdempotencyKey::MAX_BYTES,
+        "pattern": PLAIN,
     })
 }
 

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use windlass::{Batch, BatchId, CallId, CallRequest, CallResult, Event, EventBody};
 
 use super::app::App;
-use super::view::{ResultView, content};
+use super::view::content;
 
 /// How often a silent stream says that it lives.
 const ALIVE: Duration = Duration::from_secs(15);
@@ -129,7 +129,7 @@ pub(crate) fn call(app: &Arc<App>, request: CallRequest) -> Response {
         while let Ok(Some(happened)) = tokio::time::timeout(Duration::ZERO, events.next()).await {
             tell_progress(&outlet, id, &happened);
         }
-        outlet.end("result", &ResultView(&result, app.lang)).await;
+        outlet.end("result", &result.view(app.lang)).await;
     });
     answer
 }
@@ -203,6 +203,6 @@ pub(crate) fn tell(outlet: &Outlet, id: BatchId, own: &mut Vec<CallId>, happened
 
 /// All results of a batch.
 pub(crate) fn results(id: BatchId, results: &[CallResult], app: &App) -> serde_json::Value {
-    let results: Vec<_> = results.iter().map(|result| ResultView(result, app.lang)).collect();
+    let results: Vec<_> = results.iter().map(|result| result.view(app.lang)).collect();
     json!({"batch_id": id, "results": results})
 }

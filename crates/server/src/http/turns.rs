@@ -13,8 +13,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use windlass::{
-    BatchId, CallId, Caller, CallerType, Context, OpenTurn, Subscription, Turn, TurnAnswer,
-    TurnFormat,
+    BatchId, CallId, Caller, CallerType, Context, OpenTurn, ResultView, Subscription, Turn,
+    TurnAnswer, TurnFormat,
 };
 
 use super::app::App;
@@ -25,7 +25,7 @@ use super::operation::Operation;
 use super::problem::Problem;
 use super::shape::{self, TurnEvent};
 use super::stream::{self, Outlet};
-use super::view::{self, ResultDoc, ResultView};
+use super::view;
 use crate::identity::Action;
 
 /// How long a model may be silent while it writes.
@@ -147,12 +147,11 @@ pub(crate) struct TurnDoc {
     /// Whether the model's message was whole; a stream may break off.
     is_whole: bool,
     /// One result for each call, in order.
-    results: Vec<ResultDoc>,
+    results: Vec<ResultView<'static>>,
 }
 
 fn show(answer: &TurnAnswer, app: &App) -> Value {
-    let results: Vec<_> =
-        answer.results.iter().map(|result| ResultView(result, app.lang)).collect();
+    let results: Vec<_> = answer.results.iter().map(|result| result.view(app.lang)).collect();
     json!({
         "messages": answer.messages,
         "assistant": answer.assistant,

@@ -20,7 +20,7 @@ use crate::http::app::App;
 use crate::http::calls::wants_events;
 use crate::http::problem::Problem;
 use crate::http::stream::{self, BEHIND};
-use crate::http::view::{self, ResultView};
+use crate::http::view;
 use crate::quota::Permit;
 use crate::runs::Conversation;
 
@@ -59,7 +59,7 @@ pub(super) async fn answer(
         let result = work(app, request, talk).await;
         return Ok(match result.error() {
             Some(error) if error.kind() == ErrorKind::Conflict => {
-                let shown = json!(ResultView(&result, app.lang));
+                let shown = json!(result.view(app.lang));
                 Problem::from(error.clone()).result(shown).into_response()
             }
             _ => view::ok(&shown(&run, &result, app)),
@@ -75,7 +75,7 @@ pub(super) async fn answer(
 }
 
 fn shown(run: &str, result: &CallResult, app: &App) -> Value {
-    json!({"run_id": run, "result": ResultView(result, app.lang)})
+    json!({"run_id": run, "result": result.view(app.lang)})
 }
 
 /// The run, and what is kept of it for the next one in its conversation.

@@ -5,12 +5,11 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Value, json};
+use windlass::{Caller, Content, ResultView, Status, Violation};
 
-use super::record::{CallerDoc, ContentDoc, StatusName, ViolationDoc};
 use super::{id, sent, time};
 use crate::http::agents::RunDoc;
 use crate::http::turns::TurnDoc;
-use crate::http::view::ResultDoc;
 
 /// An object with these properties, all of them required.
 fn all(properties: &Value) -> Schema {
@@ -49,10 +48,10 @@ impl JsonSchema for CallEvent {
         let retried = json!({"attempt": count(), "error": text(), "delay": number()});
         let events = [
             ("started", all(&json!({"call_id": id(generator)}))),
-            ("progress", generator.subschema_for::<ContentDoc>()),
+            ("progress", generator.subschema_for::<Content>()),
             ("retried", all(&retried)),
             gap(),
-            ("result", generator.subschema_for::<ResultDoc>()),
+            ("result", generator.subschema_for::<ResultView<'static>>()),
         ];
         sent(&events)
     }
@@ -68,7 +67,7 @@ impl JsonSchema for BatchEvent {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let results = generator.subschema_for::<ResultDoc>();
+        let results = generator.subschema_for::<ResultView<'static>>();
         let results = json!({"type": "array", "items": results});
         let mut events = of_batch(generator);
         let all = all(&json!({"batch_id": id(generator), "results": results}));
@@ -158,7 +157,7 @@ struct CallDoc {
     call_ref: Option<String>,
     tool_name: String,
     #[serde(flatten)]
-    caller: CallerDoc,
+    caller: Caller,
 }
 
 /// Something that happened to tools.
@@ -200,11 +199,11 @@ impl JsonSchema for FollowedEvent {
             true => call.clone(),
             false => schemars::json_schema!({"allOf": [call, all(&more)]}),
         };
-        let violations = generator.subschema_for::<ViolationDoc>();
+        let violations = generator.subschema_for::<Violation>();
         let violations = json!({"type": "array", "items": violations});
-        let progress = generator.subschema_for::<ContentDoc>();
-        let status = generator.subschema_for::<StatusName>();
-        let caller = generator.subschema_for::<CallerDoc>();
+        let progress = generator.subschema_for::<Content>();
+        let status = generator.subschema_for::<Status>();
+        let caller = generator.subschema_for::<Caller>();
         let batch = id(generator);
         let drained = all(&json!({"batch_id": batch, "calls": count(), "at": time(generator)}));
         let retried = json!({

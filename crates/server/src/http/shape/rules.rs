@@ -111,19 +111,3 @@ impl JsonSchema for ArgumentRule {
         })
     }
 }
-
-/// What a person said.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Verdict")]
-pub(crate) struct VerdictDoc {
-    /// Whether the call may run.
-    approved: bool,
-    /// Who said so: the name of their key.
-    by: Option<String>,
-    /// The key with which they said it.
-    key_id: Option<String>,
-    /// What they wrote about themselves; nobody has checked it.
-    note: Option<String>,
-    /// What the model should know of it.
-    comment: Option<String>,
-}
