@@ -19,7 +19,7 @@ use windlass_executors::rest::needs_credential;
 use super::app::App;
 use super::extract::{Name, Query, SecretBody, Who};
 use super::operation::Operation;
-use super::page::PageQuery;
+use super::page::{Key, Limit, PageQuery};
 use super::problem::Problem;
 use super::shape;
 use super::view;
@@ -88,12 +88,9 @@ struct ListQuery {
     /// Of this user.
     user_id: Option<String>,
     /// How many at the most; 100 if nobody says.
-    #[schemars(range(min = 1, max = 1000))]
-    limit: Option<usize>,
+    limit: Option<Limit>,
     /// The `next` of the page before.
-    #[serde(default)]
-    #[schemars(schema_with = "super::page::position")]
-    cursor: Option<String>,
+    cursor: Option<Key>,
 }
 
 /// A page of credentials.
@@ -164,7 +161,7 @@ async fn list(
     let filter = Filter { provider: query.provider.as_deref(), user: query.user_id.as_deref() };
     let credentials = app.credentials.list(&who.tenant, filter).await?;
     let page = PageQuery { limit: query.limit, cursor: query.cursor };
-    let page = page.cut(credentials, |credential| credential.id.clone())?;
+    let page = page.cut(credentials, |credential| credential.id.clone());
     Ok(view::ok(&json!({"credentials": page.items, "next": page.next})))
 }
 
