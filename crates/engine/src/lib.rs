@@ -100,8 +100,8 @@ pub use tool::{
 };
 pub use trace::TraceContext;
 pub use turn::{
-    ModelCall, OpenTurn, SseDecoder, SseEvent, Turn, TurnAnswer, TurnFormat, failure_reason,
-    lenient_json, replace_lone_surrogates,
+    ModelCall, OpenTurn, SseDecoder, SseEvent, SseFields, SseReader, Turn, TurnAnswer, TurnFormat,
+    failure_reason, lenient_json, replace_lone_surrogates,
 };
 pub use usage::Usage;
 pub use windlass_macros::tool;
