@@ -8,7 +8,7 @@
 //! The command line is built on the same:
 //!
 //! ```text
-//! arguments ─ cli ─► Command + Global ─ settings ─► Settings ─ wiring ─► Engine or RecordStore
+//! arguments ─ cli ─► Command + Global ─ settings ─► Settings ─► Installation ─ wiring ─► Engine
 //!                                                                 │
 //!                                              commands/* ─► output (stdout) ─► Exit
 //! ```
@@ -18,6 +18,7 @@
 
 mod cli;
 mod exit;
+mod installation;
 mod settings;
 mod wiring;
 

@@ -16,6 +16,7 @@ use crate::audit::Audit;
 use crate::cli;
 use crate::exit::{Exit, Failure};
 use crate::imports;
+use crate::installation::{Installation, block_on};
 use crate::output::{Screen, nearest};
 use crate::settings::Settings;
 use crate::vault::{CredentialRequest, Credentials, Filter};
@@ -130,14 +131,14 @@ pub(crate) fn run(
     settings: &Settings,
     screen: Screen,
 ) -> Result<Exit, Failure> {
-    wiring::block_on(async {
-        let documents = match args.action {
-            CredentialsAction::Set { .. } => wiring::documents(&settings.database).await?,
-            _ => wiring::kept_documents(&settings.database).await?,
+    block_on(async {
+        let installation = match args.action {
+            CredentialsAction::Set { .. } => Installation::new(settings, screen),
+            _ => Installation::to_look_at(settings, screen),
         };
         let desk = Desk {
-            credentials: wiring::credentials(settings, &documents)?,
-            documents,
+            credentials: Arc::clone(installation.credentials().await?),
+            documents: Arc::clone(installation.documents().await?),
             tenant: TenantId::new(args.tenant),
             user: args.user,
             settings,
@@ -150,7 +151,7 @@ pub(crate) fn run(
 
 /// Where one command is done.
 struct Desk<'a> {
-    credentials: Credentials,
+    credentials: Arc<Credentials>,
     documents: Arc<dyn Documents>,
     tenant: TenantId,
     user: Option<String>,

@@ -12,9 +12,9 @@ use crate::audit::Audit;
 use crate::cli;
 use crate::exit::{Exit, Failure};
 use crate::identity::{ApiKey, KeyRequest, Keys, NewKey, Role, ToolView, UserBinding};
+use crate::installation::{Installation, block_on};
 use crate::output::{Grid, Screen, cell, local_time, strong};
 use crate::settings::Settings;
-use crate::wiring;
 
 /// Make, list and revoke the API keys of a server
 #[derive(Debug, Args)]
@@ -83,13 +83,16 @@ fn after_help() -> String {
 /// Runs the command.
 pub(crate) fn run(args: KeysArgs, settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
     let tenant = TenantId::new(args.tenant);
-    wiring::block_on(async {
-        let documents = match args.action {
-            KeysAction::Create { .. } => wiring::documents(&settings.database).await?,
-            _ => wiring::kept_documents(&settings.database).await?,
+    block_on(async {
+        let installation = match args.action {
+            KeysAction::Create { .. } => Installation::new(settings, screen),
+            KeysAction::List | KeysAction::Rotate { .. } | KeysAction::Revoke { .. } => {
+                Installation::to_look_at(settings, screen)
+            }
         };
-        let audit = Audit::new(Arc::clone(&documents));
-        let keys = Keys::new(documents);
+        let documents = installation.documents().await?;
+        let audit = Audit::new(Arc::clone(documents));
+        let keys = Keys::new(Arc::clone(documents));
         match args.action {
             KeysAction::Create { name, role, expires, tool, user } => {
                 let tools = ToolView::new(tool).map_err(Failure::named)?;
