@@ -19,7 +19,7 @@
 //! documents. Every fault of a file is reported at once, each with its line and
 //! column and what to write instead; an unknown key is a fault.
 //!
-//! Nothing here keeps state or knows the engine: whoever watches a folder calls
+//! Nothing but `load` keeps state or knows the engine: whoever watches a folder calls
 //! [`parse`] again. OpenAPI documents are read by the REST kind, not here.
 
 mod agent;
@@ -33,6 +33,7 @@ mod json_schema;
 mod library;
 mod lint;
 mod listed;
+pub(crate) mod load;
 mod located;
 mod mcp_server;
 mod parameter;
@@ -61,7 +62,7 @@ pub use provider::{CredentialCheck, CredentialField, CredentialKind, ProviderSpe
 use self::located::{At, Data, Node};
 use self::reader::Report;
 use crate::error::Error;
-use crate::executor::Executor;
+use crate::tool::executor::Executor;
 use crate::tool::{LazySchema, Preset, Schema, ToolBuilder, ToolSpec};
 
 /// A tool as a file defines it, and where.

@@ -19,8 +19,8 @@ use serde_json::{Map, Value};
 
 pub use kind::{ErrorKind, KindInfo};
 
-use crate::content::Facts;
-use crate::text::{Lang, Text};
+use crate::call::content::Facts;
+use crate::value::text::{Lang, Text};
 
 /// How many violations one error reports.
 pub(crate) const MAX_VIOLATIONS: usize = 32;

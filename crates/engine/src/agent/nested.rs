@@ -3,17 +3,17 @@
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+use crate::call::context::{Caller, Context};
 use crate::call::{Call, CallRequest, CallResult};
-use crate::context::{Caller, Context};
 use crate::engine::{Batch, Engine, Parts};
 use crate::error::{Error, ErrorKind};
-use crate::groups::Session;
-use crate::name::CallId;
-use crate::record::CallRecord;
+use crate::journal::record::CallRecord;
 use crate::schedule::Slot;
-use crate::text::Lang;
+use crate::tool::groups::Session;
 use crate::tool::{Exposure, Tool, ToolSpec};
 use crate::turn::{OpenTurn, TurnFormat};
+use crate::value::name::CallId;
+use crate::value::text::Lang;
 use tokio_util::sync::CancellationToken;
 
 /// Lets a running tool call other tools. While it waits for them, the tool has

@@ -16,10 +16,10 @@ use serde_json::Value;
 
 pub use history::{CallDetail, ExecutionSummary};
 
+use crate::call::context::{Agent, Caller, CallerType, Context};
 use crate::call::{CallRequest, CallResult};
-use crate::context::{Agent, Caller, CallerType, Context};
 use crate::engine::Engine;
-use crate::record::BriefSummary;
+use crate::journal::record::BriefSummary;
 use history::History;
 
 type OnResult = Arc<dyn Fn(&CallResult) + Send + Sync>;

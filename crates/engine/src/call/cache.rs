@@ -9,11 +9,11 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::call::Call;
-use crate::content::Output;
-use crate::duration;
-use crate::fingerprint::Fingerprint;
+use crate::call::content::Output;
 use crate::journal::OpenCall;
-use crate::name::CallId;
+use crate::value::duration;
+use crate::value::fingerprint::Fingerprint;
+use crate::value::name::CallId;
 
 /// The results of an engine; the one that was not asked for the longest goes
 /// first.

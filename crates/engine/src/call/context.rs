@@ -9,9 +9,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::name::{CallId, TenantId};
-use crate::secret::Secret;
-use crate::trace::TraceContext;
+use crate::value::name::{CallId, TenantId};
+use crate::value::secret::Secret;
+use crate::value::trace::TraceContext;
 
 /// Who calls. It is recorded with the call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -2,14 +2,14 @@
 
 use std::pin::pin;
 
+use crate::call::context::Caller;
 use crate::call::{Call, CallRequest};
-use crate::context::Caller;
 use crate::engine::Until;
 use crate::error::{Error, ErrorKind};
-use crate::executor::BoxFuture;
-use crate::secret::Secret;
 use crate::stage;
 use crate::tool::ToolSpec;
+use crate::tool::executor::BoxFuture;
+use crate::value::secret::Secret;
 
 /// Where the credentials of providers come from. The engine asks it for every
 /// call of a tool that names a provider, within the call's time, and forgets

@@ -10,7 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::duration;
+use crate::value::duration;
 
 /// Puts off the end of a call, see [`CallRequest::grace`](crate::CallRequest::grace).
 #[derive(Clone, Debug, Default)]

@@ -15,18 +15,18 @@ use std::time::SystemTime;
 pub use watch::{FolderWatch, WatchOptions};
 
 use crate::call::Call;
-use crate::content::Output;
+use crate::call::content::Output;
 use crate::definition::{
     Definition, LibrarySpec, Limits, LoadError, LoadedFile, Parsed, ProviderSpec, Walk, list_files,
     parse_all,
 };
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
-use crate::event::EventBody;
-use crate::executor::{BoxFuture, Executor};
-use crate::name::{TenantId, ToolName};
-use crate::registry::{Conflict, SourceTools};
+use crate::journal::event::EventBody;
+use crate::tool::executor::{BoxFuture, Executor};
+use crate::tool::registry::{Conflict, SourceTools};
 use crate::tool::{Source, Tool, ToolBuilder, ToolSpec};
+use crate::value::name::{TenantId, ToolName};
 
 /// What came of loading definitions.
 #[derive(Clone, Debug, Default)]

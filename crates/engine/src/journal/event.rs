@@ -16,13 +16,13 @@ pub use bus::Subscription;
 pub use queue_view::QueueEvent;
 
 use crate::approval::Verdict;
-use crate::content::Content;
-use crate::context::Caller;
+use crate::call::content::Content;
+use crate::call::context::Caller;
 use crate::error::{ErrorKind, Violation};
-use crate::name::{BatchId, CallId, TenantId, ToolName};
-use crate::record::Status;
-use crate::secret::Veil;
+use crate::journal::record::Status;
 use crate::tool::Kind;
+use crate::value::name::{BatchId, CallId, TenantId, ToolName};
+use crate::value::secret::Veil;
 
 /// Something that happened.
 #[derive(Clone, Debug, Serialize)]

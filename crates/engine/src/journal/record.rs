@@ -31,13 +31,13 @@ pub use status::Status;
 pub use store::{OutputPart, OwnerId, RecordStore};
 
 use crate::approval::Verdict;
-use crate::content::Output;
-use crate::context::Caller;
+use crate::call::content::Output;
+use crate::call::context::Caller;
 use crate::error::{Error, ErrorKind};
-use crate::name::CallId;
-use crate::text::{Lang, Text};
-use crate::trace::TraceContext;
-use crate::usage::Usage;
+use crate::value::name::CallId;
+use crate::value::text::{Lang, Text};
+use crate::value::trace::TraceContext;
+use crate::value::usage::Usage;
 
 /// What calls of names that no tool has are counted as.
 pub(crate) const UNKNOWN_TOOL: &str = "(unknown tool)";

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use crate::call::Call;
-use crate::content::Output;
+use crate::call::content::Output;
 use crate::error::Error;
 
 /// A boxed future, as trait objects need it.

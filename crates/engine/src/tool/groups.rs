@@ -9,13 +9,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::call::Call;
-use crate::content::Output;
-use crate::context::Caller;
+use crate::call::content::Output;
+use crate::call::context::Caller;
 use crate::error::{Error, ErrorKind};
-use crate::executor::{BoxFuture, Executor};
-use crate::name::TenantId;
-use crate::native::schema_of;
 use crate::tool::ToolBuilder;
+use crate::tool::executor::{BoxFuture, Executor};
+use crate::tool::native::schema_of;
+use crate::value::name::TenantId;
 
 /// Sessions that are remembered; the oldest is forgotten first and falls back
 /// to what is set for everybody.

@@ -7,8 +7,8 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 
 use crate::definition::{LibrarySpec, PromptSpec, ResourceSpec};
-use crate::name::TenantId;
 use crate::tool::Source;
+use crate::value::name::TenantId;
 
 /// All prompts and resources of an engine.
 pub struct Library {

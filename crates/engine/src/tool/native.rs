@@ -31,10 +31,10 @@ pub use convert::{IntoOutput, IntoToolError, Json, PlainReturn, ReturnValue, Ser
 pub use extract::{FromCall, Inject};
 
 use crate::call::Call;
-use crate::content::Output;
+use crate::call::content::Output;
 use crate::error::{Error, ErrorKind};
-use crate::executor::{BoxFuture, Executor};
 use crate::tool::ToolBuilder;
+use crate::tool::executor::{BoxFuture, Executor};
 
 impl ToolBuilder {
     /// A tool from an async function of one typed argument, whose fields are

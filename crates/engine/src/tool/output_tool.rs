@@ -6,14 +6,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::call::Call;
-use crate::content::Output;
-use crate::context::Caller;
+use crate::call::content::Output;
+use crate::call::context::Caller;
 use crate::error::{Error, ErrorKind};
-use crate::executor::{BoxFuture, Executor};
-use crate::name::CallId;
-use crate::native::schema_of;
-use crate::record::RecordStore;
+use crate::journal::record::RecordStore;
+use crate::tool::executor::{BoxFuture, Executor};
+use crate::tool::native::schema_of;
 use crate::tool::{Behaviour, ToolBuilder};
+use crate::value::name::CallId;
 
 const MAX_PART: u64 = 50_000;
 

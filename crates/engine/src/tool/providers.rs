@@ -7,8 +7,8 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 
 use crate::definition::ProviderSpec;
-use crate::name::TenantId;
 use crate::tool::Source;
+use crate::value::name::TenantId;
 
 /// All providers of an engine. Like tools, they are everybody's or a tenant's.
 pub struct Providers {

@@ -17,9 +17,9 @@ use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 
 use crate::error::{Error, ErrorKind};
-use crate::event::{EventBody, EventBus};
-use crate::name::{MAX_TOOL_NAME, TenantId, ToolName};
+use crate::journal::event::{EventBody, EventBus};
 use crate::tool::{Source, Tool, ToolBuilder};
+use crate::value::name::{MAX_TOOL_NAME, TenantId, ToolName};
 use shelf::Shelf;
 
 /// The source of tools that the embedding program registers one by one.

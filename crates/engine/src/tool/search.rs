@@ -21,8 +21,8 @@ use serde_json::Value;
 pub use embedding::Embedder;
 pub(crate) use finder::Finder;
 
-use crate::text::Text;
 use crate::tool::{Tool, ToolSpec};
+use crate::value::text::Text;
 use question::{Asked, asked};
 use spelling::Lexicon;
 use words::{is_stop_word, tokens};

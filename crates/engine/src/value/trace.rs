@@ -9,7 +9,7 @@ use std::sync::Arc;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use crate::name::CallId;
+use crate::value::name::CallId;
 
 /// The longest state that is passed on.
 const MAX_STATE: usize = 512;

@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use crate::call::CallResult;
 use crate::error::{Error, ErrorKind};
-use crate::name::CallId;
-use crate::record::{BriefSummary, UNKNOWN_TOOL, rate, seconds};
+use crate::journal::record::{BriefSummary, UNKNOWN_TOOL, rate, seconds};
+use crate::value::name::CallId;
 
 const MAX_HISTORY: usize = 1000;
 

@@ -16,9 +16,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{CallInfo, Event, EventBody};
-use crate::content::{Body, Content};
+use crate::call::content::{Body, Content};
 use crate::error::ErrorKind;
-use crate::record::Status;
+use crate::journal::record::Status;
 use crate::tool::Kind;
 
 /// What the name of an agent's tool may begin with (S4.8).

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{CallRecord, RecordedError, Status};
-use crate::context::Caller;
+use crate::call::context::Caller;
 use crate::error::{Error, ErrorKind};
-use crate::name::CallId;
+use crate::value::name::CallId;
 
 /// A call that is about to take effect. The store keeps it until the call's
 /// record comes; where none comes, because the process ended, it becomes the

@@ -11,10 +11,10 @@ use super::{
     RecordStore, Statistics, Summary,
 };
 use crate::error::{Error, ErrorKind};
-use crate::executor::BoxFuture;
 use crate::lane::Lanes;
-use crate::name::{CallId, TenantId};
-use crate::usage::Usage;
+use crate::tool::executor::BoxFuture;
+use crate::value::name::{CallId, TenantId};
+use crate::value::usage::Usage;
 
 const DEFAULT_RECORDS: usize = 1_000;
 

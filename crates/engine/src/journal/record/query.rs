@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{CallRecord, Status};
-use crate::name::CallId;
+use crate::value::name::CallId;
 
 /// Which records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{BriefSummary, Histogram, Status};
-use crate::usage::Usage;
+use crate::value::usage::Usage;
 
 /// What happened in a conversation (S0.19).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

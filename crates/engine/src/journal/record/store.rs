@@ -8,8 +8,8 @@ use super::{
     Begun, CallRecord, Intent, PageRequest, RecordFilter, RecordPage, Statistics, Summary,
 };
 use crate::error::Error;
-use crate::executor::BoxFuture;
-use crate::name::{CallId, TenantId};
+use crate::tool::executor::BoxFuture;
+use crate::value::name::{CallId, TenantId};
 
 /// Keeps records. Every question is asked for one tenant.
 pub trait RecordStore: Send + Sync + 'static {

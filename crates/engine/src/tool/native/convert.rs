@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::to_json;
-use crate::content::{Content, Output};
+use crate::call::content::{Content, Output};
 use crate::error::Error;
 
 /// What a tool function may return.

@@ -4,13 +4,13 @@ use std::any::type_name;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::agent::nested::Tools;
 use crate::call::Call;
-use crate::context::Agent;
+use crate::call::context::Agent;
 use crate::error::{Error, ErrorKind};
-use crate::event::Emitter;
-use crate::name::CallId;
-use crate::nested::Tools;
-use crate::secret::Secret;
+use crate::journal::event::Emitter;
+use crate::value::name::CallId;
+use crate::value::secret::Secret;
 
 /// A parameter of a `#[tool]` function that comes from the call's context and
 /// is not part of the schema.

@@ -10,9 +10,9 @@ use arc_swap::ArcSwap;
 
 use super::{Conflict, Found, SourceTools};
 use crate::error::{Error, ErrorKind};
-use crate::event::EventBody;
-use crate::name::{TenantId, ToolName};
+use crate::journal::event::EventBody;
 use crate::tool::{Source, Tool};
+use crate::value::name::{TenantId, ToolName};
 
 type Names = HashMap<Arc<str>, Entry, RandomState>;
 

@@ -14,10 +14,10 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
 use crate::error::{Error, ErrorKind};
-use crate::executor::BoxFuture;
-use crate::secret::Secret;
-use crate::text::Lang;
 use crate::tool::Tool;
+use crate::tool::executor::BoxFuture;
+use crate::value::secret::Secret;
+use crate::value::text::Lang;
 
 /// Vectors that are kept; one of 1,536 numbers has 6 KB.
 const MAX_VECTORS: usize = 10_000;

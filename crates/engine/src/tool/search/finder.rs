@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 
 use super::ToolIndex;
 use super::embedding::{Embedder, Embedding};
-use crate::secret::Secret;
 use crate::tool::Tool;
+use crate::value::secret::Secret;
 
 /// The usual constant of reciprocal rank fusion.
 const RANK: f32 = 60.0;

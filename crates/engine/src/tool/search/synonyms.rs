@@ -299,7 +299,7 @@ pub(super) fn all() -> &'static [&'static str] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::words::{is_wide, tokens};
+    use crate::tool::search::words::{is_wide, tokens};
 
     #[test]
     fn groups_are_words_that_texts_are_cut_into() {

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use super::{HIDDEN, MIN_CHARS, Secret};
-use crate::content::{Body, Content, Data, Output};
+use crate::call::content::{Body, Content, Data, Output};
 use crate::error::{Error, ErrorKind};
 
 /// How many bytes are looked at for one output or error, each once for so many

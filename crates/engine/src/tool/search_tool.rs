@@ -10,14 +10,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::call::Call;
-use crate::content::Output;
+use crate::call::content::Output;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::executor::{BoxFuture, Executor};
-use crate::groups::Session;
-use crate::native::schema_of;
-use crate::text::{Lang, Text};
+use crate::tool::executor::{BoxFuture, Executor};
+use crate::tool::groups::Session;
+use crate::tool::native::schema_of;
 use crate::tool::{Behaviour, Exposure, Tool, ToolBuilder, ToolSpec};
+use crate::value::text::{Lang, Text};
 
 /// Its name.
 pub(crate) const NAME: &str = "tool_search";
