@@ -24,9 +24,9 @@ use crate::builtin::Toolbox;
 
 /// The definitions of these tools: a file name, and the YAML in it.
 pub const DEFINITIONS: &[(&str, &str)] = &[
-    ("list_files.yaml", include_str!("definitions/list_files.yaml")),
-    ("read_file.yaml", include_str!("definitions/read_file.yaml")),
-    ("write_file.yaml", include_str!("definitions/write_file.yaml")),
+    ("list_files.yaml", include_str!("files/definitions/list_files.yaml")),
+    ("read_file.yaml", include_str!("files/definitions/read_file.yaml")),
+    ("write_file.yaml", include_str!("files/definitions/write_file.yaml")),
 ];
 
 /// The longest path that is looked at.

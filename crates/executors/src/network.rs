@@ -26,12 +26,12 @@ use scrape::Robots;
 /// The definitions of these tools and of their providers: a file name, and the
 /// YAML in it.
 pub const DEFINITIONS: &[(&str, &str)] = &[
-    ("google.yaml", include_str!("definitions/google.yaml")),
-    ("http_request.yaml", include_str!("definitions/http_request.yaml")),
-    ("send_notification.yaml", include_str!("definitions/send_notification.yaml")),
-    ("speech.yaml", include_str!("definitions/speech.yaml")),
-    ("weather.yaml", include_str!("definitions/weather.yaml")),
-    ("webscraper.yaml", include_str!("definitions/webscraper.yaml")),
+    ("google.yaml", include_str!("network/definitions/google.yaml")),
+    ("http_request.yaml", include_str!("network/definitions/http_request.yaml")),
+    ("send_notification.yaml", include_str!("network/definitions/send_notification.yaml")),
+    ("speech.yaml", include_str!("network/definitions/speech.yaml")),
+    ("weather.yaml", include_str!("network/definitions/weather.yaml")),
+    ("webscraper.yaml", include_str!("network/definitions/webscraper.yaml")),
 ];
 
 /// The tools, which reach out by this client.

@@ -30,7 +30,7 @@ use rows::Rows;
 /// The definitions of these tools and of their provider: a file name, and the
 /// YAML in it.
 pub const DEFINITIONS: &[(&str, &str)] =
-    &[("sql_query.yaml", include_str!("definitions/sql_query.yaml"))];
+    &[("sql_query.yaml", include_str!("sql/definitions/sql_query.yaml"))];
 
 const MAX_QUERY: usize = 64 * 1024;
 /// How many rows are given where nobody says, and at the most.

@@ -36,16 +36,16 @@ pub use toolbox::{Builtins, Toolbox};
 
 /// The definitions of all built-in tools: a file name, and the YAML in it.
 pub const DEFINITIONS: &[(&str, &str)] = &[
-    ("array.yaml", include_str!("definitions/array.yaml")),
-    ("calculator.yaml", include_str!("definitions/calculator.yaml")),
-    ("current_time.yaml", include_str!("definitions/current_time.yaml")),
-    ("datetime.yaml", include_str!("definitions/datetime.yaml")),
-    ("echo.yaml", include_str!("definitions/echo.yaml")),
-    ("object.yaml", include_str!("definitions/object.yaml")),
-    ("string.yaml", include_str!("definitions/string.yaml")),
-    ("timezone_conversion.yaml", include_str!("definitions/timezone_conversion.yaml")),
-    ("wait.yaml", include_str!("definitions/wait.yaml")),
-    ("weekday.yaml", include_str!("definitions/weekday.yaml")),
+    ("array.yaml", include_str!("builtin/definitions/array.yaml")),
+    ("calculator.yaml", include_str!("builtin/definitions/calculator.yaml")),
+    ("current_time.yaml", include_str!("builtin/definitions/current_time.yaml")),
+    ("datetime.yaml", include_str!("builtin/definitions/datetime.yaml")),
+    ("echo.yaml", include_str!("builtin/definitions/echo.yaml")),
+    ("object.yaml", include_str!("builtin/definitions/object.yaml")),
+    ("string.yaml", include_str!("builtin/definitions/string.yaml")),
+    ("timezone_conversion.yaml", include_str!("builtin/definitions/timezone_conversion.yaml")),
+    ("wait.yaml", include_str!("builtin/definitions/wait.yaml")),
+    ("weekday.yaml", include_str!("builtin/definitions/weekday.yaml")),
 ];
 
 /// The tools of this module.

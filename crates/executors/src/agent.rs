@@ -39,7 +39,7 @@ use crate::model::{Api, Endpoint, Model, ModelSettings, Models};
 use extract::Extract;
 
 /// The definitions of those who answer: a file name, and the YAML in it.
-pub const DEFINITIONS: &[(&str, &str)] = &[("models.yaml", include_str!("providers.yaml"))];
+pub const DEFINITIONS: &[(&str, &str)] = &[("models.yaml", include_str!("agent/providers.yaml"))];
 
 /// The definitions of those who answer besides, as they were set: each has a key
 /// of its own.
