@@ -19,8 +19,8 @@ mod extract;
 mod gate;
 mod listener;
 mod log;
-mod purse;
 mod run;
+mod shared_budget;
 mod spec;
 mod told;
 

@@ -19,25 +19,25 @@
 //! which shares `convert`. What it leaves out on purpose: the transport of 2024
 //! (`sse`), and tasks.
 
+mod accounts;
 mod ask;
 mod authorize;
 mod call;
 mod connect;
 mod connection;
 pub mod convert;
-mod doubles;
+mod descendants;
+mod environment;
 mod events;
 mod expand;
 mod failure;
-mod flights;
 mod handler;
 mod handshake;
 mod http;
-mod inherited;
+mod in_flight;
 mod keeper;
 mod list;
 mod logins;
-mod marked;
 mod message;
 mod notebook;
 mod process;
@@ -46,7 +46,7 @@ mod quarantine;
 mod secrets;
 mod server;
 mod servers;
-mod starts;
+mod start_queue;
 mod stdio;
 mod tap;
 mod tokens;

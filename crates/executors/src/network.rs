@@ -36,37 +36,38 @@ pub const DEFINITIONS: &[(&str, &str)] = &[
 
 /// The tools, which reach out by this client.
 pub fn toolbox(outbound: &Outbound) -> Toolbox {
-    let desk = Arc::new(Desk { outbound: outbound.clone(), robots: Robots::default() });
+    let context =
+        Arc::new(NetworkContext { outbound: outbound.clone(), robots: Robots::default() });
     HANDLERS.iter().fold(Toolbox::new(DEFINITIONS), |tools, &(name, run)| {
-        tools.handler(name, Arc::new(NetworkTool { desk: Arc::clone(&desk), run }))
+        tools.handler(name, Arc::new(NetworkTool { context: Arc::clone(&context), run }))
     })
 }
 
 /// What the tools share.
-struct Desk {
+struct NetworkContext {
     outbound: Outbound,
     robots: Robots,
 }
 
-type Run = for<'a> fn(&'a Desk, &'a Call) -> BoxFuture<'a, Result<Output, Error>>;
+type Run = for<'a> fn(&'a NetworkContext, &'a Call) -> BoxFuture<'a, Result<Output, Error>>;
 
 const HANDLERS: &[(&str, Run)] = &[
-    ("asr", |desk, call| Box::pin(speech::recognise(desk, call))),
-    ("get_weather", |desk, call| Box::pin(weather::run(desk, call))),
-    ("google_search", |desk, call| Box::pin(search::run(desk, call))),
-    ("http_request", |desk, call| Box::pin(http_request::run(desk, call))),
-    ("send_notification", |desk, call| Box::pin(notify::run(desk, call))),
-    ("tts", |desk, call| Box::pin(speech::speak(desk, call))),
-    ("webscraper", |desk, call| Box::pin(scrape::run(desk, call))),
+    ("asr", |context, call| Box::pin(speech::recognise(context, call))),
+    ("get_weather", |context, call| Box::pin(weather::run(context, call))),
+    ("google_search", |context, call| Box::pin(search::run(context, call))),
+    ("http_request", |context, call| Box::pin(http_request::run(context, call))),
+    ("send_notification", |context, call| Box::pin(notify::run(context, call))),
+    ("tts", |context, call| Box::pin(speech::speak(context, call))),
+    ("webscraper", |context, call| Box::pin(scrape::run(context, call))),
 ];
 
 struct NetworkTool {
-    desk: Arc<Desk>,
+    context: Arc<NetworkContext>,
     run: Run,
 }
 
 impl Executor for NetworkTool {
     fn execute<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
-        (self.run)(&self.desk, call)
+        (self.run)(&self.context, call)
     }
 }

@@ -43,7 +43,7 @@ const MAX_TIME: Duration = Duration::from_secs(30);
 /// The tool, for these databases of the operator: names, and addresses such as
 /// `postgres://user:password@host/shop` or `sqlite:data/shop.db`.
 pub fn toolbox(outbound: &Outbound, databases: BTreeMap<String, Secret>) -> Toolbox {
-    let shared = Arc::new(Shared { outbound: outbound.clone(), databases });
+    let shared = Arc::new(SqlContext { outbound: outbound.clone(), databases });
     Toolbox::new(DEFINITIONS).bound("sql_query", move |spec| {
         let settings = Settings::read(spec)?;
         Ok(Arc::new(SqlQuery { shared: Arc::clone(&shared), settings }))
@@ -63,7 +63,7 @@ pub fn database_named(spec: &ToolSpec) -> Option<&str> {
     names_database(spec).then(|| spec.entry.config.get("database")?.as_str())?
 }
 
-struct Shared {
+struct SqlContext {
     outbound: Outbound,
     databases: BTreeMap<String, Secret>,
 }
@@ -97,7 +97,7 @@ impl Settings {
 }
 
 struct SqlQuery {
-    shared: Arc<Shared>,
+    shared: Arc<SqlContext>,
     settings: Settings,
 }
 

@@ -18,7 +18,7 @@ use url::Url;
 use windlass::native::run_blocking;
 use windlass::{Call, Error, ErrorKind, Output};
 
-use super::{Desk, text};
+use super::{NetworkContext, text};
 use crate::outbound::{Answer, Request};
 use page::Page;
 pub(super) use robots::Robots;
@@ -29,7 +29,7 @@ const MAX_REDIRECTS: usize = 5;
 const DEFAULT_CHARS: usize = 20_000;
 
 #[derive(Deserialize)]
-struct Asked {
+struct ScrapeArguments {
     url: String,
     #[serde(default)]
     max_chars: Option<usize>,
@@ -38,11 +38,11 @@ struct Asked {
 }
 
 /// Fetches a page and gives what is to be read on it.
-pub(super) async fn run(desk: &Desk, call: &Call) -> Result<Output, Error> {
-    let asked: Asked = call.parse()?;
+pub(super) async fn run(context: &NetworkContext, call: &Call) -> Result<Output, Error> {
+    let asked: ScrapeArguments = call.parse()?;
     let max_chars = asked.max_chars.unwrap_or(DEFAULT_CHARS).max(1);
     let with_links = asked.links.unwrap_or(true);
-    let answer = fetch(desk, call, &asked.url).await?;
+    let answer = fetch(context, call, &asked.url).await?;
     let (media_type, url) = (answer.media_type(), answer.url().clone());
     let is_page = matches!(media_type.as_str(), "text/html" | "application/xhtml+xml" | "");
     if !is_page && !text::is_text(&media_type) {
@@ -58,18 +58,18 @@ pub(super) async fn run(desk: &Desk, call: &Call) -> Result<Output, Error> {
 }
 
 /// Follows redirects here, so that every site is asked for its rules.
-async fn fetch(desk: &Desk, call: &Call, url: &str) -> Result<Answer, Error> {
+async fn fetch(context: &NetworkContext, call: &Call, url: &str) -> Result<Answer, Error> {
     let mut request = Request::parse(Method::GET, url)?;
     for _ in 0..=MAX_REDIRECTS {
         let url = request.url_mut().clone();
-        desk.robots.check(&desk.outbound, call, &url).await?;
+        context.robots.check(&context.outbound, call, &url).await?;
         let sent = Request::get(url.clone())
             .made_by(call)
             .header("accept", "text/html, application/xhtml+xml, text/*;q=0.8, */*;q=0.1")?
             .without_redirects()
             .total_timeout(TIME)
             .max_bytes(MAX_BYTES);
-        let answer = desk.outbound.send(sent).await?;
+        let answer = context.outbound.send(sent).await?;
         match next(&url, &answer) {
             Some(next) => request = Request::get(next),
             None => return answer.checked().await,

@@ -18,7 +18,7 @@ use windlass::{Error, ErrorKind};
 
 pub(crate) use self::body::Payload;
 pub(crate) use self::path::{Base, names_of, parts};
-use super::plan::{Credential, Location, Place, Plan};
+use super::plan::{Credential, Location, ParameterPlan, Plan};
 
 /// Everything but what RFC 3986 calls unreserved.
 pub(crate) const ENCODED: &AsciiSet =
@@ -127,7 +127,8 @@ pub(crate) fn build<'a>(
     base: &Base,
     argument: &dyn Fn(&str) -> Option<&'a Value>,
 ) -> Result<Request, Error> {
-    let value_of = |place: &Place| argument(place.argument()).filter(|value| !value.is_null());
+    let value_of =
+        |place: &ParameterPlan| argument(place.argument()).filter(|value| !value.is_null());
     let path = path::build(plan, &value_of)?;
     let (mut query, mut headers, mut cookies) = (Vec::new(), Vec::new(), Vec::new());
     for place in &plan.parameters {
@@ -151,7 +152,7 @@ pub(crate) fn build<'a>(
 
 /// The pairs of a parameter. The keys of an object are names in the request, and
 /// none of them is the name of a credential.
-fn own_pairs(plan: &Plan, place: &Place, value: &Value) -> Vec<String> {
+fn own_pairs(plan: &Plan, place: &ParameterPlan, value: &Value) -> Vec<String> {
     let mut pairs = style::pairs(place, value);
     if value.is_object() {
         let is_key = |name: &str| {

@@ -1,4 +1,4 @@
-//! What a run may take, with the agents below it: a purse out of which all of
+//! What a run may take, with the agents below it: a shared_budget out of which all of
 //! them pay, and which those above have a look into.
 
 use std::iter;
@@ -10,33 +10,33 @@ use windlass::Usage;
 use super::log::Stop;
 use super::spec::Budget;
 
-/// A run's purse. What is taken from it is taken from all above, too. Cheap to
+/// A run's shared_budget. What is taken from it is taken from all above, too. Cheap to
 /// clone; a context object of the calls that the run makes.
 #[derive(Clone)]
-pub(super) struct Purse(Arc<Shared>);
+pub(super) struct SharedBudget(Arc<BudgetState>);
 
-struct Shared {
+struct BudgetState {
     budget: Budget,
-    above: Option<Purse>,
-    taken: Mutex<Taken>,
+    above: Option<SharedBudget>,
+    taken: Mutex<Spent>,
 }
 
 #[derive(Default)]
-struct Taken {
+struct Spent {
     usage: Usage,
     /// What agents below had taken before, in earlier calls, which have paid.
     before: Usage,
     calls: u64,
 }
 
-impl Purse {
+impl SharedBudget {
     pub(super) fn new(budget: &Budget, above: Option<Self>) -> Self {
         let (budget, taken) = (budget.clone(), Mutex::default());
-        Self(Arc::new(Shared { budget, above, taken }))
+        Self(Arc::new(BudgetState { budget, above, taken }))
     }
 
     /// This one and those above.
-    fn all(&self) -> impl Iterator<Item = &Shared> {
+    fn all(&self) -> impl Iterator<Item = &BudgetState> {
         iter::successors(Some(&*self.0), |own| own.above.as_ref().map(|above| &*above.0))
     }
 
@@ -68,7 +68,7 @@ impl Purse {
     /// Takes a call, if there is one left.
     pub(super) fn take_call(&self) -> bool {
         let is_left =
-            |own: &Shared| own.budget.calls.is_none_or(|most| own.taken.lock().calls < most);
+            |own: &BudgetState| own.budget.calls.is_none_or(|most| own.taken.lock().calls < most);
         let may = self.all().all(is_left);
         if may {
             self.take_calls(1);

@@ -20,7 +20,7 @@ const LOG: &str = "log";
 const MAX_ABANDONED: usize = 256;
 
 /// Whom messages about a request are for.
-pub(super) struct Flight {
+pub(super) struct InFlightRequest {
     pub(super) emitter: Option<Emitter>,
     pub(super) asker: Option<Arc<Asker>>,
     whose: Option<Whose>,
@@ -37,7 +37,7 @@ struct Whose {
     conversation: Arc<str>,
 }
 
-impl Flight {
+impl InFlightRequest {
     pub(super) fn new(call: &Call, asker: Option<Arc<Asker>>) -> Arc<Self> {
         let caller = call.caller();
         let whose = caller.conversation.clone().map(|conversation| Whose {
@@ -56,12 +56,12 @@ impl Flight {
 
 /// All requests of a connection that have no answer yet.
 #[derive(Default)]
-pub(super) struct Flights(Mutex<Open>);
+pub(super) struct InFlightRequests(Mutex<Open>);
 
 #[derive(Default)]
 struct Open {
     by_id: HashMap<RequestId, Entry>,
-    by_token: HashMap<ProgressToken, Arc<Flight>>,
+    by_token: HashMap<ProgressToken, Arc<InFlightRequest>>,
     /// All that was sent and is waited for, also what is nobody's.
     sent: HashSet<RequestId>,
     /// Requests that nobody waits for any more, and that the server may still
@@ -76,7 +76,7 @@ struct Open {
 
 struct Entry {
     token: Option<ProgressToken>,
-    flight: Arc<Flight>,
+    flight: Arc<InFlightRequest>,
     /// Which one it is, in the order of their beginnings.
     number: u64,
 }
@@ -85,12 +85,12 @@ struct Entry {
 #[derive(Debug)]
 pub(super) struct Unclear;
 
-impl Flights {
+impl InFlightRequests {
     pub(super) fn begin(
         &self,
         id: RequestId,
         token: Option<ProgressToken>,
-        flight: Option<Arc<Flight>>,
+        flight: Option<Arc<InFlightRequest>>,
     ) {
         let mut open = self.0.lock();
         // It may have been given up before it was on its way.
@@ -116,7 +116,7 @@ impl Flights {
 
     /// Nobody waits for the answer any more, but what the server still says may
     /// be about it.
-    pub(super) fn abandon(&self, id: &RequestId, flight: &Flight) {
+    pub(super) fn abandon(&self, id: &RequestId, flight: &InFlightRequest) {
         let mut open = self.0.lock();
         open.take(id);
         if open.abandoned.len() < MAX_ABANDONED {
@@ -146,7 +146,10 @@ impl Flights {
     /// The request that a question of the server belongs to: the one that it
     /// came with, else one of the conversation that all of them belong to.
     /// Nobody is asked what somebody else may have to answer.
-    pub(super) fn asked_by(&self, id: Option<&RequestId>) -> Result<Option<Arc<Flight>>, Unclear> {
+    pub(super) fn asked_by(
+        &self,
+        id: Option<&RequestId>,
+    ) -> Result<Option<Arc<InFlightRequest>>, Unclear> {
         let mut open = self.0.lock();
         if let Some(id) = id {
             return Ok(open.by_id.get(id).map(|entry| Arc::clone(&entry.flight)));
@@ -223,7 +226,7 @@ impl Open {
     /// The request that a message without a word about it belongs to: the only
     /// one that the server can be working on, or the latest of a conversation
     /// where all are of one.
-    fn only(&self) -> Option<Arc<Flight>> {
+    fn only(&self) -> Option<Arc<InFlightRequest>> {
         let latest = &self.by_id.values().max_by_key(|entry| entry.number)?.flight;
         let alone = self.by_id.len() == 1 && self.abandoned.is_empty();
         let same = |whose: &Option<Whose>| whose.is_some() && *whose == latest.whose;

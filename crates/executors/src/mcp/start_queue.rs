@@ -17,15 +17,15 @@ const TOGETHER: usize = 8;
 /// How long one counts as beginning.
 const BEGINNING: Duration = Duration::from_millis(250);
 
-pub(super) struct Starts(Arc<Semaphore>);
+pub(super) struct StartQueue(Arc<Semaphore>);
 
-impl Default for Starts {
+impl Default for StartQueue {
     fn default() -> Self {
         Self(Arc::new(Semaphore::new(TOGETHER)))
     }
 }
 
-impl Starts {
+impl StartQueue {
     /// Waits until a server may be started ahead of need, or is needed.
     pub(super) async fn turn(&self, server: &Server) {
         tokio::select! {

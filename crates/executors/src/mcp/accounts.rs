@@ -29,7 +29,7 @@ const MAX_KNOWN: usize = 1_000;
 
 /// The accounts of a server.
 #[derive(Default)]
-pub(super) struct Doubles(Mutex<HashMap<Account, Known>>);
+pub(super) struct AccountConnections(Mutex<HashMap<Account, Known>>);
 
 enum Known {
     /// Logged in.
@@ -60,7 +60,7 @@ enum Found {
     Unknown,
 }
 
-impl Doubles {
+impl AccountConnections {
     fn find(&self, account: &Account) -> Found {
         match self.0.lock().get_mut(account).filter(|known| known.is_fresh()) {
             Some(Known::Double { server, used, .. }) => {
@@ -99,7 +99,7 @@ impl Server {
             return Ok(Arc::clone(self));
         }
         for account in self.accounts(caller).filter(|account| account != self.account()) {
-            match self.doubles.find(&account) {
+            match self.accounts.find(&account) {
                 Found::Double(double) => return Ok(double),
                 Found::Nobody => continue,
                 Found::Unknown => {}
@@ -107,7 +107,7 @@ impl Server {
             if self.store(account.clone()).read().await?.is_some() {
                 return Ok(self.double(account));
             }
-            self.doubles.note(account, Known::Nobody { since: Instant::now() });
+            self.accounts.note(account, Known::Nobody { since: Instant::now() });
         }
         Ok(Arc::clone(self))
     }
@@ -171,7 +171,7 @@ impl Server {
         self.ways.keepers.spawn(keeper.run());
         let double = Arc::clone(&server);
         let known = Known::Double { server, used: Instant::now(), _stop: stop.drop_guard() };
-        self.doubles.note(account, known);
+        self.accounts.note(account, known);
         double
     }
 }
