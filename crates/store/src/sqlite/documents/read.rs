@@ -7,7 +7,7 @@ use rusqlite::{Connection, Params, Row, params};
 use serde_json::Value;
 use windlass::TenantId;
 
-use super::super::{Document, SpaceSize};
+use crate::documents::{Document, SpaceSize};
 
 const SELECT: &str =
     "SELECT tenant, id, alias, version, updated_us, expires_us, body, owner FROM documents";

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 use windlass::TenantId;
 
-use super::super::{Change, Expect, Origin, Put};
 use super::read::{signed, unsigned};
+use crate::documents::{Change, Expect, Origin, Put};
 
 /// How many changes can be heard of later. Whoever is further behind looks at
 /// everything again.

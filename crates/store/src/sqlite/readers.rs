@@ -11,10 +11,11 @@ use tokio::sync::Semaphore;
 use tokio::task;
 use windlass::Error;
 
-use crate::connect;
-use crate::fault::{storage, unavailable};
-use crate::file_identity::FileIdentity;
-use crate::options::Options;
+use super::connect;
+use super::fault::storage;
+use super::file_identity::FileIdentity;
+use super::options::Options;
+use crate::fault::unavailable;
 
 pub(crate) struct Readers {
     path: PathBuf,

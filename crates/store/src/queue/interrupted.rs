@@ -1,6 +1,7 @@
 //! The calls that were closed for processes that have ended, until somebody
 //! asks for them.
 
+use std::fmt::Display;
 use std::mem;
 
 use parking_lot::Mutex;
@@ -14,11 +15,16 @@ const MOST: usize = 10_000;
 pub(crate) struct Interrupted(Mutex<Vec<CallRecord>>);
 
 impl Interrupted {
-    pub(crate) fn add(&self, records: Vec<CallRecord>) {
+    /// `place` names the database in the log.
+    pub(crate) fn add(&self, place: &dyn Display, records: Vec<CallRecord>) {
         if records.is_empty() {
             return;
         }
-        tracing::warn!(calls = records.len(), "closed calls whose process ended while they ran");
+        tracing::warn!(
+            calls = records.len(),
+            database = %place,
+            "calls of a process that ended were closed as interrupted"
+        );
         let mut kept = self.0.lock();
         let room = MOST.saturating_sub(kept.len());
         kept.extend(records.into_iter().take(room));

@@ -1,19 +1,19 @@
 //! [`SqliteDocuments`]: documents and events in the file of the records.
 //!
 //! ```text
-//! put, delete ─► Desk (waits for the disk) ──┐
-//! append_events ─► Desk ─────────────────────┴─► file ◄─ Watch (one thread, a few looks a second)
+//! put, delete ─► DocumentWriter (waits for the disk) ──┐
+//! append_events ─► DocumentWriter ─────────────────────┴─► file ◄─ Watch (one thread, a few looks a second)
 //! get, find, list, all, events ─► Readers ◄──────┘             └─► News
 //! ```
 //!
 //! SQLite tells nobody of a commit. So changes are also written to a short
 //! table, where other processes find them.
 
-mod desk;
 mod events;
 mod keep;
 mod read;
 mod watch;
+mod writer;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,16 +21,16 @@ use std::sync::Arc;
 use tokio::sync::broadcast;
 use windlass::{BoxFuture, Error, TenantId};
 
-use super::{
+use crate::documents::{
     Change, Document, Documents, EventFilter, Expect, KeptEvent, NewEvent, News, Origin, Put,
     SpaceSize, check,
 };
-use crate::connect;
-use crate::fault::storage;
-use crate::options::{Options, Synchronous};
-use crate::readers::Readers;
-use desk::Desk;
+use crate::sqlite::connect;
+use crate::sqlite::fault::storage;
+use crate::sqlite::options::{Options, Synchronous};
+use crate::sqlite::readers::Readers;
 use watch::{Watch, Watcher};
+use writer::DocumentWriter;
 
 /// Keeps documents and events in a SQLite file, beside the records of a
 /// [`SqliteStore`](crate::SqliteStore). Several processes may share the file,
@@ -40,8 +40,8 @@ use watch::{Watch, Watcher};
 /// unless [`Options::synchronous`] says so. Must be used inside a tokio runtime.
 pub struct SqliteDocuments {
     origin: Origin,
-    documents: Arc<Desk>,
-    events: Arc<Desk>,
+    documents: Arc<DocumentWriter>,
+    events: Arc<DocumentWriter>,
     readers: Readers,
     news: Arc<News>,
     _watcher: Watcher,
@@ -74,10 +74,15 @@ impl SqliteDocuments {
 
         let origin = Origin::new();
         let news = Arc::new(News::after(newest));
-        let desk = |connection| {
-            Arc::new(Desk::new(path, connection, Arc::clone(&identity), options.busy_timeout))
+        let writer = |connection| {
+            Arc::new(DocumentWriter::new(
+                path,
+                connection,
+                Arc::clone(&identity),
+                options.busy_timeout,
+            ))
         };
-        let (documents, events) = (desk(documents), desk(events));
+        let (documents, events) = (writer(documents), writer(events));
         let readers = Readers::new(path.to_owned(), options.clone(), Arc::clone(&identity));
         let news_of_others = Arc::clone(&news);
         let watch = Watch::new(path, options, identity, origin, last_change, news_of_others);
@@ -232,8 +237,9 @@ mod tests {
     fn documents_wait_for_the_disk() {
         let folder = tempfile::tempdir().unwrap();
         let documents = SqliteDocuments::open(folder.path().join("calls.db")).unwrap();
-        let level = |desk: &Desk| {
-            desk.write_here(|db| db.query_row("PRAGMA synchronous", [], |row| row.get::<_, i64>(0)))
+        let level = |writer: &DocumentWriter| {
+            writer
+                .write_here(|db| db.query_row("PRAGMA synchronous", [], |row| row.get::<_, i64>(0)))
         };
         assert_eq!(level(&documents.documents).unwrap(), FULL);
         assert_eq!(level(&documents.events).unwrap(), NORMAL);

@@ -8,12 +8,12 @@ use rusqlite::Connection;
 use uuid::Uuid;
 use windlass::{CallRecord, Intent};
 
-use crate::connect::lock;
-use crate::intents;
-use crate::owner::Owner;
-use crate::retention;
-use crate::rows::insert_new;
-use crate::stats::Counts;
+use super::connect::lock;
+use super::intents;
+use super::owner::Owner;
+use super::retention;
+use super::rows::insert_new;
+use super::stats::Counts;
 
 /// How many intents become records in one transaction.
 const TRANSACTION_ROWS: usize = 8192;

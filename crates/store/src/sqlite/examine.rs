@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use windlass::Error;
 
-use crate::fault::storage;
-use crate::schema;
+use super::fault::storage;
+use super::schema;
 
 /// How many complaints about damage are told.
 const MAX_DAMAGE: usize = 5;

@@ -2,11 +2,6 @@
 
 use std::time::Duration;
 
-/// How long a run can go on that was cut off. The keys of its calls are kept
-/// longer than that, whatever [`Options::keep_keys`] says, or what it did would be
-/// done again.
-pub const KEEP_RUNS: Duration = Duration::from_hours(7 * 24);
-
 /// Settings of a [`SqliteStore`](crate::SqliteStore), and of
 /// [`SqliteDocuments`](crate::SqliteDocuments) beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +32,7 @@ pub struct Options {
     /// How long an idempotency key keeps calls one, from the first of them, however
     /// many calls come meanwhile. The
     /// key of a call that still runs is kept in any case, and that of a call which
-    /// a kept run made for [`KEEP_RUNS`] more.
+    /// a kept run made for [`KEEP_RUNS`](crate::KEEP_RUNS) more.
     pub keep_keys: Duration,
     /// How many events are kept; older ones go now and then.
     pub keep_events: u64,

@@ -15,11 +15,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use windlass::{CallRecord, Error};
 
-use crate::book::{Book, Entered};
-use crate::fault::{storage, unavailable};
-use crate::interrupted::Interrupted;
-use crate::options::Options;
-use crate::queue::{Begin, KeepOutput, Next, Probe, Progress, ThreadQueue, Work, answer};
+use super::batch::{BatchWriter, Entered};
+use super::fault::storage;
+use super::options::Options;
+use crate::fault::unavailable;
+use crate::queue::{
+    Begin, Interrupted, KeepOutput, Next, Probe, Progress, ThreadQueue, Work, answer,
+};
 
 /// Rows in one transaction: more would keep records out of sight for longer.
 const TRANSACTION_ROWS: usize = 8192;
@@ -32,7 +34,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 const OUTAGE_PATIENCE: Duration = Duration::from_millis(500);
 
 pub(crate) struct Writer {
-    book: Book,
+    batch_writer: BatchWriter,
     path: PathBuf,
     options: Options,
     queue: Arc<ThreadQueue>,
@@ -54,7 +56,7 @@ struct Outage {
 
 impl Writer {
     pub(crate) fn new(
-        book: Book,
+        batch_writer: BatchWriter,
         path: PathBuf,
         options: Options,
         queue: Arc<ThreadQueue>,
@@ -62,7 +64,7 @@ impl Writer {
         interrupted: Arc<Interrupted>,
     ) -> Self {
         Self {
-            book,
+            batch_writer,
             path,
             options,
             queue,
@@ -80,8 +82,9 @@ impl Writer {
     /// record that can be written says that the orphans can be, too.
     pub(crate) fn close_orphans(&mut self) {
         let give_up = self.give_up_after(self.options.busy_timeout);
-        let interrupted = &self.interrupted;
-        let end = self.book.close_orphans(&give_up, |records| interrupted.add(records));
+        let (interrupted, place) = (&self.interrupted, self.path.display());
+        let closed = |records| interrupted.add(&place, records);
+        let end = self.batch_writer.close_orphans(&give_up, closed);
         self.orphans_left = end.is_err();
         if let Err(cause) = end {
             let error = storage(&self.path, "close the calls that were interrupted", cause);
@@ -122,7 +125,7 @@ impl Writer {
             }
             let (part, rest) = records.split_at(records.len().min(TRANSACTION_ROWS));
             let give_up = self.give_up_after(self.patience());
-            match self.book.enter(&begins, part, &give_up) {
+            match self.batch_writer.enter(&begins, part, &give_up) {
                 Ok(entered) => {
                     self.succeeded(part.len(), mem::take(&mut begins), entered);
                     records = rest;
@@ -148,7 +151,7 @@ impl Writer {
         if begins.is_empty() {
             return;
         }
-        if let Err(cause) = self.book.hold() {
+        if let Err(cause) = self.batch_writer.hold() {
             let error =
                 unavailable(format!("cannot lock a file beside {}: {cause}", self.path.display()))
                     .with_source(cause);
@@ -167,7 +170,7 @@ impl Writer {
         self.queue.committed(records);
         self.progress.send_modify(|progress| progress.succeeded(records));
         self.answer_probes(&Ok(()));
-        self.interrupted.add(entered.interrupted);
+        self.interrupted.add(&self.path.display(), entered.interrupted);
         for (begin, begun) in begins.into_iter().zip(entered.begun) {
             // Who asked may have gone away; the call's record comes all the same.
             let _ = begin.done.send(Ok(begun));
@@ -222,7 +225,7 @@ impl Writer {
         }
         self.probes.append(&mut probes);
         let give_up = self.give_up_after(self.patience());
-        match self.book.probe(&give_up) {
+        match self.batch_writer.probe(&give_up) {
             Ok(()) => self.succeeded(0, Vec::new(), Entered::default()),
             Err(cause) => self.failed(cause, Vec::new()),
         }
@@ -243,7 +246,7 @@ impl Writer {
         }
         let give_up = self.give_up_after(self.patience());
         let end = self
-            .book
+            .batch_writer
             .keep_outputs(outputs, self.options.keep_outputs_bytes, &give_up)
             .map_err(|cause| storage(&self.path, "keep an output", cause));
         answer(outputs.drain(..), &end);

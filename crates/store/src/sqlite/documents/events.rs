@@ -4,8 +4,8 @@ use rusqlite::types::Value as Column;
 use rusqlite::{Connection, Row, params, params_from_iter};
 use windlass::TenantId;
 
-use super::super::{EventFilter, KeptEvent, NewEvent};
 use super::read::{signed, unsigned};
+use crate::documents::{EventFilter, KeptEvent, NewEvent};
 use crate::value::read_json;
 
 /// How many events go in one transaction.

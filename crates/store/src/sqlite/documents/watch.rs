@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use windlass::Error;
 
-use super::super::{News, Origin};
-use super::desk::Desk;
+use super::writer::DocumentWriter;
 use super::{connect, events, keep};
-use crate::fault::{storage, unavailable};
-use crate::file_identity::FileIdentity;
-use crate::options::Options;
+use crate::documents::{News, Origin};
+use crate::fault::unavailable;
+use crate::sqlite::fault::storage;
+use crate::sqlite::file_identity::FileIdentity;
+use crate::sqlite::options::Options;
 
 /// How often to look whether anything was written: a few microseconds where
 /// nothing was.
@@ -71,8 +72,8 @@ impl Watch {
 
     pub(super) fn start(
         mut self,
-        documents: Arc<Desk>,
-        events: Arc<Desk>,
+        documents: Arc<DocumentWriter>,
+        events: Arc<DocumentWriter>,
     ) -> Result<Watcher, Error> {
         let (stop, stopped) = mpsc::channel();
         let run = move || {
@@ -144,7 +145,11 @@ impl Watch {
     }
 
     /// Lets go of what is too old, in steps, so that others get their turn.
-    fn keep_up(&mut self, documents: &Desk, events: &Desk) -> rusqlite::Result<()> {
+    fn keep_up(
+        &mut self,
+        documents: &DocumentWriter,
+        events: &DocumentWriter,
+    ) -> rusqlite::Result<()> {
         let keep = self.options.keep_events;
         let db = open(&mut self.connection, &self.path, &self.options, &self.identity)?;
         if keep::has_expired(db)? {

@@ -7,8 +7,8 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use uuid::Uuid;
 use windlass::{Begun, CallId, CallRecord, IdempotencyKey, Intent, TenantId};
 
-use crate::options::KEEP_RUNS;
-use crate::rows::{Binder, bind_caller, read_caller, read_id, read_timestamp, text};
+use super::rows::{Binder, bind_caller, read_caller, read_id, read_timestamp, text};
+use crate::KEEP_RUNS;
 use crate::value::read_json;
 
 /// Keeps an intent and claims its key, unless another call has the key, or the

@@ -9,20 +9,21 @@ use std::path::Path;
 use rusqlite::{Connection, TransactionBehavior};
 use windlass::Error;
 
-use crate::fault::{storage, unavailable};
+use super::fault::storage;
+use crate::fault::unavailable;
 
 /// `WNDL`.
 const APPLICATION_ID: i32 = 0x574e_444c;
 
 /// One script for each version; never changed, only added to.
 const MIGRATIONS: &[&str] = &[
-    include_str!("../migrations/0001_calls.sql"),
-    include_str!("../migrations/0002_intents.sql"),
-    include_str!("../migrations/0003_documents.sql"),
-    include_str!("../migrations/0004_model_usage.sql"),
-    include_str!("../migrations/0005_write_probe.sql"),
-    include_str!("../migrations/0006_tenant_records.sql"),
-    include_str!("../migrations/0007_document_owners.sql"),
+    include_str!("../../migrations/0001_calls.sql"),
+    include_str!("../../migrations/0002_intents.sql"),
+    include_str!("../../migrations/0003_documents.sql"),
+    include_str!("../../migrations/0004_model_usage.sql"),
+    include_str!("../../migrations/0005_write_probe.sql"),
+    include_str!("../../migrations/0006_tenant_records.sql"),
+    include_str!("../../migrations/0007_document_owners.sql"),
 ];
 
 /// Refuses a file that is no database, is another program's, or was written by

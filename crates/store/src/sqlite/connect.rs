@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use windlass::Error;
 
-use crate::fault::{is_busy, storage, unavailable};
-use crate::file_identity::FileIdentity;
-use crate::options::Options;
-use crate::schema;
+use super::fault::{is_busy, storage};
+use super::file_identity::FileIdentity;
+use super::options::Options;
+use super::schema;
+use crate::fault::unavailable;
 
 /// Rows are a few hundred bytes long; inserts were measured 15 to 20 % faster
 /// than with pages of 4096 bytes.

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::outputs;
-use crate::stats::Counts;
+use super::outputs;
+use super::stats::Counts;
 
 /// How many more records may go than have come, in one commit.
 const STEP: u64 = 1000;

@@ -8,7 +8,7 @@ use windlass::{
     TenantId, Usage,
 };
 
-use crate::rows::{COLUMNS, read_record, read_status};
+use super::rows::{COLUMNS, read_record, read_status};
 use crate::value::{ID_SLACK_MS, first_id, status_code, usage_in};
 
 pub(crate) fn get(
@@ -156,8 +156,9 @@ impl Question {
 
 #[cfg(test)]
 mod tests {
+    use super::super::connect;
     use super::*;
-    use crate::{Options, connect};
+    use crate::Options;
 
     /// Every combination of filters is answered from an index, in its order.
     #[test]

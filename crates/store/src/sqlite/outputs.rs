@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use rusqlite::{Connection, MAIN_DB, OptionalExtension, Transaction};
 use windlass::{CallId, OutputPart, TenantId};
 
-use crate::connect::lock;
+use super::connect::lock;
 use crate::queue::KeepOutput;
 
 /// Keeps outputs, and lets some go until all fit into `room` bytes: the oldest

@@ -10,11 +10,12 @@ use tokio::sync::Semaphore;
 use tokio::task;
 use windlass::Error;
 
-use crate::connect::lock;
-use crate::fault::{storage, unavailable};
-use crate::file_identity::FileIdentity;
+use crate::fault::unavailable;
+use crate::sqlite::connect::lock;
+use crate::sqlite::fault::storage;
+use crate::sqlite::file_identity::FileIdentity;
 
-pub(super) struct Desk {
+pub(super) struct DocumentWriter {
     path: PathBuf,
     connection: Arc<Mutex<Connection>>,
     identity: Arc<FileIdentity>,
@@ -24,7 +25,7 @@ pub(super) struct Desk {
     patience: Duration,
 }
 
-impl Desk {
+impl DocumentWriter {
     pub(super) fn new(
         path: &Path,
         connection: Connection,

@@ -1,7 +1,7 @@
 //! One transaction of the writer: intents, then records, and what follows from
 //! them.
 //!
-//! An intent goes in the transaction that brings its call's record. The book
+//! An intent goes in the transaction that brings its call's record. The writer
 //! knows which intents it has open, so a record without one costs a lookup in
 //! memory and no statement.
 
@@ -13,15 +13,15 @@ use jiff::Timestamp;
 use rusqlite::{Connection, Transaction};
 use windlass::{Begun, CallId, CallRecord};
 
-use crate::connect::lock;
-use crate::fault::is_duplicate;
-use crate::file_identity::FileIdentity;
-use crate::owner::Owner;
+use super::connect::lock;
+use super::fault::is_duplicate;
+use super::file_identity::FileIdentity;
+use super::owner::Owner;
+use super::retention::Retention;
+use super::rows::{insert_new, insert_records};
+use super::stats::Counts;
+use super::{intents, orphans, outputs};
 use crate::queue::{Begin, KeepOutput};
-use crate::retention::Retention;
-use crate::rows::{insert_new, insert_records};
-use crate::stats::Counts;
-use crate::{intents, orphans, outputs};
 
 /// How much a probe writes: a few pages, as the intent of a call does.
 const PROBE_BYTES: i64 = 24 * 1024;
@@ -29,9 +29,9 @@ const PROBE_BYTES: i64 = 24 * 1024;
 /// How many more keys may go than have come, in one transaction.
 const EXPIRE_STEP: usize = 100;
 
-/// Whoever holds the owner lets go of it later than of the book: its lock goes when
+/// Whoever holds the owner lets go of it later than of the connection: its lock goes when
 /// nothing is written any more.
-pub(crate) struct Book {
+pub(crate) struct BatchWriter {
     connection: Connection,
     identity: Arc<FileIdentity>,
     open: HashSet<CallId, ahash::RandomState>,
@@ -52,7 +52,7 @@ pub(crate) struct Entered {
 
 type Insert = fn(&Connection, &[CallRecord], &mut Counts) -> rusqlite::Result<()>;
 
-impl Book {
+impl BatchWriter {
     pub(crate) fn new(
         connection: Connection,
         identity: Arc<FileIdentity>,

@@ -33,13 +33,13 @@ mod schema;
 mod session;
 
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 
 use tokio::runtime::{self, Handle};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use windlass::{
-    Begun, BoxFuture, CallId, CallRecord, Error, Intent, OutputPart, OwnerId, PageRequest,
-    RecordFilter, RecordPage, RecordStore, Statistics, Summary, TenantId,
+    BoxFuture, CallId, CallRecord, Error, OutputPart, OwnerId, PageRequest, RecordFilter,
+    RecordPage, Statistics, Summary, TenantId,
 };
 
 pub use documents::PostgresDocuments;
@@ -50,9 +50,10 @@ pub use url::PostgresUrl;
 use connect::Target;
 use fault::unavailable;
 use readers::Readers;
-use writer::{Interrupted, Writer};
+use writer::Writer;
 
-use crate::queue::{Begin, Progress, TaskQueue};
+use crate::queue::{Interrupted, Progress, TaskQueue};
+use crate::store::{Database, QueuedStore};
 
 /// Keeps call records in a PostgreSQL database, which any number of processes
 /// may share. The tables are in the schema `windlass`.
@@ -65,15 +66,14 @@ use crate::queue::{Begin, Progress, TaskQueue};
 /// The connection that writes holds an advisory lock for as long as it lives,
 /// so a pooler between the store and the server must give it a session of its
 /// own.
-pub struct PostgresStore {
+pub type PostgresStore = QueuedStore<PostgresDatabase>;
+
+/// The database of a [`PostgresStore`].
+pub struct PostgresDatabase {
     place: Arc<str>,
-    queue: Arc<TaskQueue>,
-    progress: watch::Receiver<Progress>,
     readers: Readers,
-    interrupted: Arc<Interrupted>,
-    max_output_bytes: u64,
+    /// By which other processes know this one.
     owner: i32,
-    writer: Option<JoinHandle<()>>,
 }
 
 impl PostgresStore {
@@ -120,7 +120,8 @@ impl PostgresStore {
         let readers = Readers::new(target, runtime, &options);
         let max_output_bytes = options.max_output_bytes.min(options.keep_outputs_bytes);
         let writer = Some(thread);
-        Ok(Self { place, queue, progress, readers, interrupted, max_output_bytes, owner, writer })
+        let database = PostgresDatabase { place, readers, owner };
+        Ok(Self { database, queue, progress, interrupted, max_output_bytes, writer })
     }
 
     /// Writes what is queued and ends, without blocking the thread as dropping
@@ -138,14 +139,11 @@ impl PostgresStore {
         match (self.queue.left(), outage) {
             (0, _) => Ok(()),
             (_, Some(error)) => Err(error),
-            (left, None) => {
-                Err(unavailable(format!("{left} records were not written to {}", self.place)))
-            }
+            (left, None) => Err(unavailable(format!(
+                "{left} records were not written to {}",
+                self.database.place
+            ))),
         }
-    }
-
-    fn writer_ended(&self) -> Error {
-        unavailable(format!("the thread that writes records to {} has ended", self.place))
     }
 }
 
@@ -175,30 +173,17 @@ fn run(
     });
 }
 
-impl RecordStore for PostgresStore {
-    fn append(&self, record: CallRecord) {
-        self.queue.append(record);
+impl Database for PostgresDatabase {
+    type Wake = Notify;
+
+    const REFUSES_INTENTS_IN_OUTAGE: bool = true;
+
+    fn place(&self) -> String {
+        self.place.to_string()
     }
 
-    fn keeps_intents(&self) -> bool {
-        true
-    }
-
-    fn begin(&self, intent: Intent) -> BoxFuture<'_, Result<Begun, Error>> {
-        Box::pin(async move {
-            let outage = self.progress.borrow().outage.clone();
-            if let Some(error) = outage {
-                return Err(error);
-            }
-            let (done, answer) = oneshot::channel();
-            self.queue.begin(Begin { intent, done })?;
-            answer.await.unwrap_or_else(|_| Err(self.writer_ended()))
-        })
-    }
-
-    fn owner(&self) -> BoxFuture<'_, Result<Option<OwnerId>, Error>> {
-        let name = OwnerId::new(self.owner.to_string());
-        Box::pin(std::future::ready(Ok(Some(name))))
+    fn owner(&self) -> BoxFuture<'_, Result<OwnerId, Error>> {
+        Box::pin(std::future::ready(Ok(OwnerId::new(self.owner.to_string()))))
     }
 
     fn is_gone<'a>(&'a self, owner: &'a OwnerId) -> BoxFuture<'a, Result<bool, Error>> {
@@ -210,59 +195,23 @@ impl RecordStore for PostgresStore {
         })
     }
 
-    fn take_interrupted(&self) -> Vec<CallRecord> {
-        self.interrupted.lock().drain(..).collect()
-    }
-
-    fn keeps_up(&self) -> bool {
-        self.queue.keeps_up()
-    }
-
-    fn caught_up(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.queue.caught_up(self.progress.clone()))
-    }
-
-    /// The writer shows every second that it can write, by the row of its owner.
-    fn probe(&self) -> BoxFuture<'_, Result<(), Error>> {
-        let (done, answer) = oneshot::channel();
-        self.queue.probe(done);
-        Box::pin(async move { answer.await.unwrap_or_else(|_| Err(self.writer_ended())) })
-    }
-
-    fn unwritten(&self) -> usize {
-        self.queue.left()
-    }
-
-    fn flush(&self) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(async move {
-            let end = self.queue.flushed(self.progress.clone()).await;
-            end.unwrap_or_else(|| Err(self.writer_ended()))
-        })
-    }
-
     fn get<'a>(
         &'a self,
         tenant: &'a TenantId,
         id: CallId,
     ) -> BoxFuture<'a, Result<Option<CallRecord>, Error>> {
-        Box::pin(async move {
-            self.flush().await?;
-            let question = async |client: Arc<_>| read::get(&client, tenant, id).await;
-            self.readers.ask("read a record", question).await
-        })
+        let question = async move |client: Arc<_>| read::get(&client, tenant, id).await;
+        Box::pin(self.readers.ask("read a record", question))
     }
 
-    fn query<'a>(
+    fn page<'a>(
         &'a self,
         tenant: &'a TenantId,
         filter: &'a RecordFilter,
         page: PageRequest,
     ) -> BoxFuture<'a, Result<RecordPage, Error>> {
-        Box::pin(async move {
-            self.flush().await?;
-            let question = async |client: Arc<_>| read::page(&client, tenant, filter, page).await;
-            self.readers.ask("read records", question).await
-        })
+        let question = async move |client: Arc<_>| read::page(&client, tenant, filter, page).await;
+        Box::pin(self.readers.ask("read records", question))
     }
 
     fn summary<'a>(
@@ -270,43 +219,14 @@ impl RecordStore for PostgresStore {
         tenant: &'a TenantId,
         conversation: &'a str,
     ) -> BoxFuture<'a, Result<Summary, Error>> {
-        Box::pin(async move {
-            self.flush().await?;
-            let question =
-                async |client: Arc<_>| read::summary(&client, tenant, conversation).await;
-            self.readers.ask("sum up a conversation", question).await
-        })
+        let question =
+            async move |client: Arc<_>| read::summary(&client, tenant, conversation).await;
+        Box::pin(self.readers.ask("sum up a conversation", question))
     }
 
     fn statistics<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<Statistics, Error>> {
-        Box::pin(async move {
-            self.flush().await?;
-            let question = async |client: Arc<_>| read::statistics(&client, tenant).await;
-            self.readers.ask("read statistics", question).await
-        })
-    }
-
-    fn keep_output<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        id: CallId,
-        output: Vec<u8>,
-    ) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(async move {
-            let end = self.queue.kept(tenant, id, output, self.max_output_bytes).await;
-            end.unwrap_or_else(|| Err(self.writer_ended()))
-        })
-    }
-
-    fn forget_output<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        id: CallId,
-    ) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(async move {
-            let end = self.queue.forgotten(tenant, id).await;
-            end.unwrap_or_else(|| Err(self.writer_ended()))
-        })
+        let question = async move |client: Arc<_>| read::statistics(&client, tenant).await;
+        Box::pin(self.readers.ask("read statistics", question))
     }
 
     fn read_output<'a>(
@@ -319,19 +239,5 @@ impl RecordStore for PostgresStore {
         let question =
             async move |client: Arc<_>| outputs::read(&client, tenant, id, offset, limit).await;
         Box::pin(self.readers.ask("read an output", question))
-    }
-}
-
-impl Drop for PostgresStore {
-    fn drop(&mut self) {
-        self.queue.close();
-        if let Some(writer) = self.writer.take()
-            && writer.join().is_err()
-        {
-            tracing::error!(
-                database = %self.place,
-                "the thread that writes records panicked; records may be missing"
-            );
-        }
     }
 }
