@@ -19,8 +19,8 @@ use std::io::Read;
 
 use serde_json::{Map, Value};
 
-use crate::exit::Failure;
-use crate::output::beginning;
+use crate::cli::exit::Failure;
+use crate::cli::output::beginning;
 
 /// More than this is not an argument but a mistake.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;

@@ -6,8 +6,8 @@ use std::io::{self, IsTerminal};
 use clap::Args;
 use windlass::{Caller, CallerType, Context, Secret};
 
-use crate::arguments;
-use crate::exit::Failure;
+use crate::cli::arguments;
+use crate::cli::exit::Failure;
 
 /// Who calls, and what for.
 #[derive(Debug, Args)]

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use windlass::{Engine, Error};
 
-use crate::interrupt::Interrupts;
-use crate::output::Screen;
+use crate::cli::interrupt::Interrupts;
+use crate::cli::output::Screen;
 use crate::settings::Database;
 
 /// How long something may take before it is explained.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::time::{Instant, interval_at, timeout};
 use windlass::{CancellationToken, Engine};
 
-use crate::exit::{Exit, Failure};
-use crate::interrupt::Interrupts;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::interrupt::Interrupts;
 use display::Display;
 pub(crate) use display::Watch;
 

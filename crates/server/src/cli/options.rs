@@ -8,11 +8,11 @@ use anstyle::{AnsiColor, Style};
 use clap::builder::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::commands::{
+use crate::cli::commands::{
     agent, audit, batch, call, calls, chat, check, completion, config, credentials, doctor, init,
     keys, login, mcp, providers, serve, stats, tools,
 };
-use crate::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure};
 use crate::settings::Flag;
 
 const HEADER: Style = Style::new().bold().underline();

@@ -19,7 +19,7 @@ use waiting::{AtWork, Ending};
 pub(crate) use waiting::{Settled, Waiting};
 
 /// Calls that wait, or that were decided and have not ended.
-const SPACE: &str = crate::quota::APPROVALS;
+const SPACE: &str = crate::state::quota::APPROVALS;
 /// The rules of tenants.
 const RULES: &str = "approval_rules";
 /// The name of a tenant's one document of rules.

@@ -21,10 +21,10 @@ use windlass_executors::rest::Consent;
 use windlass_store::{Documents, Expect, Put};
 
 use crate::random;
-use crate::vault::{Endpoint, Grantee, Grants, Tokens};
+use crate::state::vault::{Endpoint, Grantee, Grants, Tokens};
 
 /// Where consents that are under way are kept.
-const SPACE: &str = crate::quota::CONSENTS;
+const SPACE: &str = crate::state::quota::CONSENTS;
 /// How long a person has.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// The longest life of a token that is believed.

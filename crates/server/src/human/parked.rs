@@ -14,9 +14,9 @@ use rmcp::model::ErrorData;
 use tokio::time::Instant;
 use windlass_executors::mcp::Questions;
 
-use super::asking::Question;
-use super::running::Running;
-use super::shares::{Bounds, Owner, Shares};
+use crate::mcp::asking::Question;
+use crate::mcp::running::Running;
+use crate::mcp::shares::{Bounds, Owner, Shares};
 use crate::random;
 
 /// How long answers are waited for. The call's own time goes on meanwhile.
@@ -26,24 +26,24 @@ const STATE: usize = 32;
 
 /// What has to be the same when the answers come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Binding {
-    pub(super) owner: Owner,
+pub(crate) struct Binding {
+    pub(crate) owner: Owner,
     /// The method and its parameters, without the answers.
-    pub(super) request: String,
+    pub(crate) request: String,
 }
 
-pub(super) struct Waiting {
-    pub(super) running: Running,
-    pub(super) asked: Question,
+pub(crate) struct Waiting {
+    pub(crate) running: Running,
+    pub(crate) asked: Question,
 }
 
 impl Waiting {
-    pub(super) fn questions(&self) -> &Questions {
+    pub(crate) fn questions(&self) -> &Questions {
         &self.asked.questions
     }
 }
 
-pub(super) struct Parked(Mutex<Shares<Entry>>);
+pub(crate) struct Parked(Mutex<Shares<Entry>>);
 
 impl Default for Parked {
     fn default() -> Self {
@@ -59,7 +59,7 @@ struct Entry {
 
 impl Parked {
     /// Parks a call; the state by which it is found again.
-    pub(super) fn put(&self, waiting: Waiting, binding: Binding) -> Result<String, ErrorData> {
+    pub(crate) fn put(&self, waiting: Waiting, binding: Binding) -> Result<String, ErrorData> {
         let state = random::text(STATE)
             .map_err(|error| ErrorData::internal_error(error.message().to_owned(), None))?;
         let Binding { owner, request } = binding;
@@ -84,7 +84,7 @@ impl Parked {
     }
 
     /// Takes a call out again, for whoever it waits for.
-    pub(super) fn take(&self, state: &str, binding: &Binding) -> Result<Waiting, ErrorData> {
+    pub(crate) fn take(&self, state: &str, binding: &Binding) -> Result<Waiting, ErrorData> {
         let unknown = || {
             ErrorData::invalid_params(
                 "the request state is unknown, was used, or has expired",

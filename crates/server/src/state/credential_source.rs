@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 use windlass::{BoxFuture, Caller, CredentialSource, Engine, Error, Secret, ToolSpec};
 use windlass_executors::outbound::Outbound;
 
-use crate::consents;
-use crate::vault::{Credentials, Endpoint, Grantee, Grants, Tokens, Wanted};
+use crate::human::consents;
+use crate::state::vault::{Credentials, Endpoint, Grantee, Grants, Tokens, Wanted};
 
 /// The vault, as the engine asks it.
 pub(crate) struct VaultSource {

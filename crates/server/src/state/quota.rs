@@ -26,7 +26,7 @@ use tokio::sync::OwnedMutexGuard;
 use windlass::{CallQuota, CallQuotas, Error, TenantId};
 use windlass_store::Documents;
 
-use crate::identity::Identity;
+use crate::state::identity::Identity;
 
 pub(crate) use days::DaySharer;
 pub(crate) use documents::{

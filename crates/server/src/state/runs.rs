@@ -9,7 +9,7 @@ use windlass::{BoxFuture, Error, ErrorKind, TenantId};
 use windlass_executors::agent::{Entry, History, RunLog, taken_over};
 use windlass_store::{Documents, Expect, KEEP_RUNS, Put};
 
-use crate::quota::{CONVERSATIONS, Quotas};
+use crate::state::quota::{CONVERSATIONS, Quotas};
 
 const SPACE: &str = "agent_runs";
 /// The longest conversation that is kept, as JSON.

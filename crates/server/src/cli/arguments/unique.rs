@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-use crate::output::beginning;
+use crate::cli::output::beginning;
 
 /// The longest key that is repeated in a message.
 const MAX_SHOWN: usize = 60;

@@ -10,17 +10,17 @@ use serde_json::{Value, json};
 use windlass::{CallId, CallRequest, CallResult, Context, Engine, Kind, Tool, duration};
 use windlass_executors::agent::{Entry, RunLog, RunScope};
 
-use crate::arguments;
-use crate::cli;
-use crate::context::{ContextArgs, Stdin};
-use crate::exit::{Exit, Failure};
-use crate::finish::finish;
-use crate::follow::{Watch, follow};
-use crate::interrupt::Interrupts;
+use crate::cli::arguments;
+use crate::cli::context::{ContextArgs, Stdin};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::finish::finish;
+use crate::cli::follow::{Watch, follow};
+use crate::cli::interrupt::Interrupts;
+use crate::cli::options;
+use crate::cli::output::{Grid, Screen, cell, nearest, strong};
 use crate::mcp::Upstream;
-use crate::output::{Grid, Screen, cell, nearest, strong};
-use crate::runs::KeptRuns;
 use crate::settings::Settings;
+use crate::state::runs::KeptRuns;
 use crate::wiring;
 pub(crate) use show::Telling;
 
@@ -66,7 +66,7 @@ struct ResumeArgs {
 }
 
 fn after_help() -> String {
-    let examples = cli::examples(&[
+    let examples = options::examples(&[
         ("See which agents there are", "windlass agent"),
         ("Ask one", "windlass agent run helper 'What is 6 * 7?'"),
         (
@@ -76,7 +76,7 @@ fn after_help() -> String {
         ("For a script", "windlass agent run helper 'What is 6 * 7?' --json | jq .output"),
         ("Go on after a crash", "windlass agent resume 019a2b3c-0000-7000-8000-000000000000"),
     ]);
-    format!("{examples}\n\n{}", cli::exit_codes())
+    format!("{examples}\n\n{}", options::exit_codes())
 }
 
 /// Runs the command.

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use windlass::TenantId;
 
-use crate::audit::{Audit, Checked, Entry, Verifier};
-use crate::cli;
-use crate::exit::{Exit, Failure};
-use crate::output::{Grid, Screen, cell, local_time, strong};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::options;
+use crate::cli::output::{Grid, Screen, cell, local_time, strong};
 use crate::settings::Settings;
+use crate::state::audit::{Audit, Checked, Entry, Verifier};
 use crate::wiring;
 
 /// Entries in one read.
@@ -50,7 +50,7 @@ enum AuditAction {
 }
 
 fn after_help() -> String {
-    cli::examples(&[
+    options::examples(&[
         ("What happened last", "windlass audit list"),
         ("Keep a copy elsewhere", "windlass audit export > audit.jsonl"),
         ("Whether the log is as it was written", "windlass audit verify"),

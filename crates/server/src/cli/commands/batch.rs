@@ -13,14 +13,14 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use windlass::{Batch, CallRequest, CancellationToken, Engine, duration};
 
-use crate::cli;
-use crate::context::ContextArgs;
-use crate::exit::{Exit, Failure};
-use crate::finish::finish;
-use crate::follow::{Watch, follow};
-use crate::interrupt::Interrupts;
+use crate::cli::context::ContextArgs;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::finish::finish;
+use crate::cli::follow::{Watch, follow};
+use crate::cli::interrupt::Interrupts;
+use crate::cli::options;
+use crate::cli::output::Screen;
 use crate::mcp::Upstream;
-use crate::output::Screen;
 use crate::settings::Settings;
 use crate::wiring;
 use asked::Asked;
@@ -59,7 +59,7 @@ enum Format {
 }
 
 fn after_help() -> String {
-    let examples = cli::examples(&[
+    let examples = options::examples(&[
         ("Calls from a file", "windlass batch calls.json"),
         (
             "Written by hand",
@@ -72,7 +72,11 @@ fn after_help() -> String {
         ("A line a call", "windlass batch --json < calls.jsonl | jq '.[].output'"),
         ("See what runs together", "windlass batch calls.json --progress"),
     ]);
-    format!("{examples}\n\n{}\n\n{}", cli::section("Input", input::FORMS), cli::exit_codes())
+    format!(
+        "{examples}\n\n{}\n\n{}",
+        options::section("Input", input::FORMS),
+        options::exit_codes()
+    )
 }
 
 /// Runs the command.

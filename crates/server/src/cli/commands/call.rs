@@ -7,15 +7,15 @@ use std::time::Duration;
 use clap::Args;
 use windlass::{CallRequest, Engine, RetryPolicy, duration};
 
-use crate::arguments;
-use crate::cli;
-use crate::context::{ContextArgs, Stdin};
-use crate::exit::{Exit, Failure};
-use crate::finish::finish;
-use crate::follow::{Watch, follow};
-use crate::interrupt::Interrupts;
+use crate::cli::arguments;
+use crate::cli::context::{ContextArgs, Stdin};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::finish::finish;
+use crate::cli::follow::{Watch, follow};
+use crate::cli::interrupt::Interrupts;
+use crate::cli::options;
+use crate::cli::output::Screen;
 use crate::mcp::Upstream;
-use crate::output::Screen;
 use crate::settings::{Database, Settings};
 use crate::wiring;
 
@@ -52,7 +52,7 @@ pub(crate) struct CallArgs {
 }
 
 fn after_help() -> String {
-    let examples = cli::examples(&[
+    let examples = options::examples(&[
         ("Arguments as JSON", r#"windlass call calculator '{"expression": "2^10 / 3"}'"#),
         ("One by one; what the tool wants as text stays text", "windlass call echo message=007"),
         ("From a file, with one of them changed", "windlass call echo @hello.json message=Hi"),
@@ -65,7 +65,7 @@ fn after_help() -> String {
             "WINDLASS_SECRET_API_KEY=… windlass call NAME --secret api_key",
         ),
     ]);
-    format!("{examples}\n\n{}", cli::exit_codes())
+    format!("{examples}\n\n{}", options::exit_codes())
 }
 
 /// Runs the command.

@@ -11,9 +11,9 @@ use windlass::{
 };
 
 use super::when;
-use crate::cli;
-use crate::exit::{Exit, Failure};
-use crate::output::{
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::options;
+use crate::cli::output::{
     BOLD, Grid, Screen, beginning, cell, local_time, one_line, spent, status, strong,
 };
 use crate::settings::Settings;
@@ -71,7 +71,7 @@ pub(crate) struct CallsArgs {
 }
 
 fn after_help() -> String {
-    cli::examples(&[
+    options::examples(&[
         ("The last calls", "windlass calls"),
         ("What went wrong today", "windlass calls --status failed --since 24h"),
         ("One call with its arguments and result", "windlass calls 019a8c21-f3e2"),

@@ -10,13 +10,13 @@ use windlass::{CallId, CallRequest, Usage};
 use windlass_executors::agent::History;
 
 use super::agent::{self, Telling};
-use crate::cli;
-use crate::context::{ContextArgs, Stdin};
-use crate::exit::{Exit, Failure};
-use crate::finish::finish;
-use crate::interrupt::Interrupts;
+use crate::cli::context::{ContextArgs, Stdin};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::finish::finish;
+use crate::cli::interrupt::Interrupts;
+use crate::cli::options;
+use crate::cli::output::Screen;
 use crate::mcp::Upstream;
-use crate::output::Screen;
 use crate::settings::Settings;
 use crate::wiring;
 
@@ -31,11 +31,11 @@ pub(crate) struct ChatArgs {
 }
 
 fn after_help() -> String {
-    let examples = cli::examples(&[
+    let examples = options::examples(&[
         ("Talk to an agent; an empty line or Ctrl-D ends it", "windlass chat helper"),
         ("From a script, a message a line", "printf 'Hello\\nAnd now?\\n' | windlass chat helper"),
     ]);
-    format!("{examples}\n\n{}", cli::exit_codes())
+    format!("{examples}\n\n{}", options::exit_codes())
 }
 
 /// Runs the command.

@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 
-use crate::cli;
-use crate::exit::{Exit, Failure};
-use crate::output::{BAD, BOLD, DIM, DOUBTFUL, GOOD, Screen, count, one_line};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::options;
+use crate::cli::output::{BAD, BOLD, DIM, DOUBTFUL, GOOD, Screen, count, one_line};
 use crate::settings::Settings;
 
 /// Check definitions of tools for mistakes
@@ -27,7 +27,7 @@ pub(crate) struct CheckArgs {
 }
 
 fn after_help() -> String {
-    cli::examples(&[
+    options::examples(&[
         ("The project's tools", "windlass check"),
         ("One file", "windlass check tools/hello.yaml"),
         ("In CI: no warnings, either", "windlass check --strict tools"),

@@ -3,9 +3,9 @@
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-use crate::cli::{self, Cli};
-use crate::exit::{Exit, Failure};
-use crate::output::Screen;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::options::{self, Cli};
+use crate::cli::output::Screen;
 
 /// Print a script that completes `windlass` in your shell
 #[derive(Debug, Args)]
@@ -16,7 +16,7 @@ pub(crate) struct CompletionArgs {
 }
 
 fn after_help() -> String {
-    cli::examples(&[
+    options::examples(&[
         ("bash", "windlass completion bash > ~/.local/share/bash-completion/completions/windlass"),
         ("zsh, where ~/.zfunc is in $fpath", "windlass completion zsh > ~/.zfunc/_windlass"),
         ("fish", "windlass completion fish > ~/.config/fish/completions/windlass.fish"),

@@ -3,9 +3,9 @@
 use clap::Args;
 use comfy_table::Attribute;
 
-use crate::cli;
-use crate::exit::{Exit, Failure};
-use crate::output::{Grid, Screen, cell, strong};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::options;
+use crate::cli::output::{Grid, Screen, cell, strong};
 use crate::settings::{Effective, Origin, Settings};
 
 /// Show the settings that are in effect, and where each came from
@@ -20,13 +20,13 @@ pub(crate) struct ConfigArgs {
 }
 
 fn after_help() -> String {
-    let examples = cli::examples(&[
+    let examples = options::examples(&[
         ("All settings", "windlass config"),
         ("What differs from the defaults", "windlass config --changed"),
         ("One value, for a script", "windlass config server.listen"),
         ("With defaults, variables and explanations", "windlass config --json"),
     ]);
-    let order = cli::section(
+    let order = options::section(
         "Where settings come from",
         "  A flag wins over a variable of the environment, that over windlass.yaml, and that over\n  \
          the default. The variable of server.listen is WINDLASS_SERVER_LISTEN, and so on; WINDLASS_TOOLS,\n  \

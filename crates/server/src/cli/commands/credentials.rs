@@ -12,13 +12,13 @@ use windlass::TenantId;
 use windlass::definition::ProviderSpec;
 use windlass_store::Documents;
 
-use crate::audit::Audit;
-use crate::cli;
-use crate::exit::{Exit, Failure};
-use crate::imports;
-use crate::output::{Screen, nearest};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::options;
+use crate::cli::output::{Screen, nearest};
 use crate::settings::Settings;
-use crate::vault::{CredentialRequest, Credentials, Filter};
+use crate::state::audit::Audit;
+use crate::state::imports;
+use crate::state::vault::{CredentialRequest, Credentials, Filter};
 use crate::wiring;
 use input::{Purpose, ValueArgs};
 
@@ -99,7 +99,7 @@ enum CredentialsAction {
 }
 
 fn after_help() -> String {
-    let examples = cli::examples(&[
+    let examples = options::examples(&[
         ("Be asked for the secrets", "windlass credentials set weather --field region=eu"),
         (
             "One secret from another program",
@@ -114,7 +114,7 @@ fn after_help() -> String {
         ("A new secret under the same id", "windlass credentials rotate weather"),
         ("A new master key", "windlass credentials rotate-master-key"),
     ]);
-    let keys = cli::section(
+    let keys = options::section(
         "Master key",
         "  Credentials are sealed. The master key is in WINDLASS_MASTER_KEY (base64 of 32 bytes), or in\n  \
          windlass.key beside the database, which is made when it is first needed. Keep a copy of it\n  \

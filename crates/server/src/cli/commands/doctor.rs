@@ -12,9 +12,9 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::cli::{self, Global};
-use crate::exit::{Exit, Failure};
-use crate::output::{BAD, BOLD, DOUBTFUL, GOOD, Screen, count};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::options::{self, Global};
+use crate::cli::output::{BAD, BOLD, DOUBTFUL, GOOD, Screen, count};
 use crate::settings::Settings;
 use crate::wiring;
 
@@ -28,7 +28,7 @@ pub(crate) struct DoctorArgs {
 }
 
 fn after_help() -> String {
-    let examples = cli::examples(&[
+    let examples = options::examples(&[
         ("Is everything in order?", "windlass doctor"),
         (
             "Before a server starts, in a script",
@@ -36,7 +36,7 @@ fn after_help() -> String {
         ),
         ("For a program", "windlass doctor --json"),
     ]);
-    let looks = cli::section(
+    let looks = options::section(
         "What it looks at",
         "  Settings and variables, tool definitions and what runs them, modes of files (what other users\n  \
          could change or read), the database (reachable, whole, writable, up to date, space), the clock, the master key and whether it opens the vault, API\n  \
@@ -126,13 +126,13 @@ fn show(finding: &Finding, screen: Screen) -> Result<(), Failure> {
         State::Warning => (DOUBTFUL, "warning"),
         State::Broken => (BAD, "broken"),
     };
-    let message = crate::output::visible(&finding.message).replace('\n', "\n            ");
+    let message = crate::cli::output::visible(&finding.message).replace('\n', "\n            ");
     screen.line(format_args!(
         "{style}{word:<8}{style:#} {BOLD}{:<9}{BOLD:#} {message}",
         finding.about
     ))?;
     if let Some(hint) = &finding.hint {
-        screen.line(format_args!("                   → {}", crate::output::visible(hint)))?;
+        screen.line(format_args!("                   → {}", crate::cli::output::visible(hint)))?;
     }
     Ok(())
 }

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 
-use crate::cli;
-use crate::exit::{Exit, Failure};
-use crate::output::{BOLD, GOOD, Screen};
-use crate::permissions;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::options;
+use crate::cli::output::{BOLD, GOOD, Screen};
+use crate::cli::permissions;
 
 /// What is written, below the project's folder.
 const FILES: [(&str, &str); 3] = [
@@ -35,7 +35,7 @@ pub(crate) struct InitArgs {
 }
 
 fn after_help() -> String {
-    cli::examples(&[
+    options::examples(&[
         ("Here", "windlass init"),
         ("In a new folder, and try it", "windlass init my-tools && cd my-tools && windlass tools"),
     ])

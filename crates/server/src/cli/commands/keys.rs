@@ -8,12 +8,12 @@ use serde_json::json;
 use windlass::TenantId;
 
 use super::when;
-use crate::audit::Audit;
-use crate::cli;
-use crate::exit::{Exit, Failure};
-use crate::identity::{ApiKey, KeyRequest, Keys, NewKey, Role, ToolView, UserBinding};
-use crate::output::{Grid, Screen, cell, local_time, strong};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::options;
+use crate::cli::output::{Grid, Screen, cell, local_time, strong};
 use crate::settings::Settings;
+use crate::state::audit::Audit;
+use crate::state::identity::{ApiKey, KeyRequest, Keys, NewKey, Role, ToolView, UserBinding};
 use crate::wiring;
 
 /// Make, list and revoke the API keys of a server
@@ -61,7 +61,7 @@ enum KeysAction {
 }
 
 fn after_help() -> String {
-    let examples = cli::examples(&[
+    let examples = options::examples(&[
         ("A key for an agent", "windlass keys create agent-7"),
         ("For an MCP client that sees some tools", "windlass keys create claude --tool 'files/*'"),
         ("For an agent that acts for one person", "windlass keys create ada --user ada"),
@@ -70,7 +70,7 @@ fn after_help() -> String {
         ("Which keys there are, and when they were used", "windlass keys list"),
         ("A key leaked", "windlass keys revoke key_3kTz90aBx2Qf"),
     ]);
-    let roles = cli::section(
+    let roles = options::section(
         "Roles",
         "  viewer    sees tools, calls and events\n  \
          caller    also calls tools\n  \

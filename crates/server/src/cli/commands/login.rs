@@ -8,11 +8,11 @@ use tokio::net::{TcpListener, TcpStream};
 use windlass::Secret;
 use windlass_executors::mcp::LoginOptions;
 
-use crate::cli;
-use crate::exit::{Exit, Failure};
-use crate::interrupt::Interrupts;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::interrupt::Interrupts;
+use crate::cli::options;
+use crate::cli::output::Screen;
 use crate::mcp::Upstream;
-use crate::output::Screen;
 use crate::settings::Settings;
 use crate::wiring;
 
@@ -39,7 +39,7 @@ pub(crate) struct LoginArgs {
 }
 
 fn after_help() -> String {
-    cli::examples(&[
+    options::examples(&[
         ("Log in to the server `github` of your definitions", "windlass login github"),
         ("With an id that you registered", "windlass login github --client-id abc --port 8765"),
     ])

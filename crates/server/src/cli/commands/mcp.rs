@@ -14,20 +14,20 @@ use windlass::Engine;
 use windlass_executors::mcp::{Servers, Start};
 
 use super::serve::watch;
-use crate::approvals::{Desk, SharedDesk};
-use crate::cli;
-use crate::credential_source::VaultSource;
-use crate::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::interrupt::Interrupts;
+use crate::cli::options;
+use crate::cli::output::Screen;
+use crate::cli::permissions;
 use crate::http::Metrics;
-use crate::interrupt::Interrupts;
+use crate::human::approvals::{Desk, SharedDesk};
 use crate::logging;
 use crate::mcp::{Endpoint, KeptNotebook, KeptTokens, MAX_TOOLS, Service, Shared, View, Who};
-use crate::output::Screen;
-use crate::permissions;
 use crate::prerequisites::Prerequisites;
-use crate::runs::KeptRuns;
 use crate::settings::Settings;
-use crate::vault::Grants;
+use crate::state::credential_source::VaultSource;
+use crate::state::runs::KeptRuns;
+use crate::state::vault::Grants;
 use crate::wiring;
 
 /// Serve the tools to an MCP client: Claude Code, Claude Desktop, Cursor, …
@@ -54,7 +54,7 @@ pub(crate) struct McpArgs {
 }
 
 fn after_help() -> String {
-    cli::examples(&[
+    options::examples(&[
         ("Add it to Claude Code", "claude mcp add windlass -- windlass mcp"),
         ("Try it", "npx @modelcontextprotocol/inspector --cli windlass mcp --method tools/list"),
         ("One server behind it, as if it were there directly", "windlass mcp --provider github"),

@@ -13,13 +13,13 @@ use windlass_executors::mcp::{Note, Notebook};
 use windlass_executors::rest::{Auth, Import, ImportOptions, Names, Selector};
 use windlass_store::{Documents, Expect};
 
-use crate::audit::Audit;
-use crate::cli;
-use crate::exit::{Exit, Failure};
-use crate::imports::{self, Kept, SPACE, Source};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::options;
+use crate::cli::output::Screen;
 use crate::mcp::KeptNotebook;
-use crate::output::Screen;
 use crate::settings::Settings;
+use crate::state::audit::Audit;
+use crate::state::imports::{self, Kept, SPACE, Source};
 use crate::wiring;
 
 /// How often a change is tried where others change the same provider.
@@ -210,7 +210,7 @@ impl OptionArgs {
 }
 
 fn after_help() -> String {
-    cli::examples(&[
+    options::examples(&[
         (
             "What would come of a document",
             "windlass providers add petstore ./petstore.yaml --dry-run",

@@ -14,28 +14,28 @@ use windlass_executors::mcp::{LoginOptions, Servers, Start};
 use windlass_executors::rest::AskConsent;
 use windlass_store::Documents;
 
-use crate::approvals::{Desk, SharedDesk};
-use crate::audit::{Actor, Audit, Happened};
-use crate::cli;
-use crate::consents::Consents;
-use crate::credential_source::VaultSource;
-use crate::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::interrupt::Interrupts;
+use crate::cli::options;
+use crate::cli::output::Screen;
+use crate::cli::permissions;
 use crate::http::{
     self, App, EventIds, FailedKeys, Hub, Links, Listener, Members, Metrics, Readiness, Tls,
 };
-use crate::identity::{Bearers, Keys, NewKey};
-use crate::interrupt::Interrupts;
+use crate::human::approvals::{Desk, SharedDesk};
+use crate::human::consents::Consents;
+use crate::human::questions::Questions;
 use crate::logging;
 use crate::mcp::{KeptNotebook, KeptTokens, Sessions};
-use crate::output::Screen;
-use crate::permissions;
 use crate::prerequisites::Prerequisites;
-use crate::questions::Questions;
-use crate::quota::{CheckedDocuments, DaySharer, Quotas};
-use crate::runs::KeptRuns;
 use crate::settings::{Flag, Settings};
+use crate::state::audit::{Actor, Audit, Happened};
+use crate::state::credential_source::VaultSource;
+use crate::state::identity::{Bearers, Keys, NewKey};
+use crate::state::quota::{CheckedDocuments, DaySharer, Quotas};
+use crate::state::runs::KeptRuns;
+use crate::state::vault::Grants;
 use crate::telemetry;
-use crate::vault::Grants;
 use crate::wiring;
 
 /// How long what was cut off, and what is still to be told, may take.
@@ -63,7 +63,7 @@ pub(crate) struct ServeArgs {
 }
 
 fn after_help() -> String {
-    cli::examples(&[
+    options::examples(&[
         ("Serve on this machine", "windlass serve"),
         (
             "On all addresses, with TLS",

@@ -5,9 +5,9 @@ use std::time::Duration;
 use clap::Args;
 use windlass::{TenantId, ToolStatistics};
 
-use crate::cli;
-use crate::exit::{Exit, Failure};
-use crate::output::{Grid, Screen, cell, spent, strong};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::options;
+use crate::cli::output::{Grid, Screen, cell, spent, strong};
 use crate::settings::Settings;
 use crate::wiring;
 
@@ -20,7 +20,7 @@ pub(crate) struct StatsArgs {
 }
 
 fn after_help() -> String {
-    cli::examples(&[
+    options::examples(&[
         ("All tools", "windlass stats"),
         ("One tool", "windlass stats calculator"),
         (

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use windlass::definition::{Format, export};
 use windlass::{Engine, Lang, Tool};
 
-use crate::cli;
-use crate::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::options;
+use crate::cli::output::{Grid, Screen, cell, count, strong};
 use crate::mcp::Upstream;
-use crate::output::{Grid, Screen, cell, count, strong};
 use crate::settings::Settings;
 use crate::wiring;
 
@@ -45,7 +45,7 @@ pub(crate) struct ToolsArgs {
 }
 
 fn after_help() -> String {
-    cli::examples(&[
+    options::examples(&[
         ("Everything there is", "windlass tools"),
         ("Find one", "windlass tools --search time"),
         ("What it takes, with an example", "windlass tools calculator"),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use windlass::{CallId, Event, EventBody};
 
-use crate::output::{self, Screen};
+use crate::cli::output::{self, Screen};
 
 const FRAMES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 /// Room for the tool's own words beside the spinner.

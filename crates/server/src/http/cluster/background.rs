@@ -17,11 +17,11 @@ use serde_json::json;
 use windlass::{CallId, CallRequest, Error, ErrorKind, Grace, OwnerId, TenantId};
 use windlass_store::{Document, Expect, Put};
 
-use super::app::App;
-use super::context::CallBody;
-use super::problem::Problem;
-use super::view;
-use crate::identity::Identity;
+use crate::http::app::App;
+use crate::http::front::problem::Problem;
+use crate::http::routes::context::CallBody;
+use crate::http::routes::view;
+use crate::state::identity::Identity;
 
 const SPACE: &str = "pending_calls";
 /// How long a call may be known after the longest time that it may take.
@@ -57,14 +57,14 @@ struct Pending {
 }
 
 /// What another server runs, or ran.
-pub(super) struct Elsewhere {
+pub(crate) struct Elsewhere {
     /// The key that began it.
-    pub(super) begun_by: Option<String>,
+    pub(crate) begun_by: Option<String>,
 }
 
 /// What is kept of a call. Variables may hold what nobody should read, and its
 /// key is kept with its intent.
-pub(super) fn kept(body: &CallBody) -> String {
+pub(crate) fn kept(body: &CallBody) -> String {
     let mut body = CallBody { idempotency_key: None, ..body.clone() };
     body.variables.clear();
     let text = serde_json::to_string(&body).unwrap_or_default();
@@ -78,7 +78,7 @@ pub(super) fn kept(body: &CallBody) -> String {
 /// Runs a call in the background. That it runs is known to all servers before
 /// its id is given out. `call` is what is [kept] of it; with `grace` it has the
 /// time that a person needs, if its tool asks something.
-pub(super) async fn begin(
+pub(crate) async fn begin(
     app: &Arc<App>,
     who: Identity,
     mut request: CallRequest,
@@ -121,7 +121,7 @@ pub(super) async fn begin(
 
 /// A call that runs in the background, wherever it does. One whose server is
 /// gone is closed, and is none.
-pub(super) async fn find(
+pub(crate) async fn find(
     app: &App,
     tenant: &TenantId,
     id: &str,
@@ -135,7 +135,7 @@ pub(super) async fn find(
 }
 
 /// Closes the calls of servers that have gone, again and again.
-pub(super) async fn look_after(app: &App) {
+pub(crate) async fn look_after(app: &App) {
     loop {
         match app.documents.all(SPACE).await {
             Ok(calls) => look(app, &calls).await,

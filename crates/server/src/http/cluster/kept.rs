@@ -4,8 +4,8 @@
 use windlass::{Error, TenantId};
 use windlass_store::{Change, Document};
 
-use super::app::App;
-use super::{own_tools, providers};
+use crate::http::app::App;
+use crate::http::routes::{own_tools, providers};
 
 /// Makes something what is kept of it.
 type Restore = fn(&App, &TenantId, &str, Option<Document>);
@@ -15,7 +15,7 @@ const SPACES: [(&str, Restore); 2] =
     [(providers::SPACE, providers::restore), (own_tools::SPACE, own_tools::restore)];
 
 /// Loads all that is kept, when a server starts.
-pub(super) async fn load_all(app: &App) -> Result<(), Error> {
+pub(crate) async fn load_all(app: &App) -> Result<(), Error> {
     for (space, restore) in SPACES {
         load(app, space, restore).await?;
     }
@@ -23,7 +23,7 @@ pub(super) async fn load_all(app: &App) -> Result<(), Error> {
 }
 
 /// Does what another server did.
-pub(super) async fn changed(app: &App, change: &Change) -> Result<(), Error> {
+pub(crate) async fn changed(app: &App, change: &Change) -> Result<(), Error> {
     let mut end = Ok(());
     for (space, restore) in SPACES {
         end = end.and(heed(app, change, space, restore).await);

@@ -15,10 +15,10 @@ const SPACE: &str = "members";
 
 /// A server on this database.
 #[derive(Clone, Debug)]
-pub(super) struct Member {
-    pub(super) id: OwnerId,
+pub(crate) struct Member {
+    pub(crate) id: OwnerId,
     /// Since when.
-    pub(super) started_at: Timestamp,
+    pub(crate) started_at: Timestamp,
     /// Who recovers its events, if it has crashed.
     recovered_by: Option<OwnerId>,
     version: u64,
@@ -72,7 +72,7 @@ impl Members {
     }
 
     /// Writes down that we are there, where that has not worked yet.
-    pub(super) async fn stay(&self) -> Result<(), Error> {
+    pub(crate) async fn stay(&self) -> Result<(), Error> {
         let Some(own) = &self.own else { return Ok(()) };
         if !self.is_known.load(Ordering::Relaxed) {
             let kept = Kept { started_at: self.started_at, recovered_by: None };
@@ -84,17 +84,17 @@ impl Members {
     }
 
     /// Who we are.
-    pub(super) fn own(&self) -> Option<&OwnerId> {
+    pub(crate) fn own(&self) -> Option<&OwnerId> {
         self.own.as_ref()
     }
 
     /// The other servers that live.
-    pub(super) async fn others(&self, records: &dyn RecordStore) -> Result<Vec<Member>, Error> {
+    pub(crate) async fn others(&self, records: &dyn RecordStore) -> Result<Vec<Member>, Error> {
         Ok(self.look(records).await?.0)
     }
 
     /// The servers that crashed, and whose events nobody else recovers.
-    pub(super) async fn crashed(&self, records: &dyn RecordStore) -> Result<Vec<Member>, Error> {
+    pub(crate) async fn crashed(&self, records: &dyn RecordStore) -> Result<Vec<Member>, Error> {
         let mut crashed = Vec::new();
         for member in self.look(records).await?.1 {
             let is_free = match &member.recovered_by {
@@ -110,7 +110,7 @@ impl Members {
 
     /// Takes it on to recover a server's events; none where another one was
     /// quicker.
-    pub(super) async fn claim(&self, member: Member) -> Result<Option<Member>, Error> {
+    pub(crate) async fn claim(&self, member: Member) -> Result<Option<Member>, Error> {
         let kept = Kept { started_at: member.started_at, recovered_by: self.own.clone() };
         let put = Put::of(SPACE, TenantId::default(), member.id.as_str(), &kept)?;
         let claimed = self.documents.put(put, Expect::Version(member.version)).await?;
@@ -137,7 +137,7 @@ impl Members {
     }
 
     /// Takes a server off the list whose events have been recovered.
-    pub(super) async fn bury(&self, member: &Member) -> Result<(), Error> {
+    pub(crate) async fn bury(&self, member: &Member) -> Result<(), Error> {
         let (tenant, expect) = (TenantId::default(), Expect::Version(member.version));
         self.documents.delete(SPACE, &tenant, member.id.as_str(), expect).await.map(drop)
     }

@@ -19,7 +19,7 @@ use windlass::{
 };
 use windlass_store::{EventFilter, NewEvent};
 
-use super::app::App;
+use crate::http::app::App;
 
 /// How often it is looked whether a server has crashed.
 const LOOK: Duration = Duration::from_secs(2);
@@ -32,7 +32,7 @@ const SLACK: Duration = Duration::from_secs(60);
 const MOST_CALLS: usize = 20_000;
 /// The field of a kept event that says which server it is from. Readers do not
 /// see it.
-pub(super) const SERVER: &str = "server";
+pub(crate) const SERVER: &str = "server";
 
 /// Recovers the events of servers that have crashed, again and again.
 async fn look_after(app: &App) {
@@ -43,7 +43,7 @@ async fn look_after(app: &App) {
 }
 
 /// Recovers what can be recovered now.
-pub(super) async fn look(app: &App) {
+pub(crate) async fn look(app: &App) {
     let recovered = async {
         app.members.stay().await?;
         recover(app).await
@@ -189,12 +189,12 @@ async fn calls_since(
 }
 
 /// The call that a kept event is about.
-pub(super) fn call_of(event: &NewEvent) -> Option<CallId> {
+pub(crate) fn call_of(event: &NewEvent) -> Option<CallId> {
     event.body["call_id"].as_str()?.parse().ok()
 }
 
 /// Whether a kept event is the end of a call.
-pub(super) fn is_end(event: &NewEvent) -> bool {
+pub(crate) fn is_end(event: &NewEvent) -> bool {
     matches!(&*event.name, "execution_completed" | "execution_failed")
 }
 
@@ -253,7 +253,7 @@ fn add_end(body: &mut Value, status: Status, record: &CallRecord) -> &'static st
 }
 
 /// Looks after servers that crash, from now on.
-pub(super) fn start(app: &Arc<App>) {
+pub(crate) fn start(app: &Arc<App>) {
     let app = Arc::clone(app);
     tokio::spawn(async move { look_after(&app).await });
 }

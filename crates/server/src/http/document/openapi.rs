@@ -7,9 +7,9 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::operation::{Answer, Operation};
-use super::problem;
 use super::shape;
-use crate::identity::Action;
+use crate::http::front::problem;
+use crate::state::identity::Action;
 
 /// What every route may answer besides its own.
 const PROBLEMS: [(u16, &str); 11] = [

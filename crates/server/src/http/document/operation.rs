@@ -10,10 +10,10 @@ use axum::http::Method;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-use super::app::App;
-use super::auth::Gated;
-use super::problem;
-use crate::identity::Action;
+use crate::http::app::App;
+use crate::http::front::auth::Gated;
+use crate::http::front::problem;
+use crate::state::identity::Action;
 
 /// One row.
 pub(crate) struct Operation {

@@ -14,7 +14,7 @@ pub(crate) use tool::{FieldDoc, ToolDoc};
 use schemars::{Schema, SchemaGenerator};
 use serde_json::json;
 
-use super::context::MAX_NAME;
+use crate::http::routes::context::MAX_NAME;
 
 /// A time, such as `2026-01-31T12:00:00Z`.
 pub(crate) fn time(_: &mut SchemaGenerator) -> Schema {

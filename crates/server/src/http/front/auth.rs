@@ -15,13 +15,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use windlass::Secret;
 
-use super::app::{App, HttpSettings};
-use super::audit::{self, Performed};
 use super::lapse::{self, Shown};
 use super::observe::{self, Asker};
 use super::problem::Problem;
 use super::slots::Slot;
-use crate::identity::{Action, Identity};
+use crate::http::app::{App, HttpSettings};
+use crate::http::routes::audit::{self, Performed};
+use crate::state::identity::{Action, Identity};
 
 /// The header that holds a key and nothing else.
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");

@@ -61,12 +61,12 @@ pub(crate) struct Place {
     id: u64,
     /// Others are behind it.
     is_proxy: bool,
-    pub(super) traffic: Arc<Traffic>,
+    pub(crate) traffic: Arc<Traffic>,
 }
 
 /// Why a connection has no place.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum NoPlace {
+pub(crate) enum NoPlace {
     /// All are taken by others who are busy.
     Full,
     /// Its address has as many as it may have, all of them busy.
@@ -74,12 +74,12 @@ pub(super) enum NoPlace {
 }
 
 impl Connections {
-    pub(super) fn new(limits: ConnectionLimits) -> Arc<Self> {
+    pub(crate) fn new(limits: ConnectionLimits) -> Arc<Self> {
         Arc::new(Self { limits, open: Mutex::default(), left: Notify::new() })
     }
 
     /// A place for a new connection.
-    pub(super) fn enter(self: &Arc<Self>, peer: IpAddr) -> Result<Place, NoPlace> {
+    pub(crate) fn enter(self: &Arc<Self>, peer: IpAddr) -> Result<Place, NoPlace> {
         let (peer, is_proxy) = (unit(peer), self.is_proxy(peer));
         let mut open = self.open.lock();
         let of_peer = open.strangers.get(&peer).copied().unwrap_or_default();
@@ -102,7 +102,7 @@ impl Connections {
     }
 
     /// Ends when a connection may have left.
-    pub(super) async fn left(&self) {
+    pub(crate) async fn left(&self) {
         self.left.notified().await;
     }
 
@@ -125,7 +125,7 @@ impl Connections {
 impl Place {
     /// Counts the connection for a key whose bearer uses it. False where the key or
     /// its tenant has as many as it may have.
-    pub(super) fn claim(&self, tenant: &TenantId, key: &Arc<str>) -> bool {
+    pub(crate) fn claim(&self, tenant: &TenantId, key: &Arc<str>) -> bool {
         let is_known = |claims: &mut Vec<Claim>| claims.iter().any(|claim| *claim.key == **key);
         if self.traffic.claims(is_known) {
             return true;
@@ -155,7 +155,7 @@ impl Place {
     }
 
     /// Whom a request is from.
-    pub(super) fn client(&self, headers: &HeaderMap) -> IpAddr {
+    pub(crate) fn client(&self, headers: &HeaderMap) -> IpAddr {
         let forwarded = self.is_proxy.then(|| self.connections.forwarded(headers)).flatten();
         forwarded.unwrap_or(self.traffic.peer)
     }

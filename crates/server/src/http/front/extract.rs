@@ -15,10 +15,10 @@ use serde_path_to_error::{Path, Segment};
 
 use windlass_executors::rest::Limits;
 
-use super::app::App;
 use super::problem::{Fault, Problem};
-use crate::arguments::Unique;
-use crate::identity::Identity;
+use crate::cli::arguments::Unique;
+use crate::http::app::App;
+use crate::state::identity::Identity;
 
 /// The longest name in a path; no store takes longer ones.
 const MAX_NAME: usize = 512;

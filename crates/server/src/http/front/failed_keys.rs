@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 /// How many keys that do not work an address may show in a [`WINDOW`], if nobody
 /// says otherwise.
-pub(super) const MOST: usize = 120;
+pub(crate) const MOST: usize = 120;
 const WINDOW: Duration = Duration::from_secs(60);
 /// Addresses that are remembered.
 const ADDRESSES: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
@@ -24,11 +24,11 @@ const MOST_ENTRIES: u32 = 60;
 
 tokio::task_local! {
     /// Where the request that is being answered came from.
-    pub(super) static PEER: IpAddr;
+    pub(crate) static PEER: IpAddr;
 }
 
 /// Where the request that is being answered came from, as far as it is known.
-pub(super) fn peer() -> Option<IpAddr> {
+pub(crate) fn peer() -> Option<IpAddr> {
     PEER.try_with(|peer| *peer).ok()
 }
 
@@ -69,12 +69,12 @@ impl Window {
 }
 
 /// What comes of one more key that does not work.
-pub(super) struct Verdict {
+pub(crate) struct Verdict {
     /// When the address may try again, if it has shown too many.
-    pub(super) wait: Option<Duration>,
+    pub(crate) wait: Option<Duration>,
     /// To be written to the audit log: how many there were since the last entry
     /// of this address.
-    pub(super) entry: Option<u32>,
+    pub(crate) entry: Option<u32>,
 }
 
 impl FailedKeys {
@@ -86,7 +86,7 @@ impl FailedKeys {
     }
 
     /// Counts a key that does not work.
-    pub(super) fn count(&self, address: Option<IpAddr>) -> Verdict {
+    pub(crate) fn count(&self, address: Option<IpAddr>) -> Verdict {
         self.total.fetch_add(1, Ordering::Relaxed);
         let mut state = self.state.lock();
         let State { addresses, entries } = &mut *state;
@@ -108,7 +108,7 @@ impl FailedKeys {
     }
 
     /// How many there were, and how many of them came too often.
-    pub(super) fn totals(&self) -> (u64, u64) {
+    pub(crate) fn totals(&self) -> (u64, u64) {
         (self.total.load(Ordering::Relaxed), self.limited.load(Ordering::Relaxed))
     }
 }

@@ -11,7 +11,7 @@ use futures_util::{StreamExt, stream};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use windlass::{Error, Secret};
 
-use super::app::App;
+use crate::http::app::App;
 
 /// How often it is looked whether a key still works.
 const LOOK: Duration = Duration::from_secs(5);
@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_secs(5);
 const LAST: &str = "event: end\ndata: {\"reason\":\"the key was revoked or has expired\"}\n\n";
 
 /// What somebody showed to come in.
-pub(super) enum Shown {
+pub(crate) enum Shown {
     /// A key of ours. Its reader hears why a stream ends.
     Key(Secret),
     /// What `/mcp` takes: a key, or a token of an authorization server. A stream
@@ -49,18 +49,18 @@ impl Shown {
 }
 
 /// A token has three parts; a key has one.
-pub(super) fn is_token(text: &str) -> bool {
+pub(crate) fn is_token(text: &str) -> bool {
     text.matches('.').count() == 2
 }
 
 /// Whether an answer may go on for long.
-pub(super) fn is_stream(response: &Response) -> bool {
+pub(crate) fn is_stream(response: &Response) -> bool {
     let media = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
     media.is_some_and(|media| media.starts_with(b"text/event-stream"))
 }
 
 /// The same answer, until what was shown for it stops working.
-pub(super) fn until_lapsed(response: Response, app: &Arc<App>, shown: Shown) -> Response {
+pub(crate) fn until_lapsed(response: Response, app: &Arc<App>, shown: Shown) -> Response {
     let mut ticks = interval(LOOK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // The first tick is now.

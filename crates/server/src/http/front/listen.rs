@@ -27,9 +27,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::service_fn;
 
+use super::Front;
 use super::connections::{Connections, NoPlace, Place};
 use super::failed_keys::PEER;
-use super::front::Front;
 use super::traffic::{LINGER, Over, Wire};
 
 /// How long a client may take to agree on keys.

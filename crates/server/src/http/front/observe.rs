@@ -13,9 +13,9 @@ use axum::middleware::Next;
 use axum::response::Response;
 use windlass::{Context, TenantId, TraceContext};
 
-use super::app::App;
-use super::front::{REQUEST_ID, given_id, new_id};
-use crate::identity::Identity;
+use super::{REQUEST_ID, given_id, new_id};
+use crate::http::app::App;
+use crate::state::identity::Identity;
 use crate::telemetry::{self, RequestSpan};
 
 /// What a request to nowhere is called.

@@ -25,13 +25,13 @@ use axum::http::request::Parts;
 use parking_lot::Mutex;
 use windlass::TenantId;
 
-use super::app::App;
 use super::connections::Place;
 use super::problem::Problem;
-use crate::identity::Identity;
+use crate::http::app::App;
+use crate::state::identity::Identity;
 
 /// A tenant may have this many times what is free: alone, four of five slots.
-pub(super) const TENANT: usize = 4;
+pub(crate) const TENANT: usize = 4;
 /// A key may have this many times what is free: alone, two of three.
 const KEY: usize = 2;
 /// What an address may always have while nobody knows who asks.
@@ -54,7 +54,7 @@ impl Slots {
 
     /// A slot for a request that has just come. It has cost next to nothing:
     /// neither its key nor its body has been looked at.
-    pub(super) fn arrive(
+    pub(crate) fn arrive(
         self: &Arc<Self>,
         place: &Arc<Place>,
         client: IpAddr,
@@ -70,7 +70,7 @@ impl Slots {
     }
 
     /// A slot for a request that is always let in.
-    pub(super) fn always(self: &Arc<Self>, place: &Arc<Place>) -> Arc<Slot> {
+    pub(crate) fn always(self: &Arc<Self>, place: &Arc<Place>) -> Arc<Slot> {
         self.slot(place, Phase::Free)
     }
 
@@ -98,7 +98,7 @@ enum Phase {
 
 impl Slot {
     /// It is known who asks: the request runs, if they may have one more.
-    pub(super) fn identify(&self, who: &Identity) -> Result<(), Problem> {
+    pub(crate) fn identify(&self, who: &Identity) -> Result<(), Problem> {
         if !self.place.claim(&who.tenant, &who.key_id) {
             return Err(too_many_connections());
         }
@@ -120,7 +120,7 @@ impl Slot {
     }
 
     /// The rest of the answer is a stream: it waits until it ends.
-    pub(super) fn follow(&self) -> Result<(), Problem> {
+    pub(crate) fn follow(&self) -> Result<(), Problem> {
         let mut phase = self.phase.lock();
         if let Phase::Running(holder) = &*phase {
             let holder = holder.clone();
@@ -132,7 +132,7 @@ impl Slot {
     }
 
     /// Whether its answer is a stream that goes on.
-    pub(super) fn is_waiting(&self) -> bool {
+    pub(crate) fn is_waiting(&self) -> bool {
         matches!(*self.phase.lock(), Phase::Waiting(_))
     }
 }

@@ -34,7 +34,7 @@ use super::slots::Slot;
 /// How long a connection lingers that was told to end and has nothing to do.
 /// Whoever asks for something in that time is answered, in place of meeting a
 /// closed door.
-pub(super) const LINGER: Duration = Duration::from_millis(250);
+pub(crate) const LINGER: Duration = Duration::from_millis(250);
 /// How much of a body is handed on at once. The rest waits here, where it is
 /// seen whether the client takes it.
 const PIECE: usize = 64 * 1024;
@@ -58,7 +58,7 @@ impl Timeouts {
 
 /// Why a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Over {
+pub(crate) enum Over {
     /// It has nothing to do, or is too old: it is told so, and ends when its
     /// requests have.
     Close,
@@ -70,7 +70,7 @@ pub(super) enum Over {
 
 /// A connection.
 pub(crate) struct Traffic {
-    pub(super) peer: IpAddr,
+    pub(crate) peer: IpAddr,
     opened: Instant,
     state: Mutex<State>,
     /// Somebody needs its place.
@@ -101,22 +101,22 @@ struct State {
 
 /// A key whose bearer has used a connection.
 #[derive(Clone, Debug)]
-pub(super) struct Claim {
-    pub(super) key: Arc<str>,
-    pub(super) tenant: TenantId,
+pub(crate) struct Claim {
+    pub(crate) key: Arc<str>,
+    pub(crate) tenant: TenantId,
 }
 
 /// How a connection is doing.
-pub(super) struct Standing {
+pub(crate) struct Standing {
     /// Whether it has a request under way.
-    pub(super) is_busy: bool,
+    pub(crate) is_busy: bool,
     /// Who goes first where somebody has to: whoever never asked anything, then
     /// whoever never showed a key, then whoever has been idle the longest.
-    pub(super) rank: (bool, bool, Instant),
+    pub(crate) rank: (bool, bool, Instant),
 }
 
 impl Traffic {
-    pub(super) fn new(peer: IpAddr) -> Arc<Self> {
+    pub(crate) fn new(peer: IpAddr) -> Arc<Self> {
         let now = Instant::now();
         let state = State {
             under_way: 0,
@@ -135,12 +135,12 @@ impl Traffic {
     }
 
     /// It speaks HTTP/1: what comes between requests is the head of one.
-    pub(super) fn reads_heads(&self) {
+    pub(crate) fn reads_heads(&self) {
         self.state.lock().reads_heads = true;
     }
 
     /// A request has come. It is under way until what comes back is dropped.
-    pub(super) fn begin(self: &Arc<Self>) -> Exchange {
+    pub(crate) fn begin(self: &Arc<Self>) -> Exchange {
         let mut state = self.state.lock();
         state.under_way += 1;
         state.has_asked = true;
@@ -150,21 +150,21 @@ impl Traffic {
     }
 
     /// Tells it to end; it has to at `latest`, whatever it does.
-    pub(super) fn close(&self, latest: Option<Instant>) {
+    pub(crate) fn close(&self, latest: Option<Instant>) {
         self.state.lock().closing = Some((Instant::now(), latest));
     }
 
     /// What waits in its socket is thrown away when it ends.
-    pub(super) fn cut(&self) {
+    pub(crate) fn cut(&self) {
         self.state.lock().is_cut = true;
     }
 
     /// Somebody needs its place.
-    pub(super) fn evict(&self) {
+    pub(crate) fn evict(&self) {
         self.evicted.notify_one();
     }
 
-    pub(super) fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self) -> Standing {
         let state = self.state.lock();
         Standing {
             is_busy: state.under_way > 0,
@@ -173,12 +173,12 @@ impl Traffic {
     }
 
     /// The keys whose bearers have used it.
-    pub(super) fn claims<T>(&self, look: impl FnOnce(&mut Vec<Claim>) -> T) -> T {
+    pub(crate) fn claims<T>(&self, look: impl FnOnce(&mut Vec<Claim>) -> T) -> T {
         look(&mut self.state.lock().claims)
     }
 
     /// Ends when the connection is to.
-    pub(super) async fn over(&self, timeouts: Timeouts) -> Over {
+    pub(crate) async fn over(&self, timeouts: Timeouts) -> Over {
         loop {
             let now = Instant::now();
             let (next, is_closing) = {
@@ -233,7 +233,7 @@ impl State {
 }
 
 /// A request under way, until its answer has gone.
-pub(super) struct Exchange {
+pub(crate) struct Exchange {
     traffic: Arc<Traffic>,
     body: u64,
     is_marked: bool,
@@ -282,7 +282,7 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
-    pub(super) fn new(body: Body, mut exchange: Exchange, slot: Option<Arc<Slot>>) -> Self {
+    pub(crate) fn new(body: Body, mut exchange: Exchange, slot: Option<Arc<Slot>>) -> Self {
         if !body.is_end_stream() {
             exchange.given();
         }
@@ -335,13 +335,13 @@ impl HttpBody for Delivery {
 }
 
 /// The socket of a connection.
-pub(super) struct Wire {
+pub(crate) struct Wire {
     stream: TcpStream,
     traffic: Arc<Traffic>,
 }
 
 impl Wire {
-    pub(super) fn new(stream: TcpStream, traffic: Arc<Traffic>) -> Self {
+    pub(crate) fn new(stream: TcpStream, traffic: Arc<Traffic>) -> Self {
         Self { stream, traffic }
     }
 

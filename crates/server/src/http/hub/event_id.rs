@@ -9,7 +9,7 @@ use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use windlass::TenantId;
 
-use super::files::Links;
+use crate::http::routes::files::Links;
 
 const ROUNDS: u8 = 4;
 /// Before the first event of all.

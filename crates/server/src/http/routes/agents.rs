@@ -16,16 +16,16 @@ use windlass::{
 };
 use windlass_executors::agent::{Entry, RunLog, RunScope, Stop};
 
-use super::app::App;
 use super::context::{Span, check_name, user_of};
-use super::extract::{Body, Name, Who};
-use super::operation::Operation;
-use super::problem::Problem;
-use super::shape::{self, RunEvent};
 use super::view;
-use crate::identity::{Action, Identity};
-use crate::quota::Live;
-use crate::runs::Conversation;
+use crate::http::app::App;
+use crate::http::document::operation::Operation;
+use crate::http::document::shape::{self, RunEvent};
+use crate::http::front::extract::{Body, Name, Who};
+use crate::http::front::problem::Problem;
+use crate::state::identity::{Action, Identity};
+use crate::state::quota::Live;
+use crate::state::runs::Conversation;
 use follow::Asked;
 
 /// What the names of agents' tools may begin with.

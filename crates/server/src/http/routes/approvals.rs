@@ -12,16 +12,16 @@ use windlass::{
     ApprovalRules, CallId, CallResult, Caller, ResultView, SuspendedCall, TenantId, Verdict,
 };
 
-use super::app::App;
 use super::audit::Details;
-use super::extract::{Body, Name, Query, Who};
-use super::operation::Operation;
 use super::page::{self, IdPageQuery};
-use super::problem::Problem;
-use super::shape::{self, RulesDoc};
 use super::view;
-use crate::approvals::{Settled, Waiting};
-use crate::identity::{Action, Identity};
+use crate::http::app::App;
+use crate::http::document::operation::Operation;
+use crate::http::document::shape::{self, RulesDoc};
+use crate::http::front::extract::{Body, Name, Query, Who};
+use crate::http::front::problem::Problem;
+use crate::human::approvals::{Settled, Waiting};
+use crate::state::identity::{Action, Identity};
 
 pub(crate) fn rows() -> Vec<Operation> {
     let details = "The call runs under its own id, with exactly the arguments that were shown; \

@@ -9,14 +9,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::app::App;
-use super::extract::{Query, Who};
-use super::failed_keys::{Verdict, peer};
-use super::operation::Operation;
-use super::problem::Problem;
 use super::{keys, page, view};
-use crate::audit::{Actor, Checked, Entry, Happened};
-use crate::identity::{Action, Identity};
+use crate::http::app::App;
+use crate::http::document::operation::Operation;
+use crate::http::front::extract::{Query, Who};
+use crate::http::front::failed_keys::{Verdict, peer};
+use crate::http::front::problem::Problem;
+use crate::state::audit::{Actor, Checked, Entry, Happened};
+use crate::state::identity::{Action, Identity};
 use windlass::TenantId;
 
 /// How many entries are looked through for one page.
@@ -129,10 +129,10 @@ async fn verify(
 
 /// More about what was done, left on an answer for the audit log: no secrets.
 #[derive(Clone)]
-pub(super) struct Details(pub(super) Value);
+pub(crate) struct Details(pub(crate) Value);
 
 /// What is audited: whatever changes what others may do, or what is kept.
-pub(super) fn is_audited(action: Action, method: &Method) -> bool {
+pub(crate) fn is_audited(action: Action, method: &Method) -> bool {
     let changes = matches!(
         action,
         Action::Approve
@@ -146,7 +146,7 @@ pub(super) fn is_audited(action: Action, method: &Method) -> bool {
 
 impl App {
     /// Counts a key that does not work; returns why the bearer is turned away.
-    pub(super) async fn failed_key(&self, refusal: Problem) -> Problem {
+    pub(crate) async fn failed_key(&self, refusal: Problem) -> Problem {
         let Verdict { wait, entry } = self.failed_keys.count(peer());
         if let Some(count) = entry {
             let happened = Happened {
@@ -165,7 +165,7 @@ impl App {
     }
 
     /// Writes down what somebody did or tried.
-    pub(super) async fn write_down(&self, tenant: &TenantId, happened: Happened) {
+    pub(crate) async fn write_down(&self, tenant: &TenantId, happened: Happened) {
         let action = happened.action.clone();
         if let Err(error) = self.audit.add(tenant, happened).await {
             tracing::error!(%error, action, "the audit log could not be written");
@@ -174,16 +174,16 @@ impl App {
 }
 
 /// An operation that somebody performs.
-pub(super) struct Performed {
-    pub(super) who: Identity,
-    pub(super) name: &'static str,
+pub(crate) struct Performed {
+    pub(crate) who: Identity,
+    pub(crate) name: &'static str,
     /// What of, without the query.
-    pub(super) path: String,
+    pub(crate) path: String,
 }
 
 impl Performed {
     /// What the log says of it, once it has been answered.
-    pub(super) fn answered(self, answer: &Response) -> (TenantId, Happened) {
+    pub(crate) fn answered(self, answer: &Response) -> (TenantId, Happened) {
         let details = answer.extensions().get::<Details>().map(|details| details.0.clone());
         let happened = Happened {
             actor: Actor::key(&self.who, peer()),

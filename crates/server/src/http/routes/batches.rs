@@ -10,17 +10,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use windlass::{Batch, BatchId, ResultView, TraceContext};
 
-use super::app::App;
 use super::calls::wants_events;
 use super::cancel::{Cancelled, WHICH};
 use super::context::{CallBody, user_of};
-use super::extract::{Body, Name, Who};
-use super::operation::Operation;
-use super::problem::Problem;
-use super::shape::{self, BatchEvent};
 use super::stream;
 use super::view;
-use crate::identity::{Action, Identity};
+use crate::http::app::App;
+use crate::http::document::operation::Operation;
+use crate::http::document::shape::{self, BatchEvent};
+use crate::http::front::extract::{Body, Name, Who};
+use crate::http::front::problem::Problem;
+use crate::state::identity::{Action, Identity};
 
 /// More calls than anybody's batch has: they would be refused one by one.
 const MAX_CALLS: usize = 1_000;

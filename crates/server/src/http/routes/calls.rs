@@ -18,24 +18,24 @@ use windlass::{
     TraceContext,
 };
 
-use super::app::App;
-use super::background::{self, Accepted};
 use super::context::{CallBody, Span, check_key, user_of};
-use super::extract::{Body, Name, Query, Who};
-use super::operation::{EVENTS, Operation};
 use super::page;
-use super::problem::Problem;
-use super::shape::{self, CallEvent, CallState};
-use super::slots::Own;
 use super::stream;
 use super::view;
-use crate::identity::Action;
+use crate::http::app::App;
+use crate::http::cluster::background::{self, Accepted};
+use crate::http::document::operation::{EVENTS, Operation};
+use crate::http::document::shape::{self, CallEvent, CallState};
+use crate::http::front::extract::{Body, Name, Query, Who};
+use crate::http::front::problem::Problem;
+use crate::http::front::slots::Own;
+use crate::state::identity::Action;
 
 /// The longest time that somebody waits for a call that runs elsewhere.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const PREFER: HeaderName = HeaderName::from_static("prefer");
-pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(50);
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// How long at the most until somebody who waits looks again.
 const LOOK_LATER: Duration = Duration::from_millis(300);
 
@@ -230,7 +230,7 @@ impl ListQuery {
             conversation: self.conversation_id,
             tool: self.tool,
             caller_id: self.caller_id,
-            status: self.status.map(Into::into),
+            status: self.status,
             since: time("since", self.since.as_deref())?,
             until: time("until", self.until.as_deref())?,
         };

@@ -20,14 +20,14 @@ use windlass::{
 };
 use windlass_store::{Change, Expect, Put};
 
-use super::app::App;
-use super::background;
 use super::calls::LOOK_AGAIN;
-use super::extract::{Name, Who};
-use super::operation::Operation;
-use super::problem::Problem;
 use super::view;
-use crate::identity::{Action, Identity};
+use crate::http::app::App;
+use crate::http::cluster::background;
+use crate::http::document::operation::Operation;
+use crate::http::front::extract::{Name, Who};
+use crate::http::front::problem::Problem;
+use crate::state::identity::{Action, Identity};
 
 /// What is to be cancelled on all servers.
 const SPACE: &str = "cancels";
@@ -56,7 +56,7 @@ pub(crate) fn rows() -> Vec<Operation> {
 }
 
 /// Which calls of a batch or a conversation are cancelled.
-pub(super) const WHICH: &str = "Also those that wait for a person. A caller cancels those that its \
+pub(crate) const WHICH: &str = "Also those that wait for a person. A caller cancels those that its \
                                 own key began, operators and admins those of all. Those that run \
                                 on other servers count, too; a server that does not answer \
                                 within two seconds cancels them, but is not counted.";

@@ -10,9 +10,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Number, Value};
 use windlass::{CallRequest, Caller, CallerType, Context, IdempotencyKey, RetryPolicy, TenantId};
 
-use super::problem::Problem;
-use super::shape;
-use crate::identity::Identity;
+use crate::http::document::shape;
+use crate::http::front::problem::Problem;
+use crate::state::identity::Identity;
 
 /// One call.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

@@ -16,16 +16,18 @@ use windlass::{
 };
 use windlass_executors::rest::needs_credential;
 
-use super::app::App;
-use super::extract::{Name, Query, SecretBody, Who};
-use super::operation::Operation;
 use super::page::PageQuery;
-use super::problem::Problem;
-use super::shape;
 use super::view;
-use crate::approvals::Unattended;
-use crate::identity::Action;
-use crate::vault::{Credential, CredentialChange, CredentialRequest, Filter, Given, Validation};
+use crate::http::app::App;
+use crate::http::document::operation::Operation;
+use crate::http::document::shape;
+use crate::http::front::extract::{Name, Query, SecretBody, Who};
+use crate::http::front::problem::Problem;
+use crate::human::approvals::Unattended;
+use crate::state::identity::Action;
+use crate::state::vault::{
+    Credential, CredentialChange, CredentialRequest, Filter, Given, Validation,
+};
 
 pub(crate) fn rows() -> Vec<Operation> {
     vec![

@@ -20,12 +20,12 @@ use windlass::definition::{
 use windlass::{Engine, Error, TenantId};
 use windlass_executors::sql;
 
-use super::app::App;
-use super::extract::{Body, Who};
-use super::operation::Operation;
-use super::problem::Problem;
 use super::view;
-use crate::identity::Action;
+use crate::http::app::App;
+use crate::http::document::operation::Operation;
+use crate::http::front::extract::{Body, Who};
+use crate::http::front::problem::Problem;
+use crate::state::identity::Action;
 
 const COMMANDS: &str = "only the operator of the installation may add commands; add it as a file, \
                         or give a `url`";

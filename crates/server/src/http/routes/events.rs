@@ -14,16 +14,16 @@ use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::mpsc;
 use windlass::Error;
 
-use super::app::App;
-use super::event_id::PATTERN;
-use super::extract::{Query, Who};
-use super::hub::{Joined, Told, Topic};
-use super::operation::Operation;
-use super::problem::Problem;
-use super::shape::FollowedEvent;
 use super::stream;
-use crate::identity::Action;
-use crate::quota::{Live, Permit};
+use crate::http::app::App;
+use crate::http::document::operation::Operation;
+use crate::http::document::shape::FollowedEvent;
+use crate::http::front::extract::{Query, Who};
+use crate::http::front::problem::Problem;
+use crate::http::hub::event_id::PATTERN;
+use crate::http::hub::{Joined, Told, Topic};
+use crate::state::identity::Action;
+use crate::state::quota::{Live, Permit};
 
 /// What waits for a reader in memory.
 const WAITING: usize = 8;

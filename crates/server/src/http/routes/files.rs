@@ -19,20 +19,20 @@ use sha2::Sha256;
 use windlass::{CallId, Error, ErrorKind, TenantId};
 use windlass_store::{Document, Documents, Expect, Put};
 
-use super::app::App;
 use super::context::Span;
-use super::extract::{Body, Name, Query, Who, whole};
-use super::operation::Operation;
 use super::page::{self, IdPageQuery};
-use super::problem::Problem;
-use super::shape;
 use super::view;
-use crate::identity::Action;
-use crate::quota::What;
+use crate::http::app::App;
+use crate::http::document::operation::Operation;
+use crate::http::document::shape;
+use crate::http::front::extract::{Body, Name, Query, Who, whole};
+use crate::http::front::problem::Problem;
 use crate::random;
+use crate::state::identity::Action;
+use crate::state::quota::What;
 
 /// What is known of a file.
-const SPACE: &str = crate::quota::FILES;
+const SPACE: &str = crate::state::quota::FILES;
 /// Where the key of links is kept, for all servers.
 const SERVER: &str = "server";
 const LINK_KEY: &str = "link_key";
@@ -388,12 +388,12 @@ impl Links {
         Self::with_key(&bytes.ok_or_else(bad)?).ok_or_else(bad)
     }
 
-    pub(super) fn with_key(key: &[u8]) -> Option<Self> {
+    pub(crate) fn with_key(key: &[u8]) -> Option<Self> {
         Hmac::new_from_slice(key).ok().map(Self)
     }
 
     /// The key, for what else all servers sign alike.
-    pub(super) fn key(&self) -> Hmac<Sha256> {
+    pub(crate) fn key(&self) -> Hmac<Sha256> {
         self.0.clone()
     }
 

@@ -13,13 +13,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::app::App;
-use super::openapi;
-use super::operation::Operation;
-use super::problem::LATER;
-use super::reference;
 use super::view;
-use crate::identity::Action;
+use crate::http::app::App;
+use crate::http::document::openapi;
+use crate::http::document::operation::Operation;
+use crate::http::document::reference;
+use crate::http::front::problem::LATER;
+use crate::state::identity::Action;
 
 pub(crate) fn rows() -> Vec<Operation> {
     vec![

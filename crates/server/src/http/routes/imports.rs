@@ -15,15 +15,15 @@ use windlass_executors::mcp::Server;
 use windlass_executors::rest::{Auth, Import, ImportOptions, Limits, Names};
 use windlass_store::{Expect, Put};
 
-use super::app::App;
 use super::definitions::refused;
-use super::extract::{self, Body, DocumentBody, Largest, Name, Who};
-use super::operation::Operation;
-use super::problem::Problem;
 use super::{providers, view};
-use crate::identity::{Action, Identity};
-use crate::imports::{self, Diff, Kept, SPACE, Source};
-use crate::quota::What;
+use crate::http::app::App;
+use crate::http::document::operation::Operation;
+use crate::http::front::extract::{self, Body, DocumentBody, Largest, Name, Who};
+use crate::http::front::problem::Problem;
+use crate::state::identity::{Action, Identity};
+use crate::state::imports::{self, Diff, Kept, SPACE, Source};
+use crate::state::quota::What;
 
 pub(crate) fn rows() -> Vec<Operation> {
     vec![

@@ -12,16 +12,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use windlass::{ErrorKind, TenantId};
 
-use super::app::App;
 use super::audit::Details;
 use super::context::{Span, check_name};
-use super::extract::{Body, Name, Query, Who};
-use super::operation::Operation;
 use super::page::PageQuery;
-use super::problem::Problem;
-use super::shape;
 use super::view;
-use crate::identity::{
+use crate::http::app::App;
+use crate::http::document::operation::Operation;
+use crate::http::document::shape;
+use crate::http::front::extract::{Body, Name, Query, Who};
+use crate::http::front::problem::Problem;
+use crate::state::identity::{
     Action, ApiKey, Identity, KeyRequest, NewKey, Role, TENANT_NAME, TENANT_PATTERN, ToolView,
     UserBinding, is_tenant_name,
 };
@@ -196,7 +196,7 @@ fn life(_: &mut SchemaGenerator) -> Schema {
     ]})
 }
 
-pub(super) fn tenant(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn tenant(_: &mut SchemaGenerator) -> Schema {
     schemars::json_schema!({
         "type": ["string", "null"], "pattern": TENANT_PATTERN,
     })
@@ -230,7 +230,7 @@ impl From<RoleName> for Role {
 
 /// Whose key it is about. The tenant that the installation begins with is
 /// whoever runs it. `place` is where the request names somebody.
-pub(super) fn owner(
+pub(crate) fn owner(
     who: &Identity,
     wanted: Option<String>,
     place: &str,

@@ -11,16 +11,16 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use serde_json::json;
 
-use super::app::App;
-use super::auth;
 use super::view;
-use crate::identity::Action;
+use crate::http::app::App;
+use crate::http::front::auth;
 use crate::mcp::{Endpoint, EndpointLimits, MAX_TOOLS, Shared};
+use crate::state::identity::Action;
 
 const METADATA: &str = "/.well-known/oauth-protected-resource";
 
 /// The routes.
-pub(super) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
+pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
     let servers = Some(Arc::clone(&app.servers));
     let questions = Arc::clone(&app.questions);
     let prerequisites = app.prerequisites.clone();

@@ -9,9 +9,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass::{Error, ErrorKind};
 
-use super::app::App;
-use super::operation::Operation;
-use crate::vault::Wanted;
+use crate::http::app::App;
+use crate::http::document::operation::Operation;
+use crate::state::vault::Wanted;
 
 pub(crate) fn rows() -> Vec<Operation> {
     vec![

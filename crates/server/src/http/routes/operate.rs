@@ -11,14 +11,14 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
 use windlass::{LimitSettings, Session, Strategy, TenantId, ToolStatistics, Usage};
 
-use super::app::App;
 use super::context::{Span, integer};
-use super::extract::{Body, Name, Who};
-use super::operation::Operation;
-use super::problem::Problem;
-use super::shape::LimitMetrics;
 use super::view;
-use crate::identity::{Action, Identity};
+use crate::http::app::App;
+use crate::http::document::operation::Operation;
+use crate::http::document::shape::LimitMetrics;
+use crate::http::front::extract::{Body, Name, Who};
+use crate::http::front::problem::Problem;
+use crate::state::identity::{Action, Identity};
 
 /// The most of anything that can be limited.
 const MAX_COUNT: u32 = 1_000_000;

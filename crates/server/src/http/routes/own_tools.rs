@@ -11,19 +11,19 @@ use serde_json::{Value, json};
 use windlass::{TenantId, Tool};
 use windlass_store::{Document, Expect, Put};
 
-use super::app::App;
 use super::definitions::{self, DefinitionBody, example};
-use super::extract::{Body, Name, Who};
-use super::operation::Operation;
-use super::problem::Problem;
-use super::shape::ToolDoc;
 use super::tools::show;
 use super::view;
-use crate::identity::{Action, Identity};
-use crate::quota::What;
+use crate::http::app::App;
+use crate::http::document::operation::Operation;
+use crate::http::document::shape::ToolDoc;
+use crate::http::front::extract::{Body, Name, Who};
+use crate::http::front::problem::Problem;
+use crate::state::identity::{Action, Identity};
+use crate::state::quota::What;
 
 /// Where definitions are kept.
-pub(super) const SPACE: &str = "tools";
+pub(crate) const SPACE: &str = "tools";
 /// What their sources begin with.
 const SOURCE: &str = "api/tools/";
 /// The largest definition.
@@ -182,7 +182,7 @@ fn taken(tool: &Tool) -> Problem {
     }
 }
 
-pub(super) fn source(name: &str) -> String {
+pub(crate) fn source(name: &str) -> String {
     format!("{SOURCE}{name}")
 }
 
@@ -191,7 +191,7 @@ fn load(app: &App, tenant: &TenantId, name: &str, text: &str) -> Result<(), Prob
 }
 
 /// Makes a tool what is kept of it.
-pub(super) fn restore(app: &App, tenant: &TenantId, name: &str, kept: Option<Document>) {
+pub(crate) fn restore(app: &App, tenant: &TenantId, name: &str, kept: Option<Document>) {
     match kept.and_then(|mut kept| Some(kept.body.get_mut("definition")?.take())) {
         Some(Value::String(text)) => {
             if let Err(problem) = load(app, tenant, name, &text) {

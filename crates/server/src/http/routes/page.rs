@@ -6,8 +6,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use windlass::CallId;
 
-use super::problem::Problem;
-use super::shape;
+use crate::http::document::shape;
+use crate::http::front::problem::Problem;
 
 const LIMIT: usize = 100;
 pub(crate) const MAX: usize = 1_000;

@@ -14,22 +14,22 @@ use windlass::{Lang, Secret, TenantId, Text};
 use windlass_executors::mcp::{has_secrets, short_secret};
 use windlass_store::{Document, Expect, Put};
 
-use super::app::App;
 use super::definitions;
-use super::extract::{Name, Query, Who};
 use super::imports::{self, ImportedDoc, ProviderBody, Said, Sent};
-use super::operation::Operation;
 use super::own_tools;
 use super::page::PageQuery;
-use super::problem::Problem;
-use super::shape::FieldDoc;
 use super::view;
-use crate::identity::Action;
-use crate::imports::Kept;
-use crate::quota::{What, Whose};
+use crate::http::app::App;
+use crate::http::document::operation::Operation;
+use crate::http::document::shape::FieldDoc;
+use crate::http::front::extract::{Name, Query, Who};
+use crate::http::front::problem::Problem;
+use crate::state::identity::Action;
+use crate::state::imports::Kept;
+use crate::state::quota::{What, Whose};
 
 /// Where definitions are kept.
-pub(super) const SPACE: &str = crate::imports::SPACE;
+pub(crate) const SPACE: &str = crate::state::imports::SPACE;
 
 pub(crate) fn rows() -> Vec<Operation> {
     vec![
@@ -134,7 +134,7 @@ struct ProviderDoc {
     warnings: Option<Vec<String>>,
 }
 
-pub(super) fn show(app: &App, tenant: &TenantId, provider: &ProviderSpec) -> Value {
+pub(crate) fn show(app: &App, tenant: &TenantId, provider: &ProviderSpec) -> Value {
     let own = |text: &Option<Text>| text.as_ref().map(|text| text.get(app.lang).to_owned());
     let tools: Vec<String> = (app.tools_of(tenant).iter())
         .filter(|tool| tool.spec().provider.as_deref() == Some(&provider.name))
@@ -213,7 +213,7 @@ impl App {
 
     /// How many tools a tenant has, or a key of it has made, but for those of one
     /// source.
-    pub(super) async fn tools_made(
+    pub(crate) async fn tools_made(
         &self,
         tenant: &TenantId,
         key: Option<&str>,
@@ -307,7 +307,7 @@ async fn delete(
         .hint("only the tenant's own providers can be deleted here"))
 }
 
-pub(super) fn source(name: &str) -> String {
+pub(crate) fn source(name: &str) -> String {
     format!("api/providers/{name}")
 }
 
@@ -320,7 +320,7 @@ fn unload(app: &App, tenant: &TenantId, name: &str) {
 }
 
 /// Makes a provider what is kept of it.
-pub(super) fn restore(app: &App, tenant: &TenantId, name: &str, kept: Option<Document>) {
+pub(crate) fn restore(app: &App, tenant: &TenantId, name: &str, kept: Option<Document>) {
     let text = kept.as_ref().and_then(|kept| kept.body["definition"].as_str()).map(str::to_owned);
     if let Some(imported) = kept.and_then(Kept::take) {
         match imported.map(|kept| imports::load(app, tenant, name, kept)) {

@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use windlass::CallId;
 
-use super::app::App;
-use super::extract::{Body, Name, Who};
-use super::operation::Operation;
-use super::problem::Problem;
 use super::view;
-use crate::identity::Action;
+use crate::http::app::App;
+use crate::http::document::operation::Operation;
+use crate::http::front::extract::{Body, Name, Who};
+use crate::http::front::problem::Problem;
+use crate::state::identity::Action;
 
 pub(crate) fn rows() -> Vec<Operation> {
     vec![

@@ -10,13 +10,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use windlass::{CallQuota, QuotaScope, QuotaUse};
 
-use super::app::App;
-use super::extract::Who;
-use super::operation::Operation;
-use super::problem::Problem;
 use super::view;
-use crate::identity::{Action, Identity};
-use crate::quota::{Live, Stored};
+use crate::http::app::App;
+use crate::http::document::operation::Operation;
+use crate::http::front::extract::Who;
+use crate::http::front::problem::Problem;
+use crate::state::identity::{Action, Identity};
+use crate::state::quota::{Live, Stored};
 
 pub(crate) fn rows() -> Vec<Operation> {
     vec![

@@ -14,8 +14,8 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use windlass::{Batch, BatchId, CallId, CallRequest, CallResult, Event, EventBody};
 
-use super::app::App;
 use super::view::content;
+use crate::http::app::App;
 
 /// How often a silent stream says that it lives.
 const ALIVE: Duration = Duration::from_secs(15);

@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 use windlass::definition::{self, Format};
 use windlass::{Lang, Session, TenantId, Tool};
 
-use super::app::App;
-use super::extract::{Name, Query, Who};
-use super::operation::Operation;
 use super::page::PageQuery;
-use super::problem::Problem;
-use super::shape::ToolDoc;
 use super::view;
-use crate::identity::Action;
+use crate::http::app::App;
+use crate::http::document::operation::Operation;
+use crate::http::document::shape::ToolDoc;
+use crate::http::front::extract::{Name, Query, Who};
+use crate::http::front::problem::Problem;
+use crate::state::identity::Action;
 
 pub(crate) fn rows() -> Vec<Operation> {
     vec![

@@ -17,16 +17,16 @@ use windlass::{
     TurnAnswer, TurnFormat,
 };
 
-use super::app::App;
 use super::calls::wants_events;
 use super::context::{check_name, user_of};
-use super::extract::{ModelBody, Query, Who};
-use super::operation::Operation;
-use super::problem::Problem;
-use super::shape::{self, TurnEvent};
 use super::stream::{self, Outlet};
 use super::view;
-use crate::identity::Action;
+use crate::http::app::App;
+use crate::http::document::operation::Operation;
+use crate::http::document::shape::{self, TurnEvent};
+use crate::http::front::extract::{ModelBody, Query, Who};
+use crate::http::front::problem::Problem;
+use crate::state::identity::Action;
 
 /// How long a model may be silent while it writes.
 const SILENCE: Duration = Duration::from_secs(600);
@@ -116,7 +116,7 @@ impl TurnQuery {
         self.format.as_ref().map(read).transpose()
     }
 
-    fn context(self, who: crate::identity::Identity) -> Result<Context, Problem> {
+    fn context(self, who: crate::state::identity::Identity) -> Result<Context, Problem> {
         check_name("conversation_id", self.conversation_id.as_deref())?;
         check_name("caller_id", self.caller_id.as_deref())?;
         check_name("user_id", self.user_id.as_deref())?;

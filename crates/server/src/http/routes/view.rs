@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use windlass::{CallResult, Content, ErrorKind, Lang};
 
-use super::problem::Problem;
+use crate::http::front::problem::Problem;
 
 /// The HTTP answer of a call. Whatever came of it is a result, and 200; only
 /// where the server had no room or no database for it, that is the server's

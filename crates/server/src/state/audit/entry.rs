@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use windlass::{Error, ErrorKind};
 
 use super::Head;
-use crate::identity::Identity;
+use crate::state::identity::Identity;
 
 /// Who did something.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -10,10 +10,10 @@ use super::cache::{Cache, Found};
 use super::key::{self, ApiKey, Hash, NewKey, Stored};
 use super::{Identity, Role, TENANT_NAME, ToolView, UserBinding, is_tenant_name};
 use crate::random;
-use crate::uses::Uses;
+use crate::state::uses::Uses;
 
 /// Where keys are kept.
-const SPACE: &str = crate::quota::API_KEYS;
+const SPACE: &str = crate::state::quota::API_KEYS;
 /// Where it is kept when they were used.
 const USES: &str = "api_key_uses";
 /// The name of the key that the first start makes. It is fixed, so that only one

@@ -16,7 +16,7 @@ use windlass_store::{
 };
 
 use super::{FILES, Quotas, Stored, What, Whose};
-use crate::identity::works;
+use crate::state::identity::works;
 
 /// Where calls are kept that wait for a person.
 pub(crate) const APPROVALS: &str = "approvals";
@@ -29,7 +29,7 @@ pub(crate) const CONSENTS: &str = "consents";
 /// Where API keys are kept.
 pub(crate) const API_KEYS: &str = "api_keys";
 /// Where providers and the documents that they were imported from are kept.
-pub(crate) const PROVIDERS: &str = crate::imports::SPACE;
+pub(crate) const PROVIDERS: &str = crate::state::imports::SPACE;
 /// Where the tools are kept that a tenant registered.
 pub(crate) const TOOLS: &str = "tools";
 /// How long a count of files is believed; what is done here is seen at once.

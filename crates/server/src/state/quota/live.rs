@@ -7,7 +7,7 @@ use windlass::{Error, TenantId};
 
 use super::stored::exceeded;
 use super::{Quotas, Whose};
-use crate::identity::Identity;
+use crate::state::identity::Identity;
 
 /// What goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -112,8 +112,8 @@ mod tests {
     use windlass::ErrorKind;
 
     use super::*;
-    use crate::identity::Role;
-    use crate::quota::QuotaSettings;
+    use crate::state::identity::Role;
+    use crate::state::quota::QuotaSettings;
 
     fn who(tenant: &str, key: &str) -> Identity {
         Identity {

@@ -11,7 +11,7 @@ use super::seal::Binding;
 use crate::random;
 
 /// Where credentials are kept.
-pub(super) const SPACE: &str = crate::quota::CREDENTIALS;
+pub(super) const SPACE: &str = crate::state::quota::CREDENTIALS;
 /// Signs of an id that say which provider and user it belongs to.
 const SCOPE: usize = 12;
 /// Random signs of an id.

@@ -16,7 +16,7 @@ use super::data_keys::Vault;
 use super::definitions;
 use super::fields::{Fields, Given};
 use super::grants;
-use crate::uses::Uses;
+use crate::state::uses::Uses;
 
 /// Where it is kept when credentials were used.
 const USES: &str = "credential_uses";

@@ -9,7 +9,7 @@ use windlass_store::{Document, Documents};
 
 use super::credentials::Credentials;
 use super::data_keys::Sealed;
-use crate::imports::SPACE;
+use crate::state::imports::SPACE;
 
 /// Where a definition is in what is kept of a provider.
 const PLAIN: &str = "definition";

@@ -6,7 +6,7 @@ use windlass::definition::{CredentialField, CredentialKind};
 use windlass::{Error, Secret, Violation};
 use zeroize::Zeroizing;
 
-use crate::output::nearest;
+use crate::cli::output::nearest;
 
 /// What stands in place of a secret.
 const MASK: &str = "••••";

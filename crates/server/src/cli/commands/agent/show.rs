@@ -10,8 +10,8 @@ use serde_json::Value;
 use windlass::{CallResult, ErrorKind, Lang, Usage};
 use windlass_executors::agent::{Listener, RunEvent};
 
-use crate::exit::{Exit, Failure};
-use crate::output::{Screen, beginning, one_line, spent, visible};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::{Screen, beginning, one_line, spent, visible};
 
 const AGENT: Style = AnsiColor::Cyan.on_default();
 const QUIET: Style = Style::new().dimmed();

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use windlass::{Turn, TurnFormat, duration};
 
-use crate::arguments::kind_of;
-use crate::output::nearest;
+use crate::cli::arguments::kind_of;
+use crate::cli::output::nearest;
 
 /// A call that was asked for. Only its form has been looked at: whether the
 /// tool exists and the arguments fit is the engine's to say, with a result.

@@ -8,9 +8,9 @@ use std::io::{self, IsTerminal};
 use serde_json::{Deserializer, Map, Value};
 
 use super::asked::{Asked, Found};
-use crate::arguments::{self, kind_of};
-use crate::context::Stdin;
-use crate::exit::Failure;
+use crate::cli::arguments::{self, kind_of};
+use crate::cli::context::Stdin;
+use crate::cli::exit::Failure;
 
 /// The forms, for the help and for hints.
 pub(super) const FORMS: &str = "  \

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use windlass::{CallResult, Lang, Status};
 
 use super::Format;
-use crate::exit::Failure;
-use crate::output::{Grid, Screen, beginning, cell, count, one_line, spent, status, strong};
+use crate::cli::exit::Failure;
+use crate::cli::output::{Grid, Screen, beginning, cell, count, one_line, spent, status, strong};
 
 /// Room for a result in the table; `--json` prints all of it.
 const MAX_RESULT: usize = 80;

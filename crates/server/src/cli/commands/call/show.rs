@@ -5,8 +5,8 @@ use std::io;
 use serde_json::Value;
 use windlass::{Body, CallResult, Content, Error, ErrorKind, Lang, Output};
 
-use crate::exit::{Exit, Failure};
-use crate::output::{self, Screen};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::{self, Screen};
 
 /// How a result is printed.
 pub(super) struct View {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::Value;
 use windlass::{CallRecord, FailedAttempt, Lang, RecordStore, Status, TenantId};
 
-use crate::exit::{Exit, Failure};
-use crate::output::{self, BAD, BOLD, DOUBTFUL, GOOD, Screen, spent, visible};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::{self, BAD, BOLD, DOUBTFUL, GOOD, Screen, spent, visible};
 
 /// How much of a kept result is in memory at once.
 const PART: u64 = 1024 * 1024;
@@ -98,7 +98,7 @@ fn facts(record: &CallRecord) -> Vec<(&'static str, String)> {
     let caller = &record.caller;
     let mut facts = vec![
         ("id", record.id.to_string()),
-        ("time", crate::output::local_time(record.created_at)),
+        ("time", crate::cli::output::local_time(record.created_at)),
         ("duration", super::duration(record)),
     ];
     let details = record.details.as_deref();

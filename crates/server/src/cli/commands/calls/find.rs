@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 use windlass::{CallId, CallRecord, PageRequest, RecordFilter, RecordStore, TenantId};
 
-use crate::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure};
 
 /// The digits of the millisecond.
 const TIME_DIGITS: usize = 12;

@@ -15,10 +15,10 @@ use windlass_executors::{rest, sql};
 
 use super::names::Names;
 use super::{Finding, Report, Severity};
-use crate::exit::Failure;
-use crate::imports;
-use crate::output::Screen;
+use crate::cli::exit::Failure;
+use crate::cli::output::Screen;
 use crate::settings::{OutboundSettings, Settings};
+use crate::state::imports;
 use crate::wiring::Kinds;
 
 /// Examines files and folders.

@@ -10,7 +10,7 @@ use windlass::{Kind, ToolName};
 
 use super::Finding;
 use super::examine::Place;
-use crate::output::Screen;
+use crate::cli::output::Screen;
 use crate::settings::Settings;
 use crate::wiring;
 
@@ -30,7 +30,7 @@ impl Names {
         let quiet = Screen { quiet: true, ..*screen };
         let engine = wiring::catalogue(settings, &quiet);
         let tools = engine.map(|engine| engine.registry().list()).unwrap_or_default();
-        let known = crate::imports::names_of(&tools);
+        let known = crate::state::imports::names_of(&tools);
         let providers = wiring::providers(settings);
         let mut names = Self { known, servers: Vec::new(), asked: Vec::new() };
         names.add_servers(providers.values());

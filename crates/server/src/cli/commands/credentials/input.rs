@@ -9,8 +9,8 @@ use windlass::Secret;
 use windlass::definition::{CredentialField, CredentialKind, ProviderSpec};
 use zeroize::Zeroizing;
 
-use crate::exit::Failure;
-use crate::vault::Given;
+use crate::cli::exit::Failure;
+use crate::state::vault::Given;
 
 /// The most that stdin may hold.
 const MAX_BYTES: usize = 256 * 1024;

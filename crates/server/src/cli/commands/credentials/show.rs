@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::exit::Failure;
-use crate::output::{BOLD, GOOD, Grid, Screen, cell, local_time, strong};
-use crate::vault::{Credential, Validation};
+use crate::cli::exit::Failure;
+use crate::cli::output::{BOLD, GOOD, Grid, Screen, cell, local_time, strong};
+use crate::state::vault::{Credential, Validation};
 
 /// A table of credentials.
 pub(super) fn list(all: &[Credential], database: &str, screen: Screen) -> Result<(), Failure> {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use windlass_store::Documents;
 
 use super::Finding;
-use crate::identity::Keys;
 use crate::settings::Settings;
-use crate::vault::{KeySource, MASTER_KEY, Missing, Vault};
+use crate::state::identity::Keys;
+use crate::state::vault::{KeySource, MASTER_KEY, Missing, Vault};
 use crate::wiring;
 
 pub(super) async fn examine(
@@ -66,7 +66,7 @@ async fn master_key(settings: &Settings, documents: Option<&Arc<dyn Documents>>)
 }
 
 fn count(tenants: usize) -> String {
-    crate::output::count(tenants, "tenant")
+    crate::cli::output::count(tenants, "tenant")
 }
 
 /// Whether the key can be read at all, also where nothing is sealed by it.
@@ -84,7 +84,7 @@ async fn admin_key(documents: Arc<dyn Documents>) -> Finding {
         Ok((_, 0)) => Finding::broken(about, "all admin keys were revoked or have expired")
             .hint("`windlass keys create NAME --role admin` makes one"),
         Ok((_, working)) => {
-            Finding::ok(about, crate::output::count(working, "admin key") + " can be used")
+            Finding::ok(about, crate::cli::output::count(working, "admin key") + " can be used")
         }
     }
 }

@@ -1,7 +1,7 @@
 //! File modes: what other users of this machine could change or read.
 
 use super::Finding;
-use crate::permissions;
+use crate::cli::permissions;
 use crate::settings::Settings;
 
 const ABOUT: &str = "modes";

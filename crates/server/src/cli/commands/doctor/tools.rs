@@ -6,7 +6,7 @@ use windlass::{TenantId, definition};
 use windlass_store::Documents;
 
 use super::Finding;
-use crate::output::{Screen, count};
+use crate::cli::output::{Screen, count};
 use crate::prerequisites::{Need, Prerequisites};
 use crate::settings::{Database, Settings};
 use crate::wiring::{self, Kinds};

@@ -9,9 +9,9 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use windlass::definition;
 
-use crate::exit::{Exit, Failure};
-use crate::output::Screen;
-use crate::permissions;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::Screen;
+use crate::cli::permissions;
 use crate::settings::Settings;
 
 /// What a server is told, and how far it is trusted.

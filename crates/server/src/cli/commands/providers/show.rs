@@ -8,9 +8,9 @@ use windlass::definition::ProviderSpec;
 use windlass_executors::mcp::{ChangedPart, Note};
 use windlass_executors::rest::Import;
 
-use crate::exit::Failure;
-use crate::imports::{self, Diff, Kept};
-use crate::output::{Grid, Screen, cell, count, local_time, strong};
+use crate::cli::exit::Failure;
+use crate::cli::output::{Grid, Screen, cell, count, local_time, strong};
+use crate::state::imports::{self, Diff, Kept};
 
 /// How many warnings are printed for people; `--json` has all.
 const SHOWN: usize = 20;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use windlass::{Behaviour, FilledBy, Lang, Tool, ToolSpec, duration};
 
 use super::example::example;
-use crate::output::{BOLD, DIM, Grid, Screen, cell, strong, visible};
+use crate::cli::output::{BOLD, DIM, Grid, Screen, cell, strong, visible};
 
 /// Prints a tool for people.
 pub(super) fn show(tool: &Tool, lang: Lang, screen: Screen) -> io::Result<()> {

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value};
 use windlass::{FilledBy, Tool};
 
-use crate::arguments;
+use crate::cli::arguments;
 
 /// What nobody but the caller knows.
 const BLANK: &str = "…";

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use windlass::{Caller, Content, ResultView, Status, Violation};
 
 use super::{id, sent, time};
-use crate::http::agents::RunDoc;
-use crate::http::turns::TurnDoc;
+use crate::http::routes::agents::RunDoc;
+use crate::http::routes::turns::TurnDoc;
 
 /// An object with these properties, all of them required.
 fn all(properties: &Value) -> Schema {

@@ -17,12 +17,12 @@ use windlass::{CallId, CallRequest, CallResult, ErrorKind, Event, EventBody};
 use windlass_executors::agent::{History, Listener, RunEvent};
 
 use crate::http::app::App;
-use crate::http::calls::wants_events;
-use crate::http::problem::Problem;
-use crate::http::stream::{self, BEHIND};
-use crate::http::view;
-use crate::quota::Permit;
-use crate::runs::Conversation;
+use crate::http::front::problem::Problem;
+use crate::http::routes::calls::wants_events;
+use crate::http::routes::stream::{self, BEHIND};
+use crate::http::routes::view;
+use crate::state::quota::Permit;
+use crate::state::runs::Conversation;
 
 /// How many events of calls wait for a slow reader; of more, it hears how many
 /// they were.

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 use windlass_store::{MemoryDocuments, Put};
 
 use super::*;
-use crate::vault::KeySource;
+use crate::state::vault::KeySource;
 
 const CANARY: &str = "canary-5e1f0c9d-a7b3";
 

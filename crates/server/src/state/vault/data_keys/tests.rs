@@ -1,7 +1,7 @@
 use windlass_store::MemoryDocuments;
 
 use super::*;
-use crate::vault::Missing;
+use crate::state::vault::Missing;
 
 const PARTS: [&str; 2] = ["credential", "weather"];
 
@@ -133,7 +133,7 @@ async fn a_key_that_does_not_fit_is_refused_and_never_replaced() {
         assert!(error.message().contains("is missing, but there are credentials"), "{error:?}");
     }
     assert!(!place.path().exists(), "no other key is made in its place");
-    super::super::key_file::create(&place.path()).unwrap();
+    crate::state::vault::key_file::create(&place.path()).unwrap();
     let error = place.vault().open(&tenant, &PARTS, &sealed).await.err().unwrap();
     assert!(error.message().contains("put back the key"), "{error:?}");
     std::fs::write(place.path(), real).unwrap();

@@ -1,0 +1,81 @@
+//! The command line: what people type, what they see, and how the program ends.
+//!
+//! ```text
+//! arguments ─ options ─► Command + Global ─ settings ─► commands/* ─► output (stdout) ─► Exit
+//! ```
+//!
+//! A command returns how it ended or why it could not do its work; only this
+//! file prints the latter.
+
+pub(crate) mod arguments;
+pub(crate) mod commands;
+mod context;
+pub(crate) mod exit;
+mod finish;
+mod follow;
+mod interrupt;
+pub(crate) mod options;
+pub(crate) mod output;
+mod permissions;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::settings::Settings;
+use commands::{
+    agent, audit, batch, call, calls, chat, check, completion, config, credentials, doctor, init,
+    keys, login, mcp, providers, serve, stats, tools,
+};
+use exit::{Exit, Failure};
+use options::Global;
+use options::{Cli, Command};
+use output::Screen;
+
+/// Runs the command line of this process: what the program `windlass` does.
+#[doc(hidden)]
+pub fn command_line() -> ExitCode {
+    let Cli { global, command } = Cli::parse();
+    global.color.apply();
+    let screen = Screen { json: global.json, quiet: global.quiet, verbose: global.verbose };
+    let exit = run(&global, command, screen).unwrap_or_else(|failure| {
+        if failure.broken_pipe {
+            return Exit::Success;
+        }
+        screen.failure(&failure);
+        failure.exit
+    });
+    exit.code().into()
+}
+
+fn run(global: &Global, command: Command, screen: Screen) -> Result<Exit, Failure> {
+    let settings_with = |flags| {
+        let settings = Settings::resolve(global, flags)?;
+        settings.warnings.iter().for_each(|warning| screen.warn(warning));
+        screen.detail(settings.describe());
+        Ok::<_, Failure>(settings)
+    };
+    let settings = || settings_with(Vec::new());
+    match command {
+        Command::Call(args) => call::run(&args, settings()?, screen),
+        Command::Batch(args) => batch::run(&args, settings()?, screen),
+        Command::Agent(args) => agent::run(args, &settings()?, screen),
+        Command::Chat(args) => chat::run(&args, &settings()?, screen),
+        Command::Tools(args) => tools::run(&args, &settings()?, screen),
+        Command::Calls(args) => calls::run(args, &settings()?, screen),
+        Command::Serve(args) => serve::run(settings_with(args.flags()?)?, screen),
+        Command::Mcp(args) => mcp::run(&args, settings()?, screen),
+        Command::Login(args) => login::run(&args, &settings()?, screen),
+        Command::Stats(args) => stats::run(&args, &settings()?, screen),
+        Command::Credentials(args) => credentials::run(args, &settings()?, screen),
+        Command::Providers(args) => providers::run(args, &settings()?, screen),
+        Command::Keys(args) => keys::run(args, &settings()?, screen),
+        Command::Audit(args) => audit::run(args, &settings()?, screen),
+        Command::Check(args) => check::run(&args, &settings()?, screen),
+        Command::Config(args) => config::run(&args, &settings()?, screen),
+        // These also work where the settings are broken.
+        Command::Doctor(args) => doctor::run(&args, global, screen),
+        Command::Init(args) => init::run(&args, screen),
+        Command::Completion(args) => completion::run(&args, screen),
+    }
+}
