@@ -25,18 +25,18 @@ use windlass_store::{Documents, MemoryDocuments, Options, SqliteDocuments, Sqlit
 #[cfg(feature = "postgres")]
 use windlass_store::{PostgresDocuments, PostgresOptions, PostgresStore};
 
-use crate::approvals::NoDesk;
-use crate::credential_source::VaultSource;
-use crate::exit::Failure;
-use crate::imports;
+use crate::cli::exit::Failure;
+use crate::cli::output::Screen;
+use crate::human::approvals::NoDesk;
 use crate::mcp::{KeptNotebook, KeptTokens};
-use crate::output::Screen;
 use crate::prerequisites::Prerequisites;
-use crate::quota::{CheckedDocuments, Quotas};
-use crate::runs::KeptRuns;
 use crate::settings::{Database, RecordSettings, Settings};
+use crate::state::credential_source::VaultSource;
+use crate::state::imports;
+use crate::state::quota::{CheckedDocuments, Quotas};
+use crate::state::runs::KeptRuns;
+use crate::state::vault::{Credentials, Grants, KEY_FILE, KeySource, MASTER_KEY, Missing, Vault};
 use crate::telemetry::Tracer;
-use crate::vault::{Credentials, Grants, KEY_FILE, KeySource, MASTER_KEY, Missing, Vault};
 use crate::wiring;
 
 /// What one process works with.
@@ -369,4 +369,92 @@ fn run<T>(
     // What ignores its cancellation must not keep the program from ending.
     runtime.shutdown_background();
     done
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::{env, fs, process};
+
+    use super::*;
+    use crate::settings::Embedded;
+
+    /// A folder that goes with the test.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new() -> Self {
+            static NEXT: AtomicU32 = AtomicU32::new(0);
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let name = format!("windlass-installation-{}-{number}", process::id());
+            let path = env::temp_dir().join(name);
+            fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        fn settings(&self) -> Settings {
+            let file = self.0.join("windlass.db").to_str().unwrap().to_owned();
+            let flags = [("--database", vec![file])];
+            Settings::of_program(&flags, Embedded { builtin_tools: true }).unwrap()
+        }
+
+        /// How many connections this process has to the database.
+        fn connections(&self) -> usize {
+            let file = self.0.join("windlass.db");
+            let open = fs::read_dir("/proc/self/fd").unwrap().flatten();
+            open.filter(|entry| fs::read_link(entry.path()).is_ok_and(|path| path == file)).count()
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn quiet() -> Screen {
+        Screen { json: false, quiet: true, verbose: false }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_database_is_opened_once() {
+        let folder = Folder::new();
+        let settings = folder.settings();
+        let installation = Installation::new(&settings, quiet());
+        let engine = installation.engine().await.unwrap();
+        // The records have one that writes; the documents have one for themselves and
+        // one for events, and one that reads. A fifth looks for what others wrote.
+        let opened = folder.connections();
+        assert!((1..=4).contains(&opened), "{opened}");
+        let documents = Arc::clone(installation.documents().await.unwrap());
+        installation.runs().await.unwrap();
+        installation.prerequisites().await.unwrap();
+        installation.servers(&engine, Start::Needed).await.unwrap().stop().await;
+        installation.load_imports(&engine).await.unwrap();
+        assert!(Arc::ptr_eq(&documents, installation.documents().await.unwrap()));
+        assert!(folder.connections() <= opened + 1, "{opened}");
+    }
+
+    #[tokio::test]
+    async fn who_only_looks_makes_no_database() {
+        let folder = Folder::new();
+        let settings = folder.settings();
+        let installation = Installation::to_look_at(&settings, quiet());
+        installation.catalogue().await.unwrap();
+        installation.credentials().await.unwrap();
+        installation.records().await.unwrap();
+        assert_eq!((folder.connections(), fs::read_dir(&folder.0).unwrap().count()), (0, 0));
+        Installation::new(&settings, quiet()).documents().await.unwrap();
+        assert!(folder.0.join("windlass.db").exists());
+    }
+
+    #[test]
+    fn nothing_is_opened_before_it_is_asked_for() {
+        let folder = Folder::new();
+        let settings = folder.settings();
+        let engine = Installation::new(&settings, quiet()).defined().unwrap();
+        assert!(engine.registry().get("calculator").is_some());
+        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 0);
+    }
 }

@@ -15,11 +15,11 @@ use windlass_executors::outbound::Outbound;
 use windlass_executors::rest::{Rest, SettingFlaw};
 use windlass_executors::{agent, files, network, rest, sql};
 
-use crate::exit::Failure;
-use crate::imports;
+use crate::cli::exit::Failure;
 use crate::installation::{Installation, Serving};
 use crate::mcp::{KeptNotebook, KeptTokens};
 use crate::settings::{OutboundSettings, Settings};
+use crate::state::imports;
 
 /// What the sources of tools begin with that come with the program.
 pub(crate) const SHIPPED: &str = "builtin/";

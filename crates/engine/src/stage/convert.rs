@@ -8,9 +8,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::call::Call;
-use crate::content::{Body, Content, Facts, Output, Truncated};
+use crate::call::content::{Body, Content, Facts, Output, Payload, Truncated};
 use crate::error::{Error, ErrorKind};
-use crate::record::RecordStore;
+use crate::journal::record::RecordStore;
 
 /// How long keeping the whole of a result may take. The call has its result by
 /// then, so this is not part of its own time.
@@ -156,14 +156,10 @@ pub(crate) fn preview_output(output: &Output, max_bytes: usize) -> Output {
 pub(crate) fn output_size(output: &Output, limit: usize) -> usize {
     let mut left = limit;
     let fits = output.content.iter().all(|block| {
-        let fits = match &block.body {
-            Body::Text(text) | Body::Link(text) | Body::ImageLink(text) | Body::FileVar(text) => {
-                pay(text.len(), &mut left)
-            }
-            Body::Json(value) | Body::Resource(value) => spend(value, &mut left),
-            Body::Image(data) | Body::Blob(data) | Body::Audio(data) => {
-                pay(data.base64.len(), &mut left)
-            }
+        let fits = match block.body.payload() {
+            Payload::Text(text) => pay(text.len(), &mut left),
+            Payload::Value(value) => spend(value, &mut left),
+            Payload::Data(data) => pay(data.base64.len(), &mut left),
         };
         fits && spend_facts(&block.meta, &mut left) && pay(block.save_as.len(), &mut left)
     });

@@ -6,9 +6,9 @@ use std::time::Duration;
 use windlass::{Engine, TenantId};
 use windlass_executors::mcp::{Server, Servers, Start};
 
-use crate::exit::Failure;
+use crate::cli::exit::Failure;
+use crate::cli::output::Screen;
 use crate::installation::Installation;
-use crate::output::Screen;
 
 /// How long a list of tools waits for a server that nobody knows yet.
 const PATIENCE: Duration = Duration::from_secs(30);
