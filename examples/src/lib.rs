@@ -1,8 +1,8 @@
 //! Nothing to call: the examples are the programs in `src/bin`.
 //!
-//! This library exists so that the Rust in the README, the guides and the
-//! concepts is compiled and run as documentation tests: from outside of the
-//! engine, with the dependencies that the guides name and no others.
+//! This library exists so that the Rust code in the READMEs, the guides and the
+//! concepts is compiled and run as documentation tests: as code of a user of the
+//! crates, with the dependencies that the guides name and no others.
 
 #[cfg(doctest)]
 mod doctests {

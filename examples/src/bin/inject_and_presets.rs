@@ -1,5 +1,5 @@
-//! What the model must not choose: an object of the program, a secret, and
-//! parameters that are filled for it.
+//! Dependency injection and presets: an object of the program, a secret, and
+//! parameters that are filled on behalf of the model.
 //!
 //! Run it: `cargo run -p windlass-examples --bin inject_and_presets`
 

@@ -1,4 +1,5 @@
-//! A tool reports its progress, and whoever listens hears of every call.
+//! Progress events: a tool reports its progress, and subscribers get events of
+//! every call.
 //!
 //! Run it: `cargo run -p windlass-examples --bin progress_events`
 

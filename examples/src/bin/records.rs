@@ -1,4 +1,4 @@
-//! Every call leaves a record, here in a SQLite file.
+//! Records: every call is stored, here in a SQLite file, and can be queried.
 //!
 //! Run it: `cargo run -p windlass-examples --bin records`
 

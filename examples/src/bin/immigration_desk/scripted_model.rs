@@ -1,4 +1,4 @@
-//! A model on loopback that plays the coordinator and the specialists from a
+//! A mock model on loopback that plays the coordinator and the specialists from a
 //! script, and checks every request: an error in one of them ends the example.
 
 use std::error::Error;
