@@ -36,6 +36,12 @@ mod doctests {
     #[doc = include_str!("../../docs/guides/agents.md")]
     struct Agents;
 
+    #[doc = include_str!("../../docs/concepts/approvals.md")]
+    struct Approvals;
+
+    #[doc = include_str!("../../docs/concepts/tenants.md")]
+    struct Tenants;
+
     #[doc = include_str!("../../docs/concepts/batches-and-limits.md")]
     struct BatchesAndLimits;
 
