@@ -48,7 +48,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     assert_eq!(names.first(), Some(&"execution_started"));
     assert_eq!(names.iter().filter(|name| **name == "execution_progress").count(), 3);
 
-    // A cancelled call stops, and is told and recorded like any other.
+    // A cancelled call stops, and has its event and its record like any other.
     let stop = CancellationToken::new();
     let request = CallRequest::new("copy_pages", json!({"pages": 1000})).cancel_token(stop.clone());
     let caller = engine.clone();
