@@ -128,6 +128,17 @@ async fn annotations_count_where_the_operator_trusts_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_may_say_how_long_its_calls_take() {
+    let mut impatient = server("old");
+    impatient["timeout"] = json!("300ms");
+    let rig = Rig::new(&[("s", impatient)]).await;
+    let begun = Instant::now();
+    let late = rig.call("s/never", json!({})).await;
+    assert_eq!(late.error().map(|error| error.kind()), Some(ErrorKind::Timeout));
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn servers_that_do_not_follow_the_rules_answer_all_the_same() {
     let plays =
         ["late", "twice", "wrong-id", "mute", "slow", "dies-of-news", "late+twice+wrong-id"];
