@@ -7,12 +7,17 @@ use anyhow::{Context, bail};
 use windlass::{ErrorKind, FilledBy, Lang, ToolSpec};
 use windlass_executors::{builtin, files, network, sql};
 
+use crate::requirements;
 use crate::run::{cargo, must, root};
 
 const NOTICE: &str = "<!-- Written by `cargo xtask docs`; edit the code instead. -->\n\n";
 
-/// Writes the pages, or checks that they are what would be written.
+/// Writes the pages, or checks that they are what would be written; checks the page
+/// of requirements, which is written by hand.
 pub(crate) fn run(check: bool) -> anyhow::Result<()> {
+    if check {
+        requirements::check()?;
+    }
     let folder = root().join("docs/reference");
     std::fs::create_dir_all(&folder)?;
     for (name, page) in [
