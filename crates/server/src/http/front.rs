@@ -67,7 +67,7 @@ impl Front {
     /// so that people can talk about it.
     pub(crate) async fn answer<B>(
         &self,
-        request: Request<B>,
+        mut request: Request<B>,
         place: &Arc<Place>,
     ) -> Response<Delivery>
     where
@@ -75,7 +75,12 @@ impl Front {
         B::Error: Into<BoxError>,
     {
         self.app.metrics.requests.fetch_add(1, Ordering::Relaxed);
-        let given = given_id(&request);
+        let id = given_id(&request).or_else(new_id);
+        if observe::is_told(&self.app)
+            && let Some(id) = &id
+        {
+            request.headers_mut().insert(REQUEST_ID, id.clone());
+        }
         let exchange = place.traffic.begin();
         let (mut response, slot) = match self.slot(&request, place) {
             Ok(slot) => (self.admit(request, &slot).await, Some(slot)),
@@ -85,10 +90,7 @@ impl Front {
             self.app.metrics.refused.fetch_add(1, Ordering::Relaxed);
         }
         let headers = response.headers_mut();
-        // Whoever tells about requests has named it already.
-        if !headers.contains_key(&REQUEST_ID)
-            && let Some(id) = given.or_else(new_id)
-        {
+        if let Some(id) = id {
             headers.insert(REQUEST_ID, id);
         }
         // Nobody on the way keeps an answer, and no browser guesses what it is.
@@ -164,13 +166,13 @@ impl Front {
 }
 
 /// The id that a request brought, if it can be taken over.
-pub(crate) fn given_id<B>(request: &Request<B>) -> Option<HeaderValue> {
+fn given_id<B>(request: &Request<B>) -> Option<HeaderValue> {
     let is_plain = |id: &&HeaderValue| (1..=MAX_ID).contains(&id.len()) && id.to_str().is_ok();
     request.headers().get(&REQUEST_ID).filter(is_plain).cloned()
 }
 
 /// An id for a request that brought none.
-pub(crate) fn new_id() -> Option<HeaderValue> {
+fn new_id() -> Option<HeaderValue> {
     let id = CallId::at(Timestamp::now()).to_string();
     HeaderValue::from_maybe_shared(Bytes::from(id)).ok()
 }

@@ -13,7 +13,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use windlass::{Context, TenantId, TraceContext};
 
-use super::{REQUEST_ID, given_id, new_id};
+use super::REQUEST_ID;
 use crate::http::app::App;
 use crate::state::identity::Identity;
 use crate::telemetry::{self, RequestSpan};
@@ -40,13 +40,11 @@ pub(crate) async fn observe(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let id = given_id(&request).or_else(new_id);
+    // Every request that comes by the front door has one.
+    let id = request.headers().get(&REQUEST_ID).cloned();
     let seen = Seen::begin(&app, &mut request);
     let mut response = next.run(request).await;
     seen.end(&app, &mut response, id.as_ref());
-    if let Some(id) = id {
-        response.headers_mut().insert(REQUEST_ID, id);
-    }
     response
 }
 
