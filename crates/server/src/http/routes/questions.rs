@@ -11,23 +11,23 @@ use windlass::CallId;
 
 use super::view;
 use crate::http::app::App;
-use crate::http::document::operation::Operation;
-use crate::http::front::extract::{Body, Name, Who};
+use crate::http::document::operation::RouteSpec;
+use crate::http::front::extract::{Authenticated, JsonBody, PathName};
 use crate::http::front::problem::Problem;
-use crate::state::identity::Action;
+use crate::state::identity::Permission;
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
-        Operation::get("/v1/calls/{call_id}/questions", "get_questions", get)
-            .may(Action::ReadCalls, "What a call in the background waits to be told")
+        RouteSpec::get("/v1/calls/{call_id}/questions", "get_questions", get)
+            .may(Permission::ReadCalls, "What a call in the background waits to be told")
             .details(
                 "A server of tools may ask in the middle of a call: a form for a person \
                  (`elicitation/create`), or a message for a model (`sampling/createMessage`). \
                  Only calls with `Prefer: respond-async` are asked; others say no at once.",
             )
             .answer::<QuestionsDoc>(200, "The questions, by name"),
-        Operation::post("/v1/calls/{call_id}/answers", "answer_questions", answer)
-            .may(Action::CallTools, "Answer what a call in the background waits for")
+        RouteSpec::post("/v1/calls/{call_id}/answers", "answer_questions", answer)
+            .may(Permission::CallTools, "Answer what a call in the background waits for")
             .body::<AnswersBody>()
             .example(|| json!({"answers": {"question": {"action": "accept", "content": {}}}}))
             .answer::<AnsweredDoc>(200, "The call goes on"),
@@ -59,7 +59,11 @@ struct AnsweredDoc {
     answered: usize,
 }
 
-async fn get(State(app): State<Arc<App>>, Who(who): Who, name: Name) -> Result<Response, Problem> {
+async fn get(
+    State(app): State<Arc<App>>,
+    Authenticated(who): Authenticated,
+    name: PathName,
+) -> Result<Response, Problem> {
     let id: CallId = name.id("call")?;
     let open = app.questions.open(&who.tenant, id).ok_or_else(|| Problem::not_found("question"))?;
     Ok(view::ok(&json!({"questions": open})))
@@ -67,9 +71,9 @@ async fn get(State(app): State<Arc<App>>, Who(who): Who, name: Name) -> Result<R
 
 async fn answer(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    name: Name,
-    Body(body): Body<AnswersBody>,
+    Authenticated(who): Authenticated,
+    name: PathName,
+    JsonBody(body): JsonBody<AnswersBody>,
 ) -> Result<Response, Problem> {
     let id: CallId = name.id("call")?;
     let answers = body.answers.into_iter().collect();
