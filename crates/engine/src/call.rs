@@ -26,7 +26,9 @@ use crate::engine::Parts;
 use crate::error::{Error, ErrorKind};
 use crate::journal::event::{CallInfo, Emitter};
 use crate::journal::{Journal, OpenCall};
-use crate::schedule::{Demand, Limits, Permit, RetryPolicy, Side, Slot, TicketCell, Upstreams};
+use crate::schedule::{
+    Demand, Limits, Permit, RetryPolicy, Slot, TicketCell, UpstreamRef, Upstreams,
+};
 use crate::stage::{Checked, Injected};
 use crate::tool::Tool;
 use crate::tool::registry::Found;
@@ -409,7 +411,7 @@ impl Call {
     }
 
     /// The other side: its tool's, or one that its arguments name.
-    pub(crate) fn upstream(&self, upstreams: &Upstreams) -> Side<'_> {
+    pub(crate) fn upstream(&self, upstreams: &Upstreams) -> UpstreamRef<'_> {
         self.tool.upstream(upstreams, self.arguments(), &self.context)
     }
 

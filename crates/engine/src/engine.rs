@@ -28,7 +28,7 @@ pub(crate) use builder::{Bind, Importer};
 use finish::Finishing;
 pub use settings::Settings;
 use shown::Activated;
-pub(crate) use until::{Stop, Until};
+pub(crate) use until::{StopReason, Until};
 
 use crate::approval::Approvals;
 use crate::call::cache::Cache;
@@ -44,7 +44,7 @@ use crate::lane::Lanes;
 use crate::schedule::{
     LimitMetrics, LimitSettings, Quotas, Running, TenantLoad, UnderWay, Upstreams,
 };
-use crate::stage::{self, Answer, Attempts, Checked, Injected};
+use crate::stage::{self, Attempts, Checked, Injected, Outcome};
 use crate::tool::groups::Groups;
 use crate::tool::library::Library;
 use crate::tool::providers::Providers;
@@ -241,16 +241,16 @@ impl Engine {
     }
 
     /// Asks the hooks, and then for the result of an earlier call.
-    async fn before(&self, attempts: &mut Attempts<'_, '_>) -> Result<Option<Answer>, Error> {
+    async fn before(&self, attempts: &mut Attempts<'_, '_>) -> Result<Option<Outcome>, Error> {
         let Parts { settings, hooks, cache, .. } = &*self.0;
         if hooks.is_empty() {
             return Ok(None);
         }
         let asked = stage::before(attempts.call, hooks, settings.strict_validation);
         if let Some(skipped) = Box::pin(asked).await? {
-            return Ok(Some(Answer::New(skipped)));
+            return Ok(Some(Outcome::New(skipped)));
         }
-        Ok(cache.find(attempts.call, attempts.open).map(Answer::Earlier))
+        Ok(cache.find(attempts.call, attempts.open).map(Outcome::Earlier))
     }
 
     fn default_timeout(&self) -> Duration {

@@ -18,5 +18,5 @@ pub use retry::RetryPolicy;
 pub use running::UnderWay;
 pub(crate) use running::{Listed, Running};
 pub(crate) use slot::Slot;
-pub(crate) use upstream::{Attempt, Side, Upstream, UpstreamSettings, Upstreams, asks_many};
+pub(crate) use upstream::{Attempt, Upstream, UpstreamRef, UpstreamSettings, Upstreams, asks_many};
 pub use upstream::{BreakerSettings, RetryBudget};

@@ -30,7 +30,7 @@ pub use spec::{
 
 use crate::call::context::Context;
 use crate::error::{Error, ErrorKind};
-use crate::schedule::{RetryPolicy, Side, Upstream, Upstreams, asks_many};
+use crate::schedule::{RetryPolicy, Upstream, UpstreamRef, Upstreams, asks_many};
 use crate::tool::executor::Executor;
 use crate::value::name::{TenantId, ToolName};
 use crate::value::secret::Secret;
@@ -241,10 +241,10 @@ impl Tool {
         upstreams: &Upstreams,
         arguments: &Value,
         context: &Context,
-    ) -> Side<'_> {
+    ) -> UpstreamRef<'_> {
         match self.asks_many {
-            true => Side::OneOfMany(upstreams.of_call(self, arguments, context)),
-            false => Side::Fixed(self.upstream.get_or_init(|| upstreams.of(self))),
+            true => UpstreamRef::OneOfMany(upstreams.of_call(self, arguments, context)),
+            false => UpstreamRef::Fixed(self.upstream.get_or_init(|| upstreams.of(self))),
         }
     }
 }

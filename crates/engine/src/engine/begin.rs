@@ -10,7 +10,7 @@ use crate::call::{Call, CallRequest};
 use crate::error::{Error, ErrorKind};
 use crate::journal::OpenCall;
 use crate::journal::record::{Begun, CallRecord, IdempotencyKey, Status};
-use crate::stage::{Answer, Attempts};
+use crate::stage::{Attempts, Outcome};
 use crate::value::fingerprint::Fingerprint;
 use crate::value::name::CallId;
 
@@ -40,7 +40,7 @@ impl Engine {
     pub(super) async fn begin(
         &self,
         attempts: &mut Attempts<'_, '_>,
-    ) -> Result<Option<Answer>, Error> {
+    ) -> Result<Option<Outcome>, Error> {
         let Attempts { request, call, open, .. } = attempts;
         let may_change = !call.tool.spec().behaviour.read_only;
         let keeps_intents = || self.0.shared.journal.store.keeps_intents();
@@ -48,7 +48,7 @@ impl Engine {
             return Ok(None);
         }
         let earlier = Box::pin(self.announce(request, call, open)).await?;
-        Ok(earlier.map(Answer::Earlier))
+        Ok(earlier.map(Outcome::Earlier))
     }
 
     async fn announce(

@@ -11,12 +11,12 @@ use jiff::Timestamp;
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
-use super::{Engine, Stop};
+use super::{Engine, StopReason};
 use crate::call::content::Output;
 use crate::call::{CallRequest, CallResult};
 use crate::error::{Error, ErrorKind};
 use crate::journal::OpenCall;
-use crate::stage::{self, Answer, Attempts};
+use crate::stage::{self, Attempts, Outcome};
 use crate::tool::executor::BoxFuture;
 
 impl Engine {
@@ -25,8 +25,8 @@ impl Engine {
     pub(super) async fn settle(
         &self,
         attempts: &mut Attempts<'_, '_>,
-        ran: Result<Result<Answer, Error>, Stop>,
-    ) -> Result<Answer, Error> {
+        ran: Result<Result<Outcome, Error>, StopReason>,
+    ) -> Result<Outcome, Error> {
         let Attempts { call, open, .. } = attempts;
         call.leave_slot();
         if let Some(bill) = call.charged() {

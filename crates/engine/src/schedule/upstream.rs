@@ -107,12 +107,12 @@ fn site(name: &str) -> String {
 }
 
 /// The upstream that a call asks: the one of its tool, or one of many.
-pub(crate) enum Side<'a> {
+pub(crate) enum UpstreamRef<'a> {
     Fixed(&'a Upstream),
     OneOfMany(Arc<Upstream>),
 }
 
-impl Deref for Side<'_> {
+impl Deref for UpstreamRef<'_> {
     type Target = Upstream;
 
     fn deref(&self) -> &Upstream {

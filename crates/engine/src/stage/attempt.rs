@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::call::content::Output;
 use crate::call::{Call, CallRequest};
-use crate::engine::{Stop, Until};
+use crate::engine::{StopReason, Until};
 use crate::error::{Error, ErrorKind};
 use crate::journal::OpenCall;
 use crate::schedule::{Attempt, RetryPolicy, Upstream};
@@ -59,10 +59,10 @@ impl<'o, 'c> Attempts<'o, 'c> {
     }
 
     /// The call was stopped from outside. Returns its error.
-    pub(super) fn stopped(&mut self, stop: Stop) -> Error {
+    pub(super) fn stopped(&mut self, stop: StopReason) -> Error {
         match stop {
-            Stop::Deadline => self.current.take().into_iter().for_each(Attempt::timed_out),
-            Stop::Cancelled => self.call.cancel_family(),
+            StopReason::Deadline => self.current.take().into_iter().for_each(Attempt::timed_out),
+            StopReason::Cancelled => self.call.cancel_family(),
         }
         self.until.error(stop, &self.call.tool)
     }
