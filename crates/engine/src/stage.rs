@@ -20,7 +20,7 @@ pub(crate) use check_request::check_request;
 pub(crate) use convert::{convert, output_size, preview_output, preview_value};
 pub(crate) use credentials::{add_credentials, choose_credentials};
 pub(crate) use execute::{Outcome, before, execute, stopped};
-pub(crate) use inject::{Injected, inject};
+pub(crate) use inject::{InjectedSecrets, inject};
 pub(crate) use parse::{parse, read_arguments};
 pub(crate) use resolve::resolve;
 pub(crate) use validate::{Checked, validate};

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use schema::{Fill, Guarded};
+use schema::{CacheGuard, Fill};
 pub(crate) use schema::{LazySchema, Schema, assumed};
 pub use spec::{
     Approval, Behaviour, Category, Entry, Exposure, FilledBy, InputKind, Kind, Parameter, ToolSpec,
@@ -199,7 +199,7 @@ impl Tool {
     }
 
     /// What arguments are checked against, compiled where it is not yet.
-    pub(crate) fn input(&self) -> Result<Guarded<Schema>, Error> {
+    pub(crate) fn input(&self) -> Result<CacheGuard<Schema>, Error> {
         self.input.get(|| {
             let forms = asked_of_people(&self.spec);
             let fill = match self.spec.kind.counts_on_defaults() {
@@ -215,7 +215,7 @@ impl Tool {
     }
 
     /// What results are checked against, where they are.
-    pub(crate) fn output(&self) -> Result<Option<Guarded<Schema>>, Error> {
+    pub(crate) fn output(&self) -> Result<Option<CacheGuard<Schema>>, Error> {
         let (Some(lazy), Some(output)) = (&self.output, &self.spec.output) else {
             return Ok(None);
         };

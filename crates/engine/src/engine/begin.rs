@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Engine, Until};
+use super::{Deadline, Engine};
 use crate::call::content::Output;
 use crate::call::{Call, CallRequest};
 use crate::error::{Error, ErrorKind};
@@ -22,7 +22,7 @@ const LAST_LOOK: Duration = Duration::from_millis(320);
 impl Engine {
     /// Backpressure of the store: waits while it is so far behind that taking
     /// more calls would have no bound, but no longer than the call may take.
-    pub(super) async fn catch_up(&self, until: &Until<'_>) -> Result<(), Error> {
+    pub(super) async fn catch_up(&self, until: &Deadline<'_>) -> Result<(), Error> {
         let store = &*self.0.shared.journal.store;
         if store.keeps_up() {
             return Ok(());
@@ -61,7 +61,7 @@ impl Engine {
         let key = request.key().map(|key| identify(key, call)).transpose()?;
         let intent = open.intent(key);
         let mut begun = store.begin(intent.clone()).await?;
-        while let Begun::Twin(first) = begun {
+        while let Begun::Duplicate(first) = begun {
             let is_own = first == call.id;
             if is_own {
                 open.left_to_another();

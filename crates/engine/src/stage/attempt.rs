@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::call::content::Output;
 use crate::call::{Call, CallRequest};
-use crate::engine::{StopReason, Until};
+use crate::engine::{Deadline, StopReason};
 use crate::error::{Error, ErrorKind};
 use crate::journal::OpenCall;
 use crate::schedule::{Attempt, RetryPolicy, Upstream};
@@ -20,7 +20,7 @@ pub(crate) struct Attempts<'o, 'c> {
     pub(crate) request: &'c CallRequest,
     pub(crate) call: &'c Call,
     pub(crate) open: &'o mut OpenCall,
-    pub(crate) until: &'c Until<'c>,
+    pub(crate) until: &'c Deadline<'c>,
     upstream: &'c Upstream,
     /// What the engine says about retries.
     retry: &'c RetryPolicy,
@@ -33,7 +33,7 @@ impl<'o, 'c> Attempts<'o, 'c> {
         request: &'c CallRequest,
         call: &'c Call,
         open: &'o mut OpenCall,
-        until: &'c Until<'c>,
+        until: &'c Deadline<'c>,
         upstream: &'c Upstream,
         retry: &'c RetryPolicy,
     ) -> Self {

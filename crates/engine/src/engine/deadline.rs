@@ -12,21 +12,21 @@ use crate::call::CallRequest;
 use crate::call::grace::Grace;
 use crate::error::{Error, ErrorKind};
 use crate::journal::OpenCall;
-use crate::schedule::{Listed, Running};
+use crate::schedule::{ListedCall, RunningCalls};
 use crate::tool::Tool;
 use crate::value::name::{BatchId, CallId};
 
 /// The end of a call's time.
-pub(crate) struct Until<'a> {
+pub(crate) struct Deadline<'a> {
     pub(crate) deadline: Instant,
     timeout: Duration,
     request: &'a CallRequest,
     id: CallId,
     batch: Option<BatchId>,
-    running: &'a Arc<Running>,
+    running: &'a Arc<RunningCalls>,
     /// Set as soon as the call has to wait for anything, or somebody could know
     /// of it.
-    listed: OnceLock<Listed>,
+    listed: OnceLock<ListedCall>,
 }
 
 /// Why work was stopped.
@@ -36,14 +36,14 @@ pub(crate) enum StopReason {
     Cancelled,
 }
 
-impl<'a> Until<'a> {
+impl<'a> Deadline<'a> {
     /// The call's own timeout counts, else the tool's, else the engine's.
     pub(super) fn new(
         request: &'a CallRequest,
         tool: &Tool,
         open: &mut OpenCall,
         default_timeout: Duration,
-        running: &'a Arc<Running>,
+        running: &'a Arc<RunningCalls>,
     ) -> Self {
         let timeout = request.timeout.or(tool.spec().timeout).unwrap_or(default_timeout);
         Self {
@@ -109,7 +109,7 @@ impl<'a> Until<'a> {
     }
 
     /// Puts the call on the list of those that can be cancelled.
-    pub(crate) fn list(&self) -> &Listed {
+    pub(crate) fn list(&self) -> &ListedCall {
         let own = self.request.cancel.as_ref();
         let context = &self.request.context;
         self.listed.get_or_init(|| self.running.list(self.id, context, self.batch, own))
