@@ -225,11 +225,11 @@ impl SuspendedCall {
         request.call_ref.clone_from(&self.call_ref);
         request.timeout = self.timeout;
         request.priority = self.priority;
-        let rare = request.rare();
-        rare.credential.clone_from(&self.credential);
-        rare.key.clone_from(&self.idempotency_key);
-        rare.retry = self.retry;
-        rare.approved = Some(self.fingerprint.as_str().into());
+        let extras = request.extras();
+        extras.credential.clone_from(&self.credential);
+        extras.key.clone_from(&self.idempotency_key);
+        extras.retry = self.retry;
+        extras.approved = Some(self.fingerprint.as_str().into());
         request
     }
 }

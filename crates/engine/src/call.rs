@@ -22,17 +22,17 @@ pub use result::{CallResult, ResultView};
 use crate::agent::nested::Tools;
 use crate::call::context::{Agent, Caller, Context, Objects};
 use crate::call::grace::Grace;
-use crate::engine::Parts;
+use crate::engine::EngineInner;
 use crate::error::{Error, ErrorKind};
 use crate::journal::Journal;
 use crate::journal::event::{CallInfo, Emitter};
-use crate::schedule::{Demand, Limits, Permit, RetryPolicy, Slot, TicketCell};
+use crate::schedule::{Demand, Permit, RetryPolicy, Slot, SlotPool, TicketCell};
 use crate::tool::Tool;
-use crate::tool::registry::Found;
+use crate::tool::registry::FoundTool;
 use crate::value::name::CallId;
 use crate::value::secret::{Secret, Veil};
 use crate::value::trace::TraceContext;
-use crate::value::usage::{Bill, Usage};
+use crate::value::usage::{CallUsage, Usage};
 
 /// Beyond it, ageing would take longer than calls have time.
 const MAX_PRIORITY: i32 = 10;
@@ -49,11 +49,11 @@ pub struct CallRequest {
     pub(crate) cancel: Option<CancellationToken>,
     pub(crate) priority: i32,
     /// What few calls say; kept apart, so that the others are quick to move.
-    rare: Option<Box<Rare>>,
+    extras: Option<Box<RequestExtras>>,
 }
 
 #[derive(Clone, Default)]
-pub(crate) struct Rare {
+pub(crate) struct RequestExtras {
     /// The id that the call gets, where somebody needs to know it before.
     pub(crate) id: Option<CallId>,
     pub(crate) retry: Option<RetryPolicy>,
@@ -82,7 +82,7 @@ impl CallRequest {
             timeout: None,
             cancel: None,
             priority: 0,
-            rare: None,
+            extras: None,
         }
     }
 
@@ -111,7 +111,7 @@ impl CallRequest {
     /// Lets somebody give the call more time while it runs.
     #[must_use]
     pub fn grace(mut self, grace: Grace) -> Self {
-        self.rare().grace = Some(grace);
+        self.extras().grace = Some(grace);
         self
     }
 
@@ -128,7 +128,7 @@ impl CallRequest {
     /// engine's setting. Whoever sets it says that the call may be repeated.
     #[must_use]
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
-        self.rare().retry = Some(retry);
+        self.extras().retry = Some(retry);
         self
     }
 
@@ -138,7 +138,7 @@ impl CallRequest {
     /// be repeated.
     #[must_use]
     pub fn attempts(mut self, attempts: u32) -> Self {
-        self.rare().attempts = Some(attempts.clamp(1, RetryPolicy::MAX_ATTEMPTS));
+        self.extras().attempts = Some(attempts.clamp(1, RetryPolicy::MAX_ATTEMPTS));
         self
     }
 
@@ -147,7 +147,7 @@ impl CallRequest {
     /// waits for it where it has to. With other arguments it is refused.
     #[must_use]
     pub fn idempotency_key(mut self, key: impl Into<Arc<str>>) -> Self {
-        self.rare().key = Some(key.into());
+        self.extras().key = Some(key.into());
         self
     }
 
@@ -155,14 +155,14 @@ impl CallRequest {
     /// call needs one of its own: [`CallId::at`].
     #[must_use]
     pub fn id(mut self, id: CallId) -> Self {
-        self.rare().id = Some(id);
+        self.extras().id = Some(id);
         self
     }
 
     /// Chooses one of several credentials that the tool's provider has.
     #[must_use]
     pub fn credential(mut self, name: impl Into<Arc<str>>) -> Self {
-        self.rare().credential = Some(name.into());
+        self.extras().credential = Some(name.into());
         self
     }
 
@@ -194,49 +194,49 @@ impl CallRequest {
         self
     }
 
-    pub(crate) fn rare(&mut self) -> &mut Rare {
-        self.rare.get_or_insert_default()
+    pub(crate) fn extras(&mut self) -> &mut RequestExtras {
+        self.extras.get_or_insert_default()
     }
 
     /// The id, which it gets now if it has none.
     pub(crate) fn known_id(&mut self) -> CallId {
-        *self.rare().id.get_or_insert_with(|| CallId::at(Timestamp::now()))
+        *self.extras().id.get_or_insert_with(|| CallId::at(Timestamp::now()))
     }
 
     pub(crate) fn own_id(&self) -> Option<CallId> {
-        self.rare.as_ref()?.id
+        self.extras.as_ref()?.id
     }
 
     pub(crate) fn own_retry(&self) -> Option<&RetryPolicy> {
-        self.rare.as_ref()?.retry.as_ref()
+        self.extras.as_ref()?.retry.as_ref()
     }
 
     pub(crate) fn own_attempts(&self) -> Option<u32> {
-        self.rare.as_ref()?.attempts
+        self.extras.as_ref()?.attempts
     }
 
     pub(crate) fn key(&self) -> Option<&Arc<str>> {
-        self.rare.as_ref()?.key.as_ref()
+        self.extras.as_ref()?.key.as_ref()
     }
 
     pub(crate) fn chosen_credential(&self) -> Option<&str> {
-        self.rare.as_ref()?.credential.as_deref()
+        self.extras.as_ref()?.credential.as_deref()
     }
 
     pub(crate) fn approved(&self) -> Option<&str> {
-        self.rare.as_ref()?.approved.as_deref()
+        self.extras.as_ref()?.approved.as_deref()
     }
 
     pub(crate) fn latest(&self) -> Option<tokio::time::Instant> {
-        self.rare.as_ref()?.latest
+        self.extras.as_ref()?.latest
     }
 
     pub(crate) fn parent(&self) -> Option<&CancellationToken> {
-        self.rare.as_ref()?.parent.as_ref()
+        self.extras.as_ref()?.parent.as_ref()
     }
 
     pub(crate) fn own_grace(&self) -> Option<&Grace> {
-        self.rare.as_ref()?.grace.as_ref()
+        self.extras.as_ref()?.grace.as_ref()
     }
 }
 
@@ -244,24 +244,24 @@ impl CallRequest {
 /// ever sees unchecked arguments.
 pub struct Call {
     pub(crate) id: CallId,
-    pub(crate) tool: Found,
-    pub(crate) arguments: Arguments,
+    pub(crate) tool: FoundTool,
+    pub(crate) arguments: CallArguments,
     pub(crate) secrets: Vec<(String, Secret)>,
     pub(crate) context: Arc<Context>,
     pub(crate) deadline: Instant,
     pub(crate) call_ref: Option<Arc<str>>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<CallEnvironment>,
     /// The slot that it runs in, until somebody else has to give it back.
     pub(crate) ticket: TicketCell,
-    pub(crate) seldom: Seldom,
+    pub(crate) extras: LazyCallExtras,
 }
 
 /// What few calls need. The others carry a pointer, and no more.
 #[derive(Default)]
-pub(crate) struct Seldom(OnceLock<Box<SeldomNeeded>>);
+pub(crate) struct LazyCallExtras(OnceLock<Box<CallExtras>>);
 
 #[derive(Default)]
-struct SeldomNeeded {
+struct CallExtras {
     /// The slot of a call that gives it back and takes it again: that of a tool
     /// that calls tools, or between attempts.
     slot: OnceLock<Arc<Slot>>,
@@ -270,32 +270,32 @@ struct SeldomNeeded {
     /// Made when there is something to hide.
     veil: OnceLock<Arc<Veil>>,
     /// What models took to answer it.
-    bill: Mutex<Option<Bill>>,
+    bill: Mutex<Option<CallUsage>>,
 }
 
-impl Seldom {
-    fn get(&self) -> Option<&SeldomNeeded> {
+impl LazyCallExtras {
+    fn get(&self) -> Option<&CallExtras> {
         self.0.get().map(|needed| &**needed)
     }
 
-    fn needed(&self) -> &SeldomNeeded {
+    fn get_or_init(&self) -> &CallExtras {
         self.0.get_or_init(Box::default)
     }
 
     /// What models took to answer it, if any was asked.
-    pub(crate) fn bill(&self) -> Option<Bill> {
+    pub(crate) fn bill(&self) -> Option<CallUsage> {
         *self.get()?.bill.lock()
     }
 }
 
 /// The arguments, and what hooks have made of them. Whoever has seen the
 /// earlier ones may keep them.
-pub(crate) struct Arguments {
+pub(crate) struct CallArguments {
     value: Arc<Value>,
-    next: OnceLock<Box<Arguments>>,
+    next: OnceLock<Box<CallArguments>>,
 }
 
-impl Arguments {
+impl CallArguments {
     pub(crate) fn new(value: Arc<Value>) -> Self {
         Self { value, next: OnceLock::new() }
     }
@@ -317,13 +317,13 @@ impl Arguments {
 /// do not count their calls in the same place.
 #[derive(Clone)]
 #[repr(align(128))]
-pub(crate) struct Shared {
+pub(crate) struct CallEnvironment {
     pub(crate) journal: Journal,
     /// The objects that every tool may ask for.
     pub(crate) toolkit: Objects,
-    pub(crate) limits: Arc<Limits>,
+    pub(crate) limits: Arc<SlotPool>,
     /// The engine, for tools that call tools.
-    pub(crate) engine: Weak<Parts>,
+    pub(crate) engine: Weak<EngineInner>,
 }
 
 impl Call {
@@ -348,8 +348,8 @@ impl Call {
         self.bill(|bill| bill.total += usage);
     }
 
-    fn bill(&self, charge: impl FnOnce(&mut Bill)) {
-        charge(self.seldom.needed().bill.lock().get_or_insert_default());
+    fn bill(&self, charge: impl FnOnce(&mut CallUsage)) {
+        charge(self.extras.get_or_init().bill.lock().get_or_insert_default());
     }
 
     /// What this call carries, for the calls that it makes.
@@ -464,7 +464,7 @@ impl Call {
             return None;
         }
         let secrets = || self.all_secrets().into_iter().map(|(_, secret)| secret);
-        Some(self.seldom.needed().veil.get_or_init(|| Arc::new(Veil::new(secrets()))))
+        Some(self.extras.get_or_init().veil.get_or_init(|| Arc::new(Veil::new(secrets()))))
     }
 
     /// What it needs a slot for.
@@ -481,7 +481,7 @@ impl Call {
 
     /// The slot, to be given back and taken again.
     pub(crate) fn slot(&self) -> &Arc<Slot> {
-        self.seldom.needed().slot.get_or_init(|| {
+        self.extras.get_or_init().slot.get_or_init(|| {
             Arc::new(Slot::new(self.ticket.take(), &self.shared.limits, self.demand()))
         })
     }
@@ -489,13 +489,13 @@ impl Call {
     /// Cancels the calls that this one has made: those that have begun to change
     /// something outlive it.
     pub(crate) fn cancel_family(&self) {
-        let family = self.seldom.get().and_then(|needed| needed.family.get());
+        let family = self.extras.get().and_then(|needed| needed.family.get());
         family.into_iter().for_each(CancellationToken::cancel);
     }
 
     /// Cancelled with this call, for the calls that it makes.
     pub(crate) fn family(&self) -> &CancellationToken {
-        self.seldom.needed().family.get_or_init(CancellationToken::new)
+        self.extras.get_or_init().family.get_or_init(CancellationToken::new)
     }
 
     /// Gives the slot back for good.
@@ -503,7 +503,7 @@ impl Call {
         if let Some(ticket) = self.ticket.take() {
             self.shared.limits.give_back(ticket, self.demand());
         }
-        if let Some(slot) = self.seldom.get().and_then(|needed| needed.slot.get()) {
+        if let Some(slot) = self.extras.get().and_then(|needed| needed.slot.get()) {
             slot.end();
         }
     }

@@ -32,18 +32,18 @@ mod identity;
 mod json_schema;
 mod library;
 mod lint;
-mod listed;
 pub(crate) mod load;
-mod located;
 mod mcp_server;
+mod node;
 mod parameter;
+mod parameter_list;
 mod preset;
 mod provider;
 mod reader;
 mod reliability;
 mod scalar;
 mod schema;
-mod tree;
+mod tree_builder;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -52,15 +52,15 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 pub use export::{Format, declare, export};
-pub(crate) use folder::Walk;
+pub(crate) use folder::FolderWalk;
 pub use folder::{Folder, LoadedFile, list_files, load_folder, load_folder_with, read_file};
 pub use library::{LibrarySpec, PromptArgument, PromptSpec, ResourceBody, ResourceSpec};
 pub use lint::{Lint, lint};
 pub use mcp_server::{Asking, McpProtocol, McpServer, McpTransport};
 pub use provider::{CredentialCheck, CredentialField, CredentialKind, ProviderSpec};
 
-use self::located::{At, Data, Node};
-use self::reader::Report;
+use self::node::{Node, NodeValue, Position};
+use self::reader::FaultReport;
 use crate::error::Error;
 use crate::tool::executor::Executor;
 use crate::tool::{LazySchema, Preset, Schema, ToolBuilder, ToolSpec};
@@ -76,10 +76,10 @@ pub struct Definition {
     pub line: u32,
     /// The column where it begins, from 1, in characters.
     pub column: u32,
-    places: BTreeMap<String, At>,
+    places: BTreeMap<String, Position>,
     /// Its schemas come from elsewhere, in the form of a model API or protocol.
     of_others: bool,
-    settings: BTreeMap<String, At>,
+    settings: BTreeMap<String, Position>,
     notes: Vec<Lint>,
     /// Its schemas were checked before.
     pub(crate) checked: bool,
@@ -102,19 +102,20 @@ impl Definition {
         Self { checked: true, ..Self::from(spec) }
     }
 
-    fn at(&self) -> At {
-        At { line: self.line, column: self.column }
+    fn at(&self) -> Position {
+        Position { line: self.line, column: self.column }
     }
 
     /// The line and the column where a setting of the entry is written, an item
     /// of a list by its index (`tools/0`); of the tool where that is not known.
     pub fn setting_at(&self, key: &str) -> (u32, u32) {
-        let At { line, column } = self.settings.get(key).copied().unwrap_or_else(|| self.at());
+        let Position { line, column } =
+            self.settings.get(key).copied().unwrap_or_else(|| self.at());
         (line, column)
     }
 
     /// Where a parameter is written; the tool itself where that is not known.
-    fn place_of(&self, parameter: &str) -> At {
+    fn place_of(&self, parameter: &str) -> Position {
         self.places.get(parameter).copied().unwrap_or_else(|| self.at())
     }
 }
@@ -135,7 +136,7 @@ impl fmt::Debug for Definition {
 impl From<ToolSpec> for Definition {
     /// A tool that no file defines, such as an imported one.
     fn from(spec: ToolSpec) -> Self {
-        let At { line, column } = At::START;
+        let Position { line, column } = Position::START;
         let (places, settings) = (BTreeMap::new(), BTreeMap::new());
         let (presets, notes) = (Vec::new(), Vec::new());
         let (of_others, checked) = (false, false);
@@ -256,11 +257,15 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Definition>, Vec<LoadError>> 
 
 /// Reads the tools and providers of a text.
 pub fn parse_all(file: &str, text: &str, limits: &Limits) -> Result<Parsed, Vec<LoadError>> {
-    let mut report = Report::new(file);
+    let mut report = FaultReport::new(file);
     let mut parsed = Parsed::default();
-    let documents = located::documents(text, limits, &mut report);
+    let documents = node::documents(text, limits, &mut report);
     if documents.is_empty() && report.is_empty() {
-        report.hinted(At::START, "the file defines nothing", "write a tool: name, description …");
+        report.hinted(
+            Position::START,
+            "the file defines nothing",
+            "write a tool: name, description …",
+        );
     }
     for document in &documents {
         read_document(document, &mut parsed, &mut report);
@@ -282,29 +287,29 @@ pub fn parse_all(file: &str, text: &str, limits: &Limits) -> Result<Parsed, Vec<
 }
 
 /// Finds out what a document is and reads it.
-fn read_document(node: &Node, parsed: &mut Parsed, report: &mut Report<'_>) {
+fn read_document(node: &Node, parsed: &mut Parsed, report: &mut FaultReport<'_>) {
     match &node.data {
-        Data::List(items) => items.iter().for_each(|item| read_document(item, parsed, report)),
-        Data::Map(_) if node.has("openapi") && node.has("identity") => {
+        NodeValue::List(items) => items.iter().for_each(|item| read_document(item, parsed, report)),
+        NodeValue::Map(_) if node.has("openapi") && node.has("identity") => {
             parsed.imports.extend(provider::read_import(node, report));
         }
-        Data::Map(_) if node.has("openapi") || node.has("swagger") => report.hinted(
+        NodeValue::Map(_) if node.has("openapi") || node.has("swagger") => report.hinted(
             node.at,
             "this is an OpenAPI document, not a tool definition",
             "import it with `windlass providers add NAME FILE`, or call it openapi.yaml and name \
              it in a provider: {identity: {name: NAME}, openapi: ./openapi.yaml}",
         ),
-        Data::Map(_) if mcp_server::is_list(node) => {
+        NodeValue::Map(_) if mcp_server::is_list(node) => {
             parsed.providers.extend(mcp_server::read_list(node, report));
             parsed.notes.extend(report.take_file_notes());
         }
-        Data::Map(_) if library::is_library(node) => {
+        NodeValue::Map(_) if library::is_library(node) => {
             parsed.library.extend(library::read(node, report));
         }
-        Data::Map(_) if provider::is_provider(node) => {
+        NodeValue::Map(_) if provider::is_provider(node) => {
             parsed.providers.extend(provider::read(node, report));
         }
-        Data::Map(_) => match json_schema::wrapped(node) {
+        NodeValue::Map(_) => match json_schema::wrapped(node) {
             Some(list) => read_list(node, list, parsed, report),
             None => parsed.tools.extend(read_tool(node, report)),
         },
@@ -317,13 +322,13 @@ fn read_document(node: &Node, parsed: &mut Parsed, report: &mut Report<'_>) {
 }
 
 /// Reads the tools under a key such as `tools` or `functionDeclarations`.
-fn read_list(node: &Node, key: &'static str, parsed: &mut Parsed, report: &mut Report<'_>) {
-    let Some(mut fields) = reader::Fields::of(node, "a list of tools", report) else { return };
+fn read_list(node: &Node, key: &'static str, parsed: &mut Parsed, report: &mut FaultReport<'_>) {
+    let Some(mut fields) = reader::MapFields::of(node, "a list of tools", report) else { return };
     fields.ignore(&["nextCursor", "_meta"]);
     let list = fields.get(key);
     fields.finish(report);
     match list.map(|list| (list, &list.data)) {
-        Some((_, Data::List(items))) => {
+        Some((_, NodeValue::List(items))) => {
             items.iter().for_each(|item| read_document(item, parsed, report));
         }
         Some((list, _)) => {
@@ -333,12 +338,12 @@ fn read_list(node: &Node, key: &'static str, parsed: &mut Parsed, report: &mut R
     }
 }
 
-fn read_tool(node: &Node, report: &mut Report<'_>) -> Option<Definition> {
+fn read_tool(node: &Node, report: &mut FaultReport<'_>) -> Option<Definition> {
     if node.has("identity") {
         identity::read(node, report)
     } else if json_schema::is_json_schema(node) {
         json_schema::read(node, report)
     } else {
-        listed::read(node, report)
+        parameter_list::read(node, report)
     }
 }

@@ -4,10 +4,10 @@ mod approve;
 mod batch;
 mod begin;
 mod builder;
+mod deadline;
 mod finish;
 mod settings;
-mod shown;
-mod until;
+mod visible_tools;
 
 use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
@@ -24,75 +24,75 @@ use tokio_util::task::TaskTracker;
 pub use batch::Batch;
 pub(crate) use batch::GrowingBatch;
 pub use builder::EngineBuilder;
-pub(crate) use builder::{Bind, Importer};
-use finish::Finishing;
+pub(crate) use builder::{BindKind, ImportDocument};
+pub(crate) use deadline::Deadline;
+use deadline::StopReason;
+use finish::DurableCall;
 pub use settings::Settings;
-use shown::Activated;
-use until::Stop;
-pub(crate) use until::Until;
+use visible_tools::ActivatedTools;
 
 use crate::approval::Approvals;
-use crate::call::cache::Cache;
+use crate::call::cache::ResultCache;
 use crate::call::content::Output;
 use crate::call::context::Context;
 use crate::call::credential::{self, CredentialSource};
-use crate::call::{Arguments, Call, CallRequest, CallResult, Seldom, Shared};
+use crate::call::{Call, CallArguments, CallEnvironment, CallRequest, CallResult, LazyCallExtras};
 use crate::error::{Error, ErrorKind};
 use crate::hook::Hook;
 use crate::journal::OpenCall;
 use crate::journal::event::{Event, EventBus, Subscription};
 use crate::journal::record::{IdempotencyKey, RecordStore};
-use crate::lane::Lanes;
 use crate::schedule::{
-    Attempt, LimitMetrics, LimitSettings, QuotaScope, QuotaUse, Quotas, RetryPolicy, Running,
-    TenantLoad, TicketCell, UnderWay, Upstreams,
+    Attempt, LimitMetrics, LimitSettings, QuotaCounters, QuotaScope, QuotaUse, RetryPolicy,
+    RunningCalls, TenantLoad, TicketCell, UnderWay, Upstreams,
 };
+use crate::shards::Shards;
 use crate::stage::{self, Attempts};
 use crate::tool::groups::Groups;
 use crate::tool::library::Library;
 use crate::tool::providers::Providers;
-use crate::tool::registry::{Found, Registry};
+use crate::tool::registry::{FoundTool, Registry};
 use crate::tool::search::Finder;
 use crate::tool::{Kind, Tool};
 use crate::value::name::{BatchId, CallId, TenantId};
 
 /// Runs tool calls. Cheap to clone; all clones are one engine.
 #[derive(Clone)]
-pub struct Engine(Arc<Parts>);
+pub struct Engine(Arc<EngineInner>);
 
-pub(crate) struct Parts {
+pub(crate) struct EngineInner {
     settings: Settings,
     registry: Registry,
     providers: Providers,
     library: Library,
     groups: Groups,
-    running: Arc<Running>,
+    running: Arc<RunningCalls>,
     /// None where no calls are limited.
-    quotas: Option<Quotas>,
+    quotas: Option<QuotaCounters>,
     upstreams: Upstreams,
-    cache: Cache,
-    activated: Activated,
+    cache: ResultCache,
+    activated: ActivatedTools,
     finder: Finder,
     hooks: Vec<Arc<dyn Hook>>,
     credentials: Option<Arc<dyn CredentialSource>>,
     approvals: Option<Arc<dyn Approvals>>,
     /// Calls that waited for a person and are about to end.
     resuming: Arc<Mutex<HashSet<CallId>>>,
-    shared: Shared,
-    lanes: Lanes<Arc<Shared>>,
-    kinds: HashMap<Kind, Bind>,
-    importer: Option<Importer>,
+    shared: CallEnvironment,
+    shards: Shards<Arc<CallEnvironment>>,
+    kinds: HashMap<Kind, BindKind>,
+    importer: Option<ImportDocument>,
     /// Work whose callers have gone.
     tasks: TaskTracker,
 }
 
 /// Whether a call may change something.
-fn may_change(tool: &Result<Found, Error>) -> bool {
+fn may_change(tool: &Result<FoundTool, Error>) -> bool {
     tool.as_ref().is_ok_and(|tool| !tool.spec().behaviour.read_only)
 }
 
 /// What a call has come to.
-enum Answer {
+enum Outcome {
     /// A result of its own.
     New(Output),
     /// That of an earlier call.
@@ -124,10 +124,10 @@ impl Engine {
     }
 
     fn open(&self, request: &mut CallRequest) -> OpenCall {
-        OpenCall::new(Arc::clone(self.0.lanes.mine().1), request)
+        OpenCall::new(Arc::clone(self.0.shards.current().1), request)
     }
 
-    fn resolve(&self, request: &CallRequest) -> Result<Found, Error> {
+    fn resolve(&self, request: &CallRequest) -> Result<FoundTool, Error> {
         stage::resolve(&self.0.registry, &self.0.groups, request)
     }
 
@@ -135,20 +135,20 @@ impl Engine {
         &self,
         request: CallRequest,
         mut open: OpenCall,
-        tool: Result<Found, Error>,
-    ) -> Finishing {
+        tool: Result<FoundTool, Error>,
+    ) -> DurableCall {
         let effect = Arc::new(AtomicBool::new(false));
         open.effect = Some(Arc::clone(&effect));
         let engine = self.clone();
         let work = async move { engine.run_to_end(&request, &mut open, tool).await };
-        Finishing::new(work, effect, &self.0.tasks)
+        DurableCall::new(work, effect, &self.0.tasks)
     }
 
     async fn run_to_end(
         &self,
         request: &CallRequest,
         open: &mut OpenCall,
-        tool: Result<Found, Error>,
+        tool: Result<FoundTool, Error>,
     ) -> CallResult {
         let outcome = {
             // Pinned here, so that wrapping a future moves a pointer and not
@@ -176,7 +176,7 @@ impl Engine {
         &self,
         request: &CallRequest,
         open: &mut OpenCall,
-        tool: Result<Found, Error>,
+        tool: Result<FoundTool, Error>,
     ) -> Result<Arc<Output>, Error> {
         let parts = &*self.0;
         let strict = parts.settings.strict_validation;
@@ -205,18 +205,18 @@ impl Engine {
             quotas.take(caller, request.context.begun_by.as_ref(), tool.name().as_str())?;
         }
         let timeout = request.timeout.or(tool.spec().timeout).unwrap_or(self.default_timeout());
-        let until = Until::new(timeout, request, open, &parts.running);
+        let until = Deadline::new(timeout, request, open, &parts.running);
         let mut call = Call {
             id: open.id,
             call_ref: request.call_ref.clone(),
             tool,
-            arguments: Arguments::new(open.share_arguments()),
+            arguments: CallArguments::new(open.share_arguments()),
             secrets,
             context: Arc::clone(&request.context),
             shared: Arc::clone(open.shared()),
             deadline: until.deadline.into_std(),
             ticket: TicketCell::default(),
-            seldom: Seldom::default(),
+            extras: LazyCallExtras::default(),
         };
         if let Some(decision) = self.decision(request, &call) {
             Box::pin(self.get_leave(decision, request, open, &call, &until)).await?;
@@ -256,16 +256,16 @@ impl Engine {
                 if !parts.hooks.is_empty() {
                     let before = Box::pin(stage::before(&call, &parts.hooks, strict));
                     if let Some(skipped) = before.await? {
-                        return Ok(Answer::New(skipped));
+                        return Ok(Outcome::New(skipped));
                     }
                     if let Some(earlier) = parts.cache.find(&call, open) {
-                        return Ok(Answer::Earlier(earlier));
+                        return Ok(Outcome::Earlier(earlier));
                     }
                 }
                 if self.must_begin(request, tool)
                     && let Some(earlier) = Box::pin(self.begin(request, &call, open)).await?
                 {
-                    return Ok(Answer::Earlier(earlier));
+                    return Ok(Outcome::Earlier(earlier));
                 }
                 attempt = Some(upstream.enter(&caller.tenant)?);
                 until.check(tool)?;
@@ -281,12 +281,12 @@ impl Engine {
                     current: &mut attempt,
                     until: &until,
                 };
-                stage::execute(&call, &parts.hooks, attempts).await.map(Answer::New)
+                stage::execute(&call, &parts.hooks, attempts).await.map(Outcome::New)
             });
             until.run(work).await
         };
         call.leave_slot();
-        if let Some(bill) = call.seldom.bill() {
+        if let Some(bill) = call.extras.bill() {
             open.used(bill);
             if let Some(quotas) = &parts.quotas {
                 let (key, cost) = (request.context.begun_by.as_ref(), bill.own.cost_usd);
@@ -298,13 +298,13 @@ impl Engine {
         }
         let output = match ran {
             Ok(answer) => match answer? {
-                Answer::Earlier(output) => return Ok(output),
-                Answer::New(output) => output,
+                Outcome::Earlier(output) => return Ok(output),
+                Outcome::New(output) => output,
             },
             Err(stop) => {
                 match stop {
-                    Stop::Deadline => attempt.into_iter().for_each(Attempt::timed_out),
-                    Stop::Cancelled => call.cancel_family(),
+                    StopReason::Deadline => attempt.into_iter().for_each(Attempt::timed_out),
+                    StopReason::Cancelled => call.cancel_family(),
                 }
                 let stopped = until.error(stop, tool);
                 Box::pin(stage::tell_stopped(&call, &parts.hooks, stopped)).await?
@@ -398,7 +398,7 @@ impl Engine {
     /// What tenants, and their keys, have used here today: for programs that keep
     /// it, or share it with others.
     pub fn quota_uses(&self) -> Vec<(TenantId, Option<Arc<str>>, QuotaUse)> {
-        self.0.quotas.as_ref().map(Quotas::of_today).unwrap_or_default()
+        self.0.quotas.as_ref().map(QuotaCounters::of_today).unwrap_or_default()
     }
 
     /// What tenants, and their keys, have used elsewhere today. It counts, in place
@@ -482,7 +482,7 @@ impl Engine {
         })
     }
 
-    pub(crate) fn of(parts: Arc<Parts>) -> Self {
+    pub(crate) fn of(parts: Arc<EngineInner>) -> Self {
         Self(parts)
     }
 
@@ -490,11 +490,11 @@ impl Engine {
         &self.0.shared.journal.bus
     }
 
-    pub(crate) fn importer(&self) -> Option<&Importer> {
+    pub(crate) fn importer(&self) -> Option<&ImportDocument> {
         self.0.importer.as_ref()
     }
 
-    pub(crate) fn kinds(&self) -> &HashMap<Kind, Bind> {
+    pub(crate) fn kinds(&self) -> &HashMap<Kind, BindKind> {
         &self.0.kinds
     }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::call::context::{Caller, Context};
 use crate::call::{Call, CallRequest, CallResult};
-use crate::engine::{Batch, Engine, Parts};
+use crate::engine::{Batch, Engine, EngineInner};
 use crate::error::{Error, ErrorKind};
 use crate::journal::record::CallRecord;
 use crate::schedule::Slot;
@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 /// carries, name it as their parent, and end no later than it does.
 #[derive(Clone)]
 pub struct Tools {
-    engine: Weak<Parts>,
+    engine: Weak<EngineInner>,
     context: Arc<Context>,
     parent: CallId,
     deadline: Instant,
@@ -143,8 +143,8 @@ impl Tools {
         context.trace = context.trace.or_else(|| own.trace.clone());
         context.begun_by.clone_from(&own.begun_by);
         request.context = Arc::new(context);
-        request.rare().parent = Some(self.family.clone());
-        request.rare().latest = Some(tokio::time::Instant::from_std(self.deadline));
+        request.extras().parent = Some(self.family.clone());
+        request.extras().latest = Some(tokio::time::Instant::from_std(self.deadline));
         request
     }
 }

@@ -20,7 +20,7 @@ use crate::call::context::{Agent, Caller, CallerType, Context};
 use crate::call::{CallRequest, CallResult};
 use crate::engine::Engine;
 use crate::journal::record::BriefSummary;
-use history::History;
+use history::CallHistory;
 
 type OnResult = Arc<dyn Fn(&CallResult) + Send + Sync>;
 
@@ -57,7 +57,7 @@ pub struct SubAgent {
     parent: Option<Arc<str>>,
     context: Arc<Context>,
     on_result: Option<OnResult>,
-    history: Arc<Mutex<History>>,
+    history: Arc<Mutex<CallHistory>>,
 }
 
 impl SubAgent {

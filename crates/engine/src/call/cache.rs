@@ -17,19 +17,19 @@ use crate::value::name::CallId;
 
 /// The results of an engine; the one that was not asked for the longest goes
 /// first.
-pub(crate) struct Cache(Option<Mutex<LruCache<Key, Cached, ahash::RandomState>>>);
+pub(crate) struct ResultCache(Option<Mutex<LruCache<CacheKey, CachedResult, ahash::RandomState>>>);
 
 /// Stands for everything that a result may depend on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Key([u8; 32]);
+struct CacheKey([u8; 32]);
 
-struct Cached {
+struct CachedResult {
     call: CallId,
     output: Arc<Output>,
     until: Instant,
 }
 
-impl Cache {
+impl ResultCache {
     /// A cache for so many results; none at all for zero.
     pub(crate) fn new(entries: usize) -> Self {
         let cache = |entries| Mutex::new(LruCache::with_hasher(entries, Default::default()));
@@ -39,7 +39,7 @@ impl Cache {
     /// The result of an earlier call, which the journal is told of.
     pub(crate) fn find(&self, call: &Call, open: &mut OpenCall) -> Option<Arc<Output>> {
         call.tool().spec().cache?;
-        let key = Key::of(call)?;
+        let key = CacheKey::of(call)?;
         let mut cache = self.0.as_ref()?.lock();
         let cached = cache.get(&key)?;
         if cached.until <= Instant::now() {
@@ -53,15 +53,15 @@ impl Cache {
     /// Keeps the result of a call, if its tool wants that.
     pub(crate) fn put(&self, call: &Call, output: &Arc<Output>) {
         let (Some(cache), Some(keep)) = (&self.0, call.tool().spec().cache) else { return };
-        let Some(key) = Key::of(call) else { return };
+        let Some(key) = CacheKey::of(call) else { return };
         let until = Instant::now() + keep.min(duration::MAX);
-        let cached = Cached { call: call.id(), output: Arc::clone(output), until };
+        let cached = CachedResult { call: call.id(), output: Arc::clone(output), until };
         // What makes room is dropped after the lock.
         let _gone = cache.lock().push(key, cached);
     }
 }
 
-impl Key {
+impl CacheKey {
     /// The tenant, the user, the agent, the tool as it is now, the arguments, the
     /// variables, and every secret that the tool could read. None where the tool
     /// could read objects, of which nobody knows what they mean.

@@ -4,7 +4,7 @@ use std::pin::pin;
 
 use crate::call::context::Caller;
 use crate::call::{Call, CallRequest};
-use crate::engine::Until;
+use crate::engine::Deadline;
 use crate::error::{Error, ErrorKind};
 use crate::stage;
 use crate::tool::ToolSpec;
@@ -34,7 +34,7 @@ pub(crate) async fn add_secrets(
     source: &dyn CredentialSource,
     call: &mut Call,
     request: &CallRequest,
-    until: &Until<'_>,
+    until: &Deadline<'_>,
 ) -> Result<(), Error> {
     let asked =
         pin!(source.secrets(call.tool.spec(), &call.context.caller, request.chosen_credential()));

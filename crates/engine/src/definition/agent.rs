@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::located::{Data, Node};
-use super::reader::{self, Fields, Report};
+use super::node::{Node, NodeValue};
+use super::reader::{self, FaultReport, MapFields};
 use crate::tool::ToolSpec;
 
 /// How long an agent may take if nobody says: longer than a tool, because it
@@ -38,7 +38,7 @@ const PROVIDERS: [(&str, &str); 7] = [
 ];
 
 /// Reads an agent's own keys into the settings of its entry.
-pub(super) fn read(fields: &mut Fields<'_>, spec: &mut ToolSpec, report: &mut Report<'_>) {
+pub(super) fn read(fields: &mut MapFields<'_>, spec: &mut ToolSpec, report: &mut FaultReport<'_>) {
     let model = fields.get("model");
     if model.is_none() && !spec.entry.config.contains_key("model") {
         let hint = "write `model: claude-sonnet-4-20250514`, or provider/model";
@@ -72,9 +72,9 @@ pub(super) fn read(fields: &mut Fields<'_>, spec: &mut ToolSpec, report: &mut Re
     }
 }
 
-fn number(node: &Node, report: &mut Report<'_>) -> Option<Value> {
+fn number(node: &Node, report: &mut FaultReport<'_>) -> Option<Value> {
     match &node.data {
-        Data::Number(number, _) => Some(Value::Number(number.clone())),
+        NodeValue::Number(number, _) => Some(Value::Number(number.clone())),
         _ => {
             let found = node.kind_name();
             report.add(node.at, format!("`temperature` is a number, found {found}"));
@@ -83,9 +83,9 @@ fn number(node: &Node, report: &mut Report<'_>) -> Option<Value> {
     }
 }
 
-fn mapping(node: &Node, key: &str, report: &mut Report<'_>) -> Option<Value> {
+fn mapping(node: &Node, key: &str, report: &mut FaultReport<'_>) -> Option<Value> {
     match &node.data {
-        Data::Map(_) => Some(node.to_json()),
+        NodeValue::Map(_) => Some(node.to_json()),
         _ => {
             report.add(node.at, format!("`{key}` is a mapping, found {}", node.kind_name()));
             None

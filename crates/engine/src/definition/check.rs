@@ -3,8 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::located::{At, Entry, Node};
-use super::reader::{self, Report};
+use super::node::{MapEntry, Node, Position};
+use super::reader::{self, FaultReport};
 use super::schema::{Dialect, long_name};
 use crate::error::Violation;
 use crate::tool::Schema;
@@ -21,10 +21,10 @@ const BOUNDS: [(&str, &str); 4] = [
 
 /// Checks that the smallest allowed is not above the largest.
 pub(super) fn bounds(
-    entries: &[&Entry],
+    entries: &[&MapEntry],
     dialect: Dialect,
     schema: &Map<String, Value>,
-    report: &mut Report<'_>,
+    report: &mut FaultReport<'_>,
 ) {
     let place = |name: &str| {
         entries.iter().find(|entry| long_name(&entry.key, dialect) == Some(name)).map(|e| e.at)
@@ -41,7 +41,7 @@ pub(super) fn bounds(
 }
 
 /// Checks that every required name is a property.
-pub(super) fn required(schema: &Map<String, Value>, at: At, report: &mut Report<'_>) {
+pub(super) fn required(schema: &Map<String, Value>, at: Position, report: &mut FaultReport<'_>) {
     let Some(names) = schema.get("required").and_then(Value::as_array) else { return };
     let properties = schema.get("properties").and_then(Value::as_object);
     for name in names.iter().filter_map(Value::as_str) {
@@ -61,7 +61,7 @@ pub(super) fn required(schema: &Map<String, Value>, at: At, report: &mut Report<
 
 /// Why a default or preset does not fit the schema of its parameter: what it
 /// is, and what was expected.
-pub(super) fn misfit(schema: &Value, node: &Node, report: &mut Report<'_>) -> Option<Misfit> {
+pub(super) fn misfit(schema: &Value, node: &Node, report: &mut FaultReport<'_>) -> Option<Misfit> {
     if !report.afford(node.at, cost(schema)) {
         return None;
     }
@@ -88,7 +88,7 @@ pub(super) struct Misfit {
 }
 
 /// Reports a default or preset that does not fit.
-pub(super) fn value(schema: &Value, node: &Node, what: &str, report: &mut Report<'_>) {
+pub(super) fn value(schema: &Value, node: &Node, what: &str, report: &mut FaultReport<'_>) {
     if let Some(Misfit { place, got, expected }) = misfit(schema, node, report) {
         report.hinted(node.at, format!("{what} {place}: got {got}"), expected);
     }
@@ -96,7 +96,12 @@ pub(super) fn value(schema: &Value, node: &Node, what: &str, report: &mut Report
 
 /// Checks that a regular expression compiles, and whether it is kept. In a
 /// schema from elsewhere, one that does not is told to the model all the same.
-pub(super) fn pattern(pattern: &str, at: At, dialect: Dialect, report: &mut Report<'_>) -> bool {
+pub(super) fn pattern(
+    pattern: &str,
+    at: Position,
+    dialect: Dialect,
+    report: &mut FaultReport<'_>,
+) -> bool {
     if !report.afford(at, PATTERN_COST) {
         return false;
     }
@@ -124,7 +129,11 @@ fn cost(schema: &Value) -> usize {
 }
 
 /// Reports limits that mean nothing for the type they stand beside.
-pub(super) fn applies(entries: &[&Entry], schema: &Map<String, Value>, report: &mut Report<'_>) {
+pub(super) fn applies(
+    entries: &[&MapEntry],
+    schema: &Map<String, Value>,
+    report: &mut FaultReport<'_>,
+) {
     let Some(Value::String(kind)) = schema.get("type") else { return };
     for entry in entries {
         let name = long_name(&entry.key, Dialect::Short).unwrap_or_default();

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use super::located::At;
+use super::node::Position;
 use super::{Limits, LoadError, Parsed, ProviderSpec, parse_all};
 
 /// How many threads read at most; more wait for the same disk.
@@ -50,29 +50,30 @@ pub fn load_folder(dir: &Path) -> Folder {
 
 /// Reads a folder with other limits.
 pub fn load_folder_with(dir: &Path, limits: &Limits) -> Folder {
-    Walk::through(dir, limits).read()
+    FolderWalk::through(dir, limits).read()
 }
 
 /// The files that [`load_folder`] would read, sorted.
 pub fn list_files(dir: &Path) -> Vec<PathBuf> {
-    Walk::through(dir, &Limits::default()).found
+    FolderWalk::through(dir, &Limits::default()).found
 }
 
 /// Reads a file of definitions as text. A file that is too large is not read.
 pub fn read_file(path: &Path, limits: &Limits) -> Result<String, LoadError> {
-    let fault = |at: At, message: String| LoadError {
+    let fault = |at: Position, message: String| LoadError {
         file: path.display().to_string(),
         line: at.line,
         column: at.column,
         message,
         hint: None,
     };
-    let too_large = || fault(At::START, format!("larger than {} bytes", limits.file_bytes));
-    let unreadable = |error: std::io::Error| fault(At::START, format!("cannot be read: {error}"));
+    let too_large = || fault(Position::START, format!("larger than {} bytes", limits.file_bytes));
+    let unreadable =
+        |error: std::io::Error| fault(Position::START, format!("cannot be read: {error}"));
     // Opening a pipe could wait for ever, so look before.
     let about = fs::metadata(path).map_err(unreadable)?;
     if !about.is_file() {
-        return Err(fault(At::START, "not a regular file".to_owned()));
+        return Err(fault(Position::START, "not a regular file".to_owned()));
     }
     if about.len() > limits.file_bytes as u64 {
         return Err(too_large());
@@ -85,13 +86,13 @@ pub fn read_file(path: &Path, limits: &Limits) -> Result<String, LoadError> {
         return Err(too_large());
     }
     String::from_utf8(bytes).map_err(|error| {
-        let at = At::of_byte(error.as_bytes(), error.utf8_error().valid_up_to());
+        let at = Position::of_byte(error.as_bytes(), error.utf8_error().valid_up_to());
         fault(at, "not UTF-8 text".to_owned())
     })
 }
 
 /// The files of a folder before they are read.
-pub(crate) struct Walk<'l> {
+pub(crate) struct FolderWalk<'l> {
     limits: &'l Limits,
     visited: HashSet<PathBuf>,
     /// Sorted.
@@ -99,7 +100,7 @@ pub(crate) struct Walk<'l> {
     errors: Vec<LoadError>,
 }
 
-impl<'l> Walk<'l> {
+impl<'l> FolderWalk<'l> {
     pub(crate) fn through(dir: &Path, limits: &'l Limits) -> Self {
         let mut walk =
             Self { limits, visited: HashSet::new(), found: Vec::new(), errors: Vec::new() };

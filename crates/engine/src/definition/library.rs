@@ -22,8 +22,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::located::{Data, Entry, Node};
-use super::reader::{self, Fields, Report};
+use super::node::{MapEntry, Node, NodeValue};
+use super::reader::{self, FaultReport, MapFields};
 use crate::value::text::Text;
 
 /// A prompt that a person may choose.
@@ -119,8 +119,8 @@ pub(super) fn is_library(node: &Node) -> bool {
 }
 
 /// Reads a document.
-pub(super) fn read(node: &Node, report: &mut Report<'_>) -> LibrarySpec {
-    let Some(mut fields) = Fields::of(node, "a library", report) else {
+pub(super) fn read(node: &Node, report: &mut FaultReport<'_>) -> LibrarySpec {
+    let Some(mut fields) = MapFields::of(node, "a library", report) else {
         return LibrarySpec::default();
     };
     let (prompts, resources) = (fields.get("prompts"), fields.get("resources"));
@@ -134,11 +134,11 @@ pub(super) fn read(node: &Node, report: &mut Report<'_>) -> LibrarySpec {
 fn list<T>(
     node: Option<&Node>,
     what: &str,
-    read: fn(&Node, &mut Report<'_>) -> Option<T>,
-    report: &mut Report<'_>,
+    read: fn(&Node, &mut FaultReport<'_>) -> Option<T>,
+    report: &mut FaultReport<'_>,
 ) -> Vec<T> {
     match node.map(|node| (node, &node.data)) {
-        Some((_, Data::List(items))) => {
+        Some((_, NodeValue::List(items))) => {
             items.iter().filter_map(|item| read(item, report)).collect()
         }
         Some((node, _)) => {
@@ -149,8 +149,8 @@ fn list<T>(
     }
 }
 
-fn read_prompt(node: &Node, report: &mut Report<'_>) -> Option<PromptSpec> {
-    let mut fields = Fields::of(node, "a prompt", report)?;
+fn read_prompt(node: &Node, report: &mut FaultReport<'_>) -> Option<PromptSpec> {
+    let mut fields = MapFields::of(node, "a prompt", report)?;
     let name = fields.need("name", report).and_then(|node| reader::text(node, "name", report));
     let mut i18n = |key| fields.get(key).and_then(|node| reader::i18n(node, key, report));
     let (title, description) = (i18n("title"), i18n("description"));
@@ -165,8 +165,8 @@ fn read_prompt(node: &Node, report: &mut Report<'_>) -> Option<PromptSpec> {
     Some(PromptSpec { name: name?, title, description, arguments, messages, tool })
 }
 
-fn read_argument(node: &Node, report: &mut Report<'_>) -> Option<PromptArgument> {
-    let mut fields = Fields::of(node, "an argument", report)?;
+fn read_argument(node: &Node, report: &mut FaultReport<'_>) -> Option<PromptArgument> {
+    let mut fields = MapFields::of(node, "an argument", report)?;
     let name = fields.need("name", report).and_then(|node| reader::text(node, "name", report));
     let description =
         fields.get("description").and_then(|node| reader::i18n(node, "description", report));
@@ -182,13 +182,13 @@ fn read_argument(node: &Node, report: &mut Report<'_>) -> Option<PromptArgument>
 }
 
 /// A message: a role with a text, or with a block of content.
-fn read_message(node: &Node, report: &mut Report<'_>) -> Option<Value> {
+fn read_message(node: &Node, report: &mut FaultReport<'_>) -> Option<Value> {
     const ROLES: [(&str, &str); 2] = [("user", "user"), ("assistant", "assistant")];
-    let mut fields = Fields::of(node, "a message", report)?;
+    let mut fields = MapFields::of(node, "a message", report)?;
     let role = fields.get("role").and_then(|node| reader::choice(node, "role", &ROLES, report));
     let text = fields.get("text").and_then(|node| reader::text(node, "text", report));
     let content = fields.get("content").map(|node| match &node.data {
-        Data::Text(text) => json!({"type": "text", "text": text}),
+        NodeValue::Text(text) => json!({"type": "text", "text": text}),
         _ => node.to_json(),
     });
     fields.finish(report);
@@ -199,8 +199,8 @@ fn read_message(node: &Node, report: &mut Report<'_>) -> Option<Value> {
     Some(json!({"role": role.unwrap_or("user"), "content": content?}))
 }
 
-fn read_resource(node: &Node, report: &mut Report<'_>) -> Option<ResourceSpec> {
-    let mut fields = Fields::of(node, "a resource", report)?;
+fn read_resource(node: &Node, report: &mut FaultReport<'_>) -> Option<ResourceSpec> {
+    let mut fields = MapFields::of(node, "a resource", report)?;
     let template = fields.get_any(&["uri_template", "uriTemplate"], report);
     let uri = fields.get("uri").or(template);
     let uri_text = uri.and_then(|node| reader::text(node, "uri", report));
@@ -249,12 +249,12 @@ fn read_resource(node: &Node, report: &mut Report<'_>) -> Option<ResourceSpec> {
     })
 }
 
-fn read_values(node: &Node, report: &mut Report<'_>) -> BTreeMap<String, Vec<String>> {
-    let Data::Map(entries) = &node.data else {
+fn read_values(node: &Node, report: &mut FaultReport<'_>) -> BTreeMap<String, Vec<String>> {
+    let NodeValue::Map(entries) = &node.data else {
         report.add(node.at, format!("`values` is a mapping, found {}", node.kind_name()));
         return BTreeMap::new();
     };
-    let read = |Entry { key, value, .. }: &Entry, report: &mut Report<'_>| {
+    let read = |MapEntry { key, value, .. }: &MapEntry, report: &mut FaultReport<'_>| {
         Some((key.clone(), reader::texts(value, "values", report)?))
     };
     entries.iter().filter_map(|entry| read(entry, report)).collect()

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Definition;
-use super::located::At;
+use super::node::Position;
 use super::reader;
 use crate::tool::{Behaviour, Category, FilledBy};
 use crate::value::text::Lang;
@@ -29,8 +29,8 @@ pub struct Lint {
 }
 
 impl Lint {
-    pub(super) fn new(at: At, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        let At { line, column } = at;
+    pub(super) fn new(at: Position, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        let Position { line, column } = at;
         Self { line, column, message: message.into(), hint: hint.into() }
     }
 }
@@ -49,7 +49,7 @@ struct Lints {
 }
 
 impl Lints {
-    fn add(&mut self, at: At, message: impl Into<String>, hint: impl Into<String>) {
+    fn add(&mut self, at: Position, message: impl Into<String>, hint: impl Into<String>) {
         self.found.push(Lint::new(at, message, hint));
     }
 }
@@ -153,7 +153,7 @@ fn lint_parameters(definition: &Definition, lints: &mut Lints) {
 }
 
 /// A keyword that is nearly one of JSON Schema's is silently ignored by it.
-fn lint_keywords(schema: &Value, parameter: &str, at: At, lints: &mut Lints) {
+fn lint_keywords(schema: &Value, parameter: &str, at: Position, lints: &mut Lints) {
     const KEYWORDS: [&str; 34] = [
         "type",
         "description",

@@ -17,8 +17,8 @@ pub use watch::{FolderWatch, WatchOptions};
 use crate::call::Call;
 use crate::call::content::Output;
 use crate::definition::{
-    Definition, LibrarySpec, Limits, LoadError, LoadedFile, Parsed, ProviderSpec, Walk, list_files,
-    parse_all,
+    Definition, FolderWalk, LibrarySpec, Limits, LoadError, LoadedFile, Parsed, ProviderSpec,
+    list_files, parse_all,
 };
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
@@ -158,20 +158,20 @@ impl Engine {
         (report, refused)
     }
 
-    fn compile(&self, owner: Option<&TenantId>, file: LoadedFile) -> Compiled {
+    fn compile(&self, owner: Option<&TenantId>, file: LoadedFile) -> CompiledFile {
         let source = source_of(&file.path);
-        let mut compiled = Compiled::default();
+        let mut compiled = CompiledFile::default();
         let parsed = match file.outcome {
             Ok(parsed) => parsed,
             // Without a source, the tools of the last good version stay.
-            Err(errors) => return Compiled { errors, ..compiled },
+            Err(errors) => return CompiledFile { errors, ..compiled },
         };
         let parsed = self.with_imports(&file.path, parsed, &mut compiled.errors);
         let mut own = SourceTools::new(Arc::clone(&source)).owned_by(owner);
         // One document of an API may hold more tools than a folder of files.
         let tools = in_parallel(parsed.tools, |definition| {
             let name = definition.spec.name.clone();
-            let place = Place { line: definition.line, column: definition.column };
+            let place = ToolLocation { line: definition.line, column: definition.column };
             let tool = self
                 .bind(definition)
                 .and_then(|builder| Tool::compile(builder, Arc::clone(&source), owner.cloned()));
@@ -215,7 +215,7 @@ impl Engine {
                     parsed.providers.append(&mut imported.providers);
                 }
                 Err(error) => {
-                    let place = Place { line: request.line, column: request.column };
+                    let place = ToolLocation { line: request.line, column: request.column };
                     errors.push(place.error(&source_of(file), &error));
                 }
             }
@@ -247,23 +247,23 @@ impl Engine {
 
 /// What came of one file.
 #[derive(Default)]
-struct Compiled {
+struct CompiledFile {
     source: Option<SourceTools>,
     /// What the file defines besides tools.
     others: Option<(Source, Vec<ProviderSpec>, LibrarySpec)>,
-    places: Vec<(ToolName, Place)>,
+    places: Vec<(ToolName, ToolLocation)>,
     errors: Vec<LoadError>,
     notes: Vec<LoadError>,
 }
 
 /// Where in a file a tool is defined.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct ToolLocation {
     line: u32,
     column: u32,
 }
 
-impl Place {
+impl ToolLocation {
     fn error(self, source: &Source, error: &Error) -> LoadError {
         self.says(source, error.message().to_owned())
     }
@@ -338,12 +338,12 @@ fn in_parallel<T: Send, R: Send>(items: Vec<T>, map: impl Fn(T) -> R + Sync) -> 
 struct Loader {
     engine: Engine,
     folder: PathBuf,
-    seen: HashMap<PathBuf, Stamp>,
+    seen: HashMap<PathBuf, FileStamp>,
     failed: HashSet<PathBuf>,
 }
 
 /// Tells one version of a file from another.
-type Stamp = Option<(SystemTime, u64)>;
+type FileStamp = Option<(SystemTime, u64)>;
 
 impl Loader {
     fn new(engine: Engine, folder: &Path) -> Self {
@@ -354,8 +354,8 @@ impl Loader {
     fn load(&mut self) -> LoadReport {
         // Taken before reading: what changes meanwhile is seen the next time.
         let limits = Limits::default();
-        let walk = Walk::through(&self.folder, &limits);
-        let now: HashMap<PathBuf, Stamp> =
+        let walk = FolderWalk::through(&self.folder, &limits);
+        let now: HashMap<PathBuf, FileStamp> =
             walk.found.iter().map(|path| (path.clone(), stamp(path))).collect();
         let folder = walk.read();
         // A folder that cannot be read keeps its tools, as a broken file does.
@@ -414,7 +414,7 @@ impl Loader {
     }
 }
 
-fn stamp(path: &Path) -> Stamp {
+fn stamp(path: &Path) -> FileStamp {
     let about = std::fs::metadata(path).ok()?;
     Some((about.modified().ok()?, about.len()))
 }

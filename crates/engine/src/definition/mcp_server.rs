@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use super::located::{Data, Entry, Node};
+use super::node::{MapEntry, Node, NodeValue};
 use super::provider::ProviderSpec;
-use super::reader::{self, Fields, Report};
+use super::reader::{self, FaultReport, MapFields};
 use crate::value::name::ToolName;
 
 /// A server of tools, and how far it is trusted.
@@ -116,7 +116,7 @@ pub enum McpProtocol {
 
 /// Whose form a server is written in.
 #[derive(Clone, Copy)]
-pub(super) enum Form {
+pub(super) enum ServerForm {
     /// The one of a provider's file, where an unknown key is a mistake.
     Own,
     /// The one that programs share, each with keys of its own.
@@ -151,9 +151,9 @@ pub(super) fn is_list(node: &Node) -> bool {
 }
 
 /// Reads `mcpServers`: each server is a provider of its name.
-pub(super) fn read_list(node: &Node, report: &mut Report<'_>) -> Vec<ProviderSpec> {
+pub(super) fn read_list(node: &Node, report: &mut FaultReport<'_>) -> Vec<ProviderSpec> {
     let servers = node.get("mcpServers");
-    let Some(Node { data: Data::Map(entries), .. }) = servers else {
+    let Some(Node { data: NodeValue::Map(entries), .. }) = servers else {
         let at = servers.map_or(node.at, |servers| servers.at);
         report.hinted(
             at,
@@ -164,9 +164,9 @@ pub(super) fn read_list(node: &Node, report: &mut Report<'_>) -> Vec<ProviderSpe
     };
     let mut read: Vec<ProviderSpec> = Vec::new();
     let mut left_out = Vec::new();
-    for Entry { key, at, value } in entries {
+    for MapEntry { key, at, value } in entries {
         let mut own = report.apart();
-        match read_server(value, Form::Shared, &mut own) {
+        match read_server(value, ServerForm::Shared, &mut own) {
             Some(server) if own.is_empty() => {
                 report.take_over(own);
                 let name = fitting_name(key, entries, &read);
@@ -193,7 +193,7 @@ pub(super) fn read_list(node: &Node, report: &mut Report<'_>) -> Vec<ProviderSpe
 
 /// The name of a server: its own where that can be part of a tool's name, else
 /// one made of it that no other server has.
-fn fitting_name(key: &str, entries: &[Entry], read: &[ProviderSpec]) -> String {
+fn fitting_name(key: &str, entries: &[MapEntry], read: &[ProviderSpec]) -> String {
     let fits = |c: char| c.is_alphanumeric() || "_-.:".contains(c);
     if !key.is_empty() && key.chars().all(fits) && ToolName::new(key).is_ok() {
         return key.to_owned();
@@ -209,8 +209,12 @@ fn fitting_name(key: &str, entries: &[Entry], read: &[ProviderSpec]) -> String {
 }
 
 /// Reads one server.
-pub(super) fn read_server(node: &Node, form: Form, report: &mut Report<'_>) -> Option<McpServer> {
-    let mut fields = Fields::of(node, "a server", report)?;
+pub(super) fn read_server(
+    node: &Node,
+    form: ServerForm,
+    report: &mut FaultReport<'_>,
+) -> Option<McpServer> {
+    let mut fields = MapFields::of(node, "a server", report)?;
     fields.ignore(&FOREIGN);
     let transport = read_transport(&mut fields, report);
     let mut flag = |key| fields.get(key).and_then(|node| reader::flag(node, key, report));
@@ -244,8 +248,8 @@ pub(super) fn read_server(node: &Node, form: Form, report: &mut Report<'_>) -> O
         .get("protocol")
         .and_then(|node| reader::choice(node, "protocol", &PROTOCOLS, report));
     match form {
-        Form::Own => fields.finish(report),
-        Form::Shared => fields.finish_with_notes(report),
+        ServerForm::Own => fields.finish(report),
+        ServerForm::Shared => fields.finish_with_notes(report),
     }
     Some(McpServer {
         transport: transport?,
@@ -264,7 +268,10 @@ pub(super) fn read_server(node: &Node, form: Form, report: &mut Report<'_>) -> O
     })
 }
 
-fn read_transport(fields: &mut Fields<'_>, report: &mut Report<'_>) -> Option<McpTransport> {
+fn read_transport(
+    fields: &mut MapFields<'_>,
+    report: &mut FaultReport<'_>,
+) -> Option<McpTransport> {
     let (at, kind) = match fields.get("type").or_else(|| fields.get("transport")) {
         Some(node) => (node.at, reader::text(node, "type", report)),
         None => (fields.at, None),
@@ -308,8 +315,8 @@ fn read_transport(fields: &mut Fields<'_>, report: &mut Report<'_>) -> Option<Mc
 
 /// A time span of ours, or milliseconds in the form of other programs: nobody
 /// means a thousand seconds and more.
-fn read_timeout(node: &Node, report: &mut Report<'_>) -> Option<Duration> {
-    if let Data::Number(number, _) = &node.data
+fn read_timeout(node: &Node, report: &mut FaultReport<'_>) -> Option<Duration> {
+    if let NodeValue::Number(number, _) = &node.data
         && let Some(millis) = number.as_u64().filter(|number| *number >= 1_000)
     {
         return Some(Duration::from_millis(millis));
@@ -317,12 +324,12 @@ fn read_timeout(node: &Node, report: &mut Report<'_>) -> Option<Duration> {
     reader::span(node, "timeout", report).filter(|timeout| !timeout.is_zero())
 }
 
-fn read_pairs(node: &Node, what: &str, report: &mut Report<'_>) -> BTreeMap<String, String> {
-    let Data::Map(entries) = &node.data else {
+fn read_pairs(node: &Node, what: &str, report: &mut FaultReport<'_>) -> BTreeMap<String, String> {
+    let NodeValue::Map(entries) = &node.data else {
         report.add(node.at, format!("`{what}` is a mapping, found {}", node.kind_name()));
         return BTreeMap::new();
     };
-    let pair = |entry: &Entry, report: &mut Report<'_>| {
+    let pair = |entry: &MapEntry, report: &mut FaultReport<'_>| {
         Some((entry.key.clone(), reader::text(&entry.value, what, report)?))
     };
     entries.iter().filter_map(|entry| pair(entry, report)).collect()

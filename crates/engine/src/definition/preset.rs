@@ -3,20 +3,24 @@
 use serde_json::Value;
 
 use super::check;
-use super::located::{Data, Entry, Node};
-use super::reader::{self, Fields, Report};
+use super::node::{MapEntry, Node, NodeValue};
+use super::reader::{self, FaultReport, MapFields};
 use crate::tool::{FilledBy, Preset, ToolSpec};
 
 /// Reads `presets: {parameter: value}`. A mapping with `value` or `variable`
 /// is the long form; any other mapping is a value.
-pub(super) fn read(node: &Node, spec: &ToolSpec, report: &mut Report<'_>) -> Vec<(String, Preset)> {
-    let Data::Map(entries) = &node.data else {
+pub(super) fn read(
+    node: &Node,
+    spec: &ToolSpec,
+    report: &mut FaultReport<'_>,
+) -> Vec<(String, Preset)> {
+    let NodeValue::Map(entries) = &node.data else {
         report.add(node.at, format!("`presets` is a mapping, found {}", node.kind_name()));
         return Vec::new();
     };
     let properties = spec.input.get("properties").and_then(Value::as_object);
     let mut presets = Vec::new();
-    for Entry { key, at, value } in entries {
+    for MapEntry { key, at, value } in entries {
         match properties.and_then(|properties| properties.get(key)) {
             Some(schema) => {
                 let preset = read_one(key, value, schema, spec, report);
@@ -43,12 +47,12 @@ fn read_one(
     node: &Node,
     schema: &Value,
     spec: &ToolSpec,
-    report: &mut Report<'_>,
+    report: &mut FaultReport<'_>,
 ) -> Option<Preset> {
     let secret = spec.parameters.get(name).is_some_and(|known| known.filled_by == FilledBy::Secret);
-    let constant = |value: &Node, report: &mut Report<'_>| match &value.data {
+    let constant = |value: &Node, report: &mut FaultReport<'_>| match &value.data {
         // No message may repeat a secret, so it is not checked further.
-        Data::Text(text) if secret => Some(Preset::secret(text.as_str())),
+        NodeValue::Text(text) if secret => Some(Preset::secret(text.as_str())),
         _ if secret => {
             report.add(value.at, format!("the preset of `{name}` is a secret, and must be a text"));
             None
@@ -61,7 +65,7 @@ fn read_one(
     if !node.has("value") && !node.has("variable") {
         return constant(node, report);
     }
-    let mut fields = Fields::of(node, "a preset", report)?;
+    let mut fields = MapFields::of(node, "a preset", report)?;
     let value = fields.written("value");
     let variable = fields.get("variable");
     let overridable =
@@ -80,7 +84,7 @@ fn read_one(
 
 /// Reports a preset that does not fit, and where. People also preset what they
 /// should have declared a secret, so what the value is stays untold.
-fn check_fit(name: &str, value: &Node, schema: &Value, report: &mut Report<'_>) {
+fn check_fit(name: &str, value: &Node, schema: &Value, report: &mut FaultReport<'_>) {
     if let Some(misfit) = check::misfit(schema, value, report) {
         let message = format!("the preset of `{name}` {}", misfit.place);
         report.hinted(value.at, message, misfit.expected);

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::ImportRequest;
-use super::located::{At, Data, Entry, Node};
-use super::mcp_server::{self, Form, McpServer};
-use super::reader::{self, Fields, Report};
+use super::mcp_server::{self, McpServer, ServerForm};
+use super::node::{MapEntry, Node, NodeValue, Position};
+use super::reader::{self, FaultReport, MapFields};
 use crate::value::text::Text;
 
 /// A provider of tools, described. It holds no credentials, only what they
@@ -110,15 +110,15 @@ pub(super) fn is_provider(node: &Node) -> bool {
 }
 
 /// Reads a provider.
-pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<ProviderSpec> {
-    let mut fields = Fields::of(node, "a provider", report)?;
+pub(super) fn read(node: &Node, report: &mut FaultReport<'_>) -> Option<ProviderSpec> {
+    let mut fields = MapFields::of(node, "a provider", report)?;
     // The tools of a provider are the files in its folder; other engines list
     // them again here, with their Python sources.
     fields.ignore(&["tools", "extra", "oauth_schema"]);
     // A server needs no more than a name.
     let mut provider = match (node.has("mcp"), fields.get("identity")) {
         (_, Some(node)) => {
-            let mut identity = Fields::of(node, "`identity`", report)?;
+            let mut identity = MapFields::of(node, "`identity`", report)?;
             let read = read_identity(&mut identity, report);
             identity.finish(report);
             read
@@ -129,7 +129,7 @@ pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<ProviderSpec>
             None
         }
     };
-    let mcp = fields.get("mcp").map(|node| mcp_server::read_server(node, Form::Own, report));
+    let mcp = fields.get("mcp").map(|node| mcp_server::read_server(node, ServerForm::Own, report));
     if let (Some(provider), Some(mcp)) = (&mut provider, mcp) {
         provider.mcp = mcp.map(Box::new);
     }
@@ -144,10 +144,10 @@ pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<ProviderSpec>
 }
 
 /// Reads a provider whose tools are described by an API document.
-pub(super) fn read_import(node: &Node, report: &mut Report<'_>) -> Option<ImportRequest> {
-    let mut fields = Fields::of(node, "a provider", report)?;
+pub(super) fn read_import(node: &Node, report: &mut FaultReport<'_>) -> Option<ImportRequest> {
+    let mut fields = MapFields::of(node, "a provider", report)?;
     let provider = fields.need("identity", report).and_then(|node| {
-        let mut identity = Fields::of(node, "`identity`", report)?;
+        let mut identity = MapFields::of(node, "`identity`", report)?;
         let read = read_identity(&mut identity, report);
         identity.finish(report);
         read
@@ -163,12 +163,12 @@ pub(super) fn read_import(node: &Node, report: &mut Report<'_>) -> Option<Import
         }
     };
     fields.finish(report);
-    let At { line, column } = document?.at;
+    let Position { line, column } = document?.at;
     Some(ImportRequest { provider: provider?, document: text?, options, line, column })
 }
 
-fn read_check(node: &Node, report: &mut Report<'_>) -> Option<CredentialCheck> {
-    let mut fields = Fields::of(node, "`credentials_check`", report)?;
+fn read_check(node: &Node, report: &mut FaultReport<'_>) -> Option<CredentialCheck> {
+    let mut fields = MapFields::of(node, "`credentials_check`", report)?;
     let tool = fields.need("tool", report).and_then(|node| reader::text(node, "tool", report));
     let arguments = match fields.get("arguments").map(|node| (node.at, node.to_json())) {
         None => Map::new(),
@@ -182,7 +182,7 @@ fn read_check(node: &Node, report: &mut Report<'_>) -> Option<CredentialCheck> {
     Some(CredentialCheck { tool: tool?, arguments })
 }
 
-fn read_identity(fields: &mut Fields<'_>, report: &mut Report<'_>) -> Option<ProviderSpec> {
+fn read_identity(fields: &mut MapFields<'_>, report: &mut FaultReport<'_>) -> Option<ProviderSpec> {
     let name = fields.need("name", report).and_then(|node| reader::text(node, "name", report));
     let mut text = |key| fields.get(key).and_then(|node| reader::text(node, key, report));
     let (author, icon) = (text("author"), text("icon"));
@@ -203,15 +203,15 @@ fn read_identity(fields: &mut Fields<'_>, report: &mut Report<'_>) -> Option<Pro
 }
 
 /// Reads credentials: a mapping by name, or a list of fields with names.
-fn read_fields(node: &Node, report: &mut Report<'_>) -> Vec<CredentialField> {
+fn read_fields(node: &Node, report: &mut FaultReport<'_>) -> Vec<CredentialField> {
     let mut read: Vec<CredentialField> = Vec::new();
     match &node.data {
-        Data::Map(entries) => {
-            for Entry { key, value, .. } in entries {
+        NodeValue::Map(entries) => {
+            for MapEntry { key, value, .. } in entries {
                 read.extend(read_field(value, Some(key), report));
             }
         }
-        Data::List(items) => {
+        NodeValue::List(items) => {
             for item in items {
                 let Some(field) = read_field(item, None, report) else { continue };
                 if read.iter().any(|known| known.name == field.name) {
@@ -228,14 +228,18 @@ fn read_fields(node: &Node, report: &mut Report<'_>) -> Vec<CredentialField> {
     read
 }
 
-fn read_field(node: &Node, name: Option<&str>, report: &mut Report<'_>) -> Option<CredentialField> {
+fn read_field(
+    node: &Node,
+    name: Option<&str>,
+    report: &mut FaultReport<'_>,
+) -> Option<CredentialField> {
     const KINDS: [(&str, CredentialKind); 4] = [
         ("text-input", CredentialKind::TextInput),
         ("secret-input", CredentialKind::SecretInput),
         ("select", CredentialKind::Select),
         ("boolean", CredentialKind::Boolean),
     ];
-    let mut fields = Fields::of(node, "a credential", report)?;
+    let mut fields = MapFields::of(node, "a credential", report)?;
     let name = match name {
         Some(name) => Some(name.to_owned()),
         None => fields.need("name", report).and_then(|node| reader::text(node, "name", report)),
@@ -272,12 +276,12 @@ fn read_field(node: &Node, name: Option<&str>, report: &mut Report<'_>) -> Optio
     })
 }
 
-fn read_choices(node: &Node, report: &mut Report<'_>) -> Vec<String> {
-    let Data::List(items) = &node.data else {
+fn read_choices(node: &Node, report: &mut FaultReport<'_>) -> Vec<String> {
+    let NodeValue::List(items) = &node.data else {
         report.add(node.at, format!("`options` is a list, found {}", node.kind_name()));
         return Vec::new();
     };
-    let value = |item: &Node, report: &mut Report<'_>| {
+    let value = |item: &Node, report: &mut FaultReport<'_>| {
         reader::text(item.get("value").unwrap_or(item), "options", report)
     };
     items.iter().filter_map(|item| value(item, report)).collect()

@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use parking_lot::Mutex;
 
 use super::begin::outcome;
-use super::{Engine, Until, may_change};
+use super::{Deadline, Engine, may_change};
 use crate::approval::{Decision, SuspendedCall, Verdict, fingerprint_of};
 use crate::call::content::Output;
 use crate::call::context::Context;
@@ -76,7 +76,7 @@ impl Engine {
         verdict: Option<Verdict>,
         context: Context,
     ) -> CallResult {
-        let Some(_claim) = Claim::new(&self.0.resuming, suspended.id) else {
+        let Some(_claim) = ResumeClaim::new(&self.0.resuming, suspended.id) else {
             let why = format!("call {} is being resumed", suspended.id);
             return ended_before(&suspended, Err(Error::new(ErrorKind::Denied, why)));
         };
@@ -122,7 +122,7 @@ impl Engine {
         request: &CallRequest,
         open: &mut OpenCall,
         call: &Call,
-        until: &Until<'_>,
+        until: &Deadline<'_>,
     ) -> Result<(), Error> {
         if let Some(approved) = request.approved() {
             return is_still(call, approved);
@@ -258,12 +258,12 @@ fn ended_before(suspended: &SuspendedCall, outcome: Result<Arc<Output>, Error>) 
 }
 
 /// The right to resume a call, for one at a time.
-struct Claim {
+struct ResumeClaim {
     resuming: Arc<Mutex<HashSet<CallId>>>,
     id: CallId,
 }
 
-impl Claim {
+impl ResumeClaim {
     fn new(resuming: &Arc<Mutex<HashSet<CallId>>>, id: CallId) -> Option<Self> {
         let resuming = Arc::clone(resuming);
         let is_first = resuming.lock().insert(id);
@@ -271,7 +271,7 @@ impl Claim {
     }
 }
 
-impl Drop for Claim {
+impl Drop for ResumeClaim {
     fn drop(&mut self) {
         self.resuming.lock().remove(&self.id);
     }

@@ -38,7 +38,7 @@ impl Engine {
         let key = request.key().map(|key| identify(key, call)).transpose()?;
         let intent = open.intent(key);
         let mut begun = store.begin(intent.clone()).await?;
-        while let Begun::Twin(first) = begun {
+        while let Begun::Duplicate(first) = begun {
             let is_own = first == call.id;
             if is_own {
                 open.left_to_another();

@@ -49,7 +49,7 @@ impl Engine {
 /// A call that may change something. If its caller drops it after it began to
 /// take effect, a task of the engine finishes and records it; before that, it
 /// is simply cancelled.
-pub(super) struct Finishing {
+pub(super) struct DurableCall {
     work: Option<BoxFuture<'static, CallResult>>,
     effect: Arc<AtomicBool>,
     tasks: TaskTracker,
@@ -57,7 +57,7 @@ pub(super) struct Finishing {
     runtime: Option<Handle>,
 }
 
-impl Finishing {
+impl DurableCall {
     /// `effect` is set when the work begins to take effect.
     pub(super) fn new(
         work: impl Future<Output = CallResult> + Send + 'static,
@@ -69,7 +69,7 @@ impl Finishing {
     }
 }
 
-impl Future for Finishing {
+impl Future for DurableCall {
     type Output = CallResult;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CallResult> {
@@ -82,7 +82,7 @@ impl Future for Finishing {
     }
 }
 
-impl Drop for Finishing {
+impl Drop for DurableCall {
     fn drop(&mut self) {
         if let Some(work) = self.work.take()
             && self.effect.load(Ordering::Relaxed)

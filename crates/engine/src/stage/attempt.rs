@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::call::Call;
 use crate::call::content::Output;
-use crate::engine::Until;
+use crate::engine::Deadline;
 use crate::error::{Error, ErrorKind};
 use crate::journal::OpenCall;
 use crate::schedule::{Attempt, RetryPolicy, Upstream};
@@ -21,7 +21,7 @@ pub(crate) struct Attempts<'a, 'u> {
     pub(crate) upstream: &'u Upstream,
     /// The attempt that is under way. It is the engine's, which may stop it.
     pub(crate) current: &'a mut Option<Attempt<'u>>,
-    pub(crate) until: &'a Until<'a>,
+    pub(crate) until: &'a Deadline<'a>,
 }
 
 impl Attempts<'_, '_> {

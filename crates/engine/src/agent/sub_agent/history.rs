@@ -78,7 +78,7 @@ impl From<&CallResult> for CallDetail {
 }
 
 /// The calls of a sub-agent.
-pub(super) struct History {
+pub(super) struct CallHistory {
     newest: VecDeque<CallDetail>,
     max: usize,
     total: u64,
@@ -86,7 +86,7 @@ pub(super) struct History {
     usage: BTreeMap<String, u64>,
 }
 
-impl Default for History {
+impl Default for CallHistory {
     fn default() -> Self {
         Self {
             newest: VecDeque::new(),
@@ -98,7 +98,7 @@ impl Default for History {
     }
 }
 
-impl History {
+impl CallHistory {
     pub(super) fn push(&mut self, result: &CallResult) {
         self.total += 1;
         self.successful += u64::from(result.is_success());

@@ -31,12 +31,12 @@ impl Default for WatchOptions {
 
 /// Keeps a folder's tools up to date until it is dropped.
 pub struct FolderWatch {
-    signal: Sender<Signal>,
+    signal: Sender<WatchSignal>,
     thread: Option<JoinHandle<()>>,
     _watcher: Option<RecommendedWatcher>,
 }
 
-enum Signal {
+enum WatchSignal {
     Changed,
     Stop,
 }
@@ -55,7 +55,7 @@ pub(super) fn start(
         let mut watcher = notify::recommended_watcher(move |_: notify::Result<notify::Event>| {
             // The loader looks for itself at what has changed; a full queue of
             // signals cannot build up because it drains them.
-            let _ = changed.send(Signal::Changed);
+            let _ = changed.send(WatchSignal::Changed);
         })
         .map_err(|error| failed("no watcher", error.into()))?;
         watcher
@@ -71,15 +71,15 @@ pub(super) fn start(
         .spawn(move || {
             loop {
                 match signals.recv_timeout(options.interval) {
-                    Ok(Signal::Changed) => loop {
+                    Ok(WatchSignal::Changed) => loop {
                         match signals.recv_timeout(SETTLE) {
-                            Ok(Signal::Changed) => {}
-                            Ok(Signal::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                            Ok(WatchSignal::Changed) => {}
+                            Ok(WatchSignal::Stop) | Err(RecvTimeoutError::Disconnected) => return,
                             Err(RecvTimeoutError::Timeout) => break,
                         }
                     },
                     Err(RecvTimeoutError::Timeout) => {}
-                    Ok(Signal::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                    Ok(WatchSignal::Stop) | Err(RecvTimeoutError::Disconnected) => return,
                 }
                 if loader.is_stale() {
                     loader.reload();
@@ -92,7 +92,7 @@ pub(super) fn start(
 
 impl Drop for FolderWatch {
     fn drop(&mut self) {
-        let _ = self.signal.send(Signal::Stop);
+        let _ = self.signal.send(WatchSignal::Stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

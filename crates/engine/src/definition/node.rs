@@ -9,17 +9,17 @@ use granit_parser::{Parser, Span};
 use serde_json::{Number, Value};
 
 use super::Limits;
-use super::reader::Report;
-use super::tree::{Builder, Fatal};
+use super::reader::FaultReport;
+use super::tree_builder::{FatalError, TreeBuilder};
 
 /// A place in a file: line and column, from 1, in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct At {
+pub(super) struct Position {
     pub(super) line: u32,
     pub(super) column: u32,
 }
 
-impl At {
+impl Position {
     pub(super) const START: Self = Self { line: 1, column: 1 };
 
     /// The place of a byte in a text.
@@ -34,26 +34,26 @@ impl At {
 /// A value and where it begins.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
-    pub(super) data: Data,
-    pub(super) at: At,
+    pub(super) data: NodeValue,
+    pub(super) at: Position,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Data {
+pub(super) enum NodeValue {
     Null,
     Bool(bool),
     /// A number, and how it was written.
     Number(Number, Box<str>),
     Text(String),
     List(Vec<Node>),
-    Map(Vec<Entry>),
+    Map(Vec<MapEntry>),
 }
 
 /// A key of a mapping with its value, in the order of the file.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct MapEntry {
     pub(super) key: String,
-    pub(super) at: At,
+    pub(super) at: Position,
     pub(super) value: Node,
 }
 
@@ -61,12 +61,12 @@ impl Node {
     /// The value as JSON.
     pub(super) fn to_json(&self) -> Value {
         match &self.data {
-            Data::Null => Value::Null,
-            Data::Bool(flag) => Value::Bool(*flag),
-            Data::Number(number, _) => Value::Number(number.clone()),
-            Data::Text(text) => Value::String(text.clone()),
-            Data::List(items) => items.iter().map(Self::to_json).collect(),
-            Data::Map(entries) => Value::Object(
+            NodeValue::Null => Value::Null,
+            NodeValue::Bool(flag) => Value::Bool(*flag),
+            NodeValue::Number(number, _) => Value::Number(number.clone()),
+            NodeValue::Text(text) => Value::String(text.clone()),
+            NodeValue::List(items) => items.iter().map(Self::to_json).collect(),
+            NodeValue::Map(entries) => Value::Object(
                 entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json())).collect(),
             ),
         }
@@ -75,7 +75,7 @@ impl Node {
     /// The value under a key, where this is a mapping.
     pub(super) fn get(&self, key: &str) -> Option<&Self> {
         match &self.data {
-            Data::Map(entries) => {
+            NodeValue::Map(entries) => {
                 entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
             }
             _ => None,
@@ -89,22 +89,22 @@ impl Node {
     /// What this is, for messages.
     pub(super) fn kind_name(&self) -> &'static str {
         match &self.data {
-            Data::Null => "nothing",
-            Data::Bool(_) => "a boolean",
-            Data::Number(..) => "a number",
-            Data::Text(_) => "a text",
-            Data::List(_) => "a list",
-            Data::Map(_) => "a mapping",
+            NodeValue::Null => "nothing",
+            NodeValue::Bool(_) => "a boolean",
+            NodeValue::Number(..) => "a number",
+            NodeValue::Text(_) => "a text",
+            NodeValue::List(_) => "a list",
+            NodeValue::Map(_) => "a mapping",
         }
     }
 }
 
 /// Reads all documents of a text. Blank documents are left out; what is wrong
 /// goes to the report, and the documents before it are returned.
-pub(super) fn documents(text: &str, limits: &Limits, report: &mut Report<'_>) -> Vec<Node> {
+pub(super) fn documents(text: &str, limits: &Limits, report: &mut FaultReport<'_>) -> Vec<Node> {
     if text.len() > limits.file_bytes {
         report.hinted(
-            At::START,
+            Position::START,
             format!("the file is larger than {} bytes", limits.file_bytes),
             "split it",
         );
@@ -113,7 +113,7 @@ pub(super) fn documents(text: &str, limits: &Limits, report: &mut Report<'_>) ->
     // Both languages forbid these; to the scanner a NUL would be the end.
     let control = |b: u8| b < b' ' && !matches!(b, b'\t' | b'\n' | b'\r');
     if let Some(index) = text.bytes().position(control) {
-        let at = At::of_byte(text.as_bytes(), index);
+        let at = Position::of_byte(text.as_bytes(), index);
         report.add(at, format!("a control character, {:#04x}", text.as_bytes()[index]));
         return Vec::new();
     }
@@ -123,17 +123,17 @@ pub(super) fn documents(text: &str, limits: &Limits, report: &mut Report<'_>) ->
         flow_nesting_limit: limits.depth,
         block_nesting_limit: limits.depth,
     };
-    let mut builder = Builder::new(limits);
+    let mut builder = TreeBuilder::new(limits);
     for next in Parser::new_from_str_with_options(text, options) {
         let outcome = match next {
             Ok((event, span)) => builder.take(event, place(&span), report),
             Err(error) => {
                 let mark = error.marker();
-                let at = At { line: small(mark.line()), column: small(mark.col() + 1) };
-                Err(Fatal { at, message: format!("not valid YAML or JSON: {}", error.info()) })
+                let at = Position { line: small(mark.line()), column: small(mark.col() + 1) };
+                Err(FatalError { at, message: format!("not valid YAML or JSON: {}", error.info()) })
             }
         };
-        if let Err(Fatal { at, message }) = outcome {
+        if let Err(FatalError { at, message }) = outcome {
             report.add(at, message);
             break;
         }
@@ -141,8 +141,8 @@ pub(super) fn documents(text: &str, limits: &Limits, report: &mut Report<'_>) ->
     builder.into_documents()
 }
 
-fn place(span: &Span) -> At {
-    At { line: small(span.start.line()), column: small(span.start.col() + 1) }
+fn place(span: &Span) -> Position {
+    Position { line: small(span.start.line()), column: small(span.start.col() + 1) }
 }
 
 fn small(number: usize) -> u32 {
