@@ -1,4 +1,4 @@
-//! Credentials that a store keeps, for tools of providers.
+//! Stored credentials of providers.
 
 use std::pin::pin;
 
@@ -11,16 +11,16 @@ use crate::tool::ToolSpec;
 use crate::tool::executor::BoxFuture;
 use crate::value::secret::Secret;
 
-/// Where the credentials of providers come from. The engine asks it for every
-/// call of a tool that names a provider, within the call's time, and forgets
-/// what it got with the call.
+/// Source of provider credentials. The engine asks it for every call of a tool
+/// that names a provider, within the call's deadline, and drops the secrets
+/// with the call.
 pub trait CredentialSource: Send + Sync + 'static {
     /// The secrets of the tool's provider (`tool.provider`) for this caller, by
-    /// field; an empty list where it has none. `credential` is the name of one
-    /// of several, where the call chose it; a name that does not exist is an
-    /// error of the kind [`ErrorKind::CredentialInvalid`].
+    /// field; an empty list if there are none. `credential` selects one of
+    /// several by name; an unknown name is an error of the kind
+    /// [`ErrorKind::CredentialInvalid`].
     ///
-    /// What the call or its agent carries under the same name comes first.
+    /// Secrets of the call or its agent take precedence over these.
     fn secrets<'a>(
         &'a self,
         tool: &'a ToolSpec,
@@ -29,7 +29,7 @@ pub trait CredentialSource: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<Vec<(String, Secret)>, Error>>;
 }
 
-/// Asks the source for the secrets of a call, no longer than the call may take.
+/// Adds the secrets of the source to a call, within its deadline.
 pub(crate) async fn add_secrets(
     source: &dyn CredentialSource,
     call: &mut Call,
@@ -49,8 +49,8 @@ pub(crate) async fn add_secrets(
     })
 }
 
-/// Refuses a call that names a credential where there are none: with another
-/// one it would do something else than it was meant to.
+/// Refuses a call that selects a credential where no source is configured: with
+/// another credential it would do something else than intended.
 pub(crate) fn no_source(tool: &ToolSpec, request: &CallRequest) -> Result<(), Error> {
     match (request.chosen_credential(), &tool.provider) {
         (Some(name), Some(provider)) => Err(Error::new(
