@@ -1,4 +1,4 @@
-//! Agents: what a tool of the kind `agent` says besides its name and parameters.
+//! Keys of agent definitions (`kind: agent`).
 //!
 //! ```yaml
 //! name: invoke_policy_expert
@@ -11,8 +11,8 @@
 //! budget: {tokens: 50000, cost: 0.5, time: 2m, calls: 20}
 //! ```
 //!
-//! Types are checked here, where the line is known; the rest is for whoever
-//! runs agents.
+//! Types are checked here, where the line is known; the agent executor checks
+//! the rest.
 
 use std::time::Duration;
 
@@ -22,11 +22,11 @@ use super::node::{Node, NodeValue};
 use super::reader::{self, FaultReport, MapFields};
 use crate::tool::ToolSpec;
 
-/// How long an agent may take if nobody says: longer than a tool, because it
-/// waits for a model several times.
+/// Default timeout of an agent: longer than that of a tool, because it waits
+/// for a model several times.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Models whose names tell whose they are.
+/// Provider by prefix of the model's name.
 const PROVIDERS: [(&str, &str); 7] = [
     ("claude", "anthropic"),
     ("gemini", "gemini"),
@@ -93,8 +93,8 @@ fn mapping(node: &Node, key: &str, report: &mut FaultReport<'_>) -> Option<Value
     }
 }
 
-/// Fills in what an agent does not say. One without parameters takes a message;
-/// its credentials are those of the model's provider.
+/// Fills in defaults: an agent without parameters takes a message, and its
+/// credentials are those of the model's provider.
 pub(super) fn complete(spec: &mut ToolSpec) {
     spec.timeout.get_or_insert(TIMEOUT);
     spec.behaviour.concurrency_safe.get_or_insert(true);

@@ -1,5 +1,5 @@
-//! Whether the keywords of a schema agree with each other and with the values
-//! beside them.
+//! Consistency checks: do the keywords of a schema agree with each other and
+//! with the values beside them?
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ use super::schema::{Dialect, long_name};
 use crate::error::Violation;
 use crate::tool::Schema;
 
-/// What one pattern costs, in values.
+/// Cost of checking one pattern, in values.
 const PATTERN_COST: usize = 200;
 
 const BOUNDS: [(&str, &str); 4] = [
@@ -19,7 +19,7 @@ const BOUNDS: [(&str, &str); 4] = [
     ("minProperties", "maxProperties"),
 ];
 
-/// Checks that the smallest allowed is not above the largest.
+/// Checks that the minimum is not above the maximum.
 pub(super) fn bounds(
     entries: &[&MapEntry],
     dialect: Dialect,
@@ -59,14 +59,13 @@ pub(super) fn required(schema: &Map<String, Value>, at: Position, report: &mut F
     }
 }
 
-/// Why a default or preset does not fit the schema of its parameter: what it
-/// is, and what was expected.
+/// Why a default or preset does not match the schema of its parameter.
 pub(super) fn misfit(schema: &Value, node: &Node, report: &mut FaultReport<'_>) -> Option<Misfit> {
     if !report.afford(node.at, cost(schema)) {
         return None;
     }
-    // A reference may point outside this part, or expand to too much: then
-    // nothing is checked here, and the whole is compiled, or refused, later.
+    // A reference may point outside this part, or expand too far: then nothing
+    // is checked here, and the whole schema is compiled or refused later.
     let violations = Schema::compile(schema).ok()?.violations(&node.to_json());
     let Violation { path, expected, got } = violations.into_iter().next()?;
     let place = if path.is_empty() { String::new() } else { format!(" at {path}") };
@@ -77,25 +76,25 @@ pub(super) fn misfit(schema: &Value, node: &Node, report: &mut FaultReport<'_>) 
     })
 }
 
-/// How a value fails its schema.
+/// A value that does not match its schema.
 pub(super) struct Misfit {
-    /// That it does, and where: `does not fit at /0`.
+    /// Where it does not match: `does not fit at /0`.
     pub(super) place: String,
-    /// What it is, for messages that may tell.
+    /// The value, for messages that may show it.
     pub(super) got: String,
     /// What to write instead.
     pub(super) expected: String,
 }
 
-/// Reports a default or preset that does not fit.
+/// Reports a default or preset that does not match its schema.
 pub(super) fn value(schema: &Value, node: &Node, what: &str, report: &mut FaultReport<'_>) {
     if let Some(Misfit { place, got, expected }) = misfit(schema, node, report) {
         report.hinted(node.at, format!("{what} {place}: got {got}"), expected);
     }
 }
 
-/// Checks that a regular expression compiles, and whether it is kept. In a
-/// schema from elsewhere, one that does not is told to the model all the same.
+/// Checks that a regular expression compiles. Returns whether it is kept: in a
+/// foreign schema, one that does not compile is still shown to the model.
 pub(super) fn pattern(
     pattern: &str,
     at: Position,
@@ -116,7 +115,7 @@ pub(super) fn pattern(
     dialect == Dialect::JsonSchema
 }
 
-/// What compiling a schema costs: its values, and much more for a pattern.
+/// Cost of compiling a schema: its values, and much more for each pattern.
 fn cost(schema: &Value) -> usize {
     match schema {
         Value::Object(map) => {
@@ -128,7 +127,7 @@ fn cost(schema: &Value) -> usize {
     }
 }
 
-/// Reports limits that mean nothing for the type they stand beside.
+/// Reports constraints that do not apply to the type beside them.
 pub(super) fn applies(
     entries: &[&MapEntry],
     schema: &Map<String, Value>,

@@ -1,4 +1,4 @@
-//! What every form of definition may say beside its parameters.
+//! Keys that every form of definition shares.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ use super::schema::{self, Dialect};
 use crate::tool::{Approval, Behaviour, Category, Exposure, Kind, ToolSpec};
 use crate::value::name::ToolName;
 
-/// What runs a tool, as definitions name it. S0.3's `custom` is a function of
-/// the embedding program; its `external` is an HTTP API where the entry has an
-/// address, and a process otherwise.
+/// Names of kinds in definitions. `custom` is a function of the embedding
+/// program; `external` is an HTTP API if the entry has an address, and a
+/// process otherwise.
 const KINDS: [(&str, NamedKind); 12] = [
     ("builtin", NamedKind::Kind(Kind::Builtin)),
     ("external", NamedKind::External),
@@ -28,7 +28,7 @@ const KINDS: [(&str, NamedKind); 12] = [
     ("process", NamedKind::Kind(Kind::Process)),
     ("workflow", NamedKind::Kind(Kind::Workflow)),
     ("agent", NamedKind::Kind(Kind::Agent)),
-    // S4.3's word for it.
+    // An alias for `agent`.
     ("agent_invocation", NamedKind::Kind(Kind::Agent)),
     ("retrieval", NamedKind::Kind(Kind::Retrieval)),
 ];
@@ -39,22 +39,22 @@ enum NamedKind {
     External,
 }
 
-/// A tool while it is read.
+/// A tool that is being read.
 pub(super) struct ToolDraft {
     pub(super) spec: ToolSpec,
     pub(super) at: Position,
-    /// Where each parameter is written.
+    /// Position of each parameter.
     pub(super) places: BTreeMap<String, Position>,
-    /// Its schemas come from elsewhere.
+    /// Whether its schemas were written elsewhere.
     pub(super) of_others: bool,
-    /// Where each setting of the entry is written; an item of a list by its
-    /// index: `tools/0`.
+    /// Position of each setting of the entry, with items of lists by index:
+    /// `tools/0`.
     pub(super) settings: BTreeMap<String, Position>,
 }
 
 impl ToolDraft {
-    /// Begins a tool with its name. A bad name is reported, and reading goes
-    /// on to find what else is wrong.
+    /// Starts a tool with its name. A bad name is reported, and reading
+    /// continues to find further errors.
     pub(super) fn new(
         at: Position,
         name: Option<&Node>,
@@ -69,8 +69,7 @@ impl ToolDraft {
         Some(Self { spec: ToolSpec::new(name), at, places, of_others: false, settings })
     }
 
-    /// Reads the keys that every form takes, reports the ones that none takes,
-    /// and finishes the tool.
+    /// Reads the shared keys, reports unknown ones, and completes the tool.
     pub(super) fn finish(
         mut self,
         mut fields: MapFields<'_>,
@@ -102,8 +101,8 @@ impl ToolDraft {
     }
 }
 
-/// Reads `kind`, `entry` and its settings. The entry's own settings win over
-/// `implementation_config` (S0.26) and `metadata` (S1.9).
+/// Reads `kind`, `entry` and its settings. The entry's own settings take
+/// precedence over `implementation_config` and `metadata`.
 pub(super) fn read_kind(
     fields: &mut MapFields<'_>,
     draft: &mut ToolDraft,
@@ -154,7 +153,7 @@ pub(super) fn read_kind(
     }
 }
 
-/// S1.9's `type`: a kind in capitals.
+/// Reads a kind in capitals, such as `type: REST`.
 pub(super) fn kind_in_capitals(word: &str) -> Option<Kind> {
     let word = word.to_ascii_lowercase();
     KINDS.iter().find(|(name, _)| *name == word).and_then(|(_, named)| match named {
@@ -167,7 +166,7 @@ fn kind_named(node: &Node, what: &str, report: &mut FaultReport<'_>) -> Option<N
     reader::choice(node, what, &KINDS, report)
 }
 
-/// Notes where a setting is written, and the items of a list.
+/// Records the position of a setting, and of the items of a list.
 fn note_place(key: &str, node: &Node, places: &mut BTreeMap<String, Position>) {
     places.insert(key.to_owned(), node.at);
     if let NodeValue::List(items) = &node.data {
@@ -270,8 +269,8 @@ fn read_common(fields: &mut MapFields<'_>, spec: &mut ToolSpec, report: &mut Fau
         spec.team_authorization =
             reader::flag(node, "is_team_authorization", report).unwrap_or_default();
     }
-    // S0.26's `id` is the store's own, and S0.26's `status` is only read so
-    // that a retired tool is not loaded as a live one.
+    // `id` belongs to the store that exported the definition, and `status` is
+    // only read so that a retired tool is not loaded.
     fields.get("id");
     if let Some(node) = fields.get("status")
         && reader::text(node, "status", report).is_some_and(|word| word.to_lowercase() != "active")

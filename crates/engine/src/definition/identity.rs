@@ -1,4 +1,4 @@
-//! S3.2's form: who the tool is stands under `identity`.
+//! Definitions with an `identity` block.
 
 use super::Definition;
 use super::header::{self, ToolDraft};
@@ -11,7 +11,7 @@ use crate::value::text::Text;
 /// Reads one tool. Without an `entry` it is a built-in with its own name.
 pub(super) fn read(node: &Node, report: &mut FaultReport<'_>) -> Option<Definition> {
     let mut fields = MapFields::of(node, "a tool", report)?;
-    // Python sources that stand beside the files of other engines.
+    // Python sources of other engines.
     fields.ignore(&["extra"]);
     let mut identity = MapFields::of(fields.need("identity", report)?, "`identity`", report)?;
     identity.ignore(&["tags"]);
@@ -40,8 +40,8 @@ pub(super) fn read(node: &Node, report: &mut FaultReport<'_>) -> Option<Definiti
     Some(draft.finish(fields, report))
 }
 
-/// A text, one per language, or `{human: …, llm: …}`, of which the model's is
-/// taken.
+/// A text, one per language, or `{human: …, llm: …}`, of which the `llm` text
+/// is used.
 fn description(node: &Node, report: &mut FaultReport<'_>) -> Option<Text> {
     if !node.has("human") && !node.has("llm") {
         return reader::i18n(node, "description", report);

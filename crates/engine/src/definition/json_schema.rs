@@ -1,10 +1,11 @@
-//! The form of model APIs and protocols: arguments are a JSON Schema.
+//! Definitions whose arguments are a JSON Schema: the formats of model APIs and
+//! protocols.
 //!
 //! Anthropic (`input_schema`), OpenAI Chat (`{type: function, function: …}`)
 //! and Responses (flat), Gemini (`functionDeclarations`), MCP (`inputSchema`,
-//! `outputSchema`, `annotations`) and S1.9 (`type: REST`, `metadata`). The keys
-//! that every form takes may stand beside theirs. Without a `kind` such a tool
-//! is native: the program that loads it brings the code.
+//! `outputSchema`, `annotations`), and a format with `type: REST` and
+//! `metadata`. The shared keys may stand beside theirs. Without a `kind` such a
+//! tool is native: the program that loads it brings the code.
 
 use serde_json::Value;
 
@@ -22,7 +23,7 @@ const INPUT: [&str; 5] =
 const OUTPUT: [&str; 5] =
     ["output_schema", "outputSchema", "response", "responseJsonSchema", "response_json_schema"];
 
-/// Keys that matter to the API they come from, and to nothing here.
+/// Keys that only matter to the API they come from.
 const FOREIGN: [&str; 8] = [
     "strict",
     "cache_control",
@@ -34,13 +35,13 @@ const FOREIGN: [&str; 8] = [
     "eager_input_streaming",
 ];
 
-/// The key under which a document wraps a list of tools.
+/// The key under which a document wraps a list of tools, if it does.
 pub(super) fn wrapped(node: &Node) -> Option<&'static str> {
     let lists = ["tools", "functionDeclarations", "function_declarations"];
     lists.into_iter().find(|key| node.has(key)).filter(|_| !node.has("name"))
 }
 
-/// Whether a document has the shape of this form.
+/// Whether a document has this form.
 pub(super) fn is_json_schema(node: &Node) -> bool {
     INPUT.iter().any(|key| *key != "parameters" && node.has(key))
         || node.has("type")
@@ -92,7 +93,7 @@ fn read_flat(mut fields: MapFields<'_>, report: &mut FaultReport<'_>) -> Option<
     Some(draft.finish(fields, report))
 }
 
-/// Reads the schema of the arguments: an object, whether it says so or not.
+/// Reads the schema of the arguments: an object, even if it does not say so.
 fn read_input(node: &Node, draft: &mut ToolDraft, report: &mut FaultReport<'_>) {
     let NodeValue::Map(entries) = &node.data else {
         report.hinted(
@@ -137,8 +138,8 @@ fn read_input(node: &Node, draft: &mut ToolDraft, report: &mut FaultReport<'_>) 
             input.insert("type".to_owned(), "object".into());
         }
     }
-    // With a combinator, or open to more, a name may be required that no
-    // property here declares.
+    // With a combinator or open properties, required names need not be declared
+    // here.
     let closed = ["allOf", "anyOf", "oneOf", "$ref", "if", "patternProperties"]
         .iter()
         .all(|key| !input.contains_key(*key))
@@ -152,8 +153,8 @@ fn read_input(node: &Node, draft: &mut ToolDraft, report: &mut FaultReport<'_>) 
     draft.spec.input = Value::Object(input);
 }
 
-/// `function` and `custom` are what model APIs call any tool; S1.9 names the
-/// kind.
+/// Reads `type`: `function` and `custom` are what model APIs call any tool;
+/// other values name the kind.
 fn read_kind(node: &Node, report: &mut FaultReport<'_>) -> Option<Kind> {
     let word = reader::text(node, "type", report)?;
     if matches!(word.as_str(), "function" | "custom") {
@@ -175,8 +176,8 @@ fn first_icon(node: &Node) -> Option<String> {
     }
 }
 
-/// MCP's hints. A tool that changes something is destructive unless it says
-/// otherwise: that is MCP's own default.
+/// Reads MCP's annotations. A tool that is not read-only is destructive by
+/// default, as in MCP.
 fn read_annotations(node: &Node, spec: &mut ToolSpec, report: &mut FaultReport<'_>) {
     let Some(mut fields) = MapFields::of(node, "`annotations`", report) else { return };
     if let Some(node) = fields.get("title")

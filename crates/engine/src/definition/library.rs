@@ -1,5 +1,5 @@
-//! Prompts and resources: what a definition may offer to people and programs
-//! besides tools.
+//! Definitions of prompts and resources, which are offered to people and
+//! programs besides tools.
 //!
 //! ```yaml
 //! prompts:
@@ -15,8 +15,8 @@
 //!   - {uri_template: "docs://{topic}", name: topic, text: "About {topic}."}
 //! ```
 //!
-//! An argument is put in as it is; nothing in it is looked at. A prompt whose
-//! messages have to be made names a tool that makes them.
+//! Arguments are inserted literally, without further expansion. A prompt whose
+//! messages are generated names a tool that makes them.
 
 use std::collections::BTreeMap;
 
@@ -26,69 +26,71 @@ use super::node::{MapEntry, Node, NodeValue};
 use super::reader::{self, FaultReport, MapFields};
 use crate::value::text::Text;
 
-/// A prompt that a person may choose.
+/// A prompt that a person can choose.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PromptSpec {
     /// Its unique name.
     pub name: String,
-    /// A name for people.
+    /// Display name.
     pub title: Option<Text>,
-    /// What it is for.
+    /// Description.
     pub description: Option<Text>,
-    /// What it wants to know.
+    /// Arguments.
     pub arguments: Vec<PromptArgument>,
-    /// Its messages: `role` and `content`, with `{{argument}}` in their texts.
+    /// Messages: `role` and `content`, with `{{argument}}` placeholders in
+    /// their texts.
     pub messages: Vec<Value>,
-    /// The tool that makes the messages, in place of these.
+    /// The tool that generates the messages, in place of fixed ones.
     pub tool: Option<String>,
 }
 
-/// Something that a prompt wants to know.
+/// An argument of a prompt.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PromptArgument {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Description.
     pub description: Option<Text>,
-    /// Whether the prompt cannot do without it.
+    /// Whether it is required.
     pub required: bool,
-    /// Values to choose from, or some of them.
+    /// Suggested values, for completion.
     pub values: Vec<String>,
 }
 
-/// Something to read.
+/// A resource that clients can read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResourceSpec {
-    /// Where it is: an address, or a template of addresses with names in braces.
+    /// URI, or a URI template with names in braces.
     pub uri: String,
-    /// Whether the address is a template.
+    /// Whether the URI is a template.
     pub is_template: bool,
     /// Its name.
     pub name: String,
-    /// A name for people.
+    /// Display name.
     pub title: Option<Text>,
     /// What is in it.
     pub description: Option<Text>,
-    /// For instance `text/markdown`.
+    /// Media type, such as `text/markdown`.
     pub mime_type: Option<String>,
-    /// What is in it, or where that is.
+    /// Content, or where it is.
     pub body: ResourceBody,
-    /// Values for the names of a template, or some of them.
+    /// Suggested values for the names of a template, for completion.
     pub values: BTreeMap<String, Vec<String>>,
-    /// The line where what is in it is written, from 1.
+    /// Line of the content, from 1.
     pub line: u32,
     /// The column, from 1, in characters.
     pub column: u32,
 }
 
-/// What is in a resource.
+/// The content of a resource.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ResourceBody {
-    /// A text. In a template, `{name}` is what stands at that place of the address.
+    /// A text. In a template, `{name}` is replaced by the matching part of the
+    /// URI.
     Text(String),
     /// Bytes, in base64.
     Blob(String),
-    /// A file, read when it is asked for.
+    /// A file, read on request.
     File(String),
 }
 
@@ -102,7 +104,7 @@ pub struct LibrarySpec {
 }
 
 impl LibrarySpec {
-    /// Whether there is nothing in it.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.prompts.is_empty() && self.resources.is_empty()
     }
@@ -113,7 +115,7 @@ impl LibrarySpec {
     }
 }
 
-/// Whether a document is of this form.
+/// Whether a document has this form.
 pub(super) fn is_library(node: &Node) -> bool {
     !node.has("name") && (node.has("prompts") || node.has("resources"))
 }

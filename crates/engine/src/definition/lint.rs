@@ -1,4 +1,4 @@
-//! What is allowed in a definition, and still not good: for `windlass check`.
+//! Lints: definitions that are valid but could be better, for `windlass check`.
 
 use serde_json::Value;
 
@@ -8,14 +8,15 @@ use super::reader;
 use crate::tool::{Behaviour, Category, FilledBy};
 use crate::value::text::Lang;
 
-/// A shorter description tells a model too little to choose the tool.
+/// Shorter descriptions do not tell a model when to choose the tool.
 const SHORT_DESCRIPTION: usize = 12;
-/// A longer one costs more in every prompt than it gives; OpenAI refuses it.
+/// Longer descriptions cost more in every prompt than they are worth, and
+/// OpenAI refuses them.
 const LONG_DESCRIPTION: usize = 1_024;
-/// More parameters than this are rarely filled well.
+/// Models rarely fill more parameters than this correctly.
 const MANY_PARAMETERS: usize = 30;
 
-/// Something that could be better.
+/// A suggestion for a definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lint {
     /// The line, from 1.
@@ -24,7 +25,7 @@ pub struct Lint {
     pub column: u32,
     /// What could be better.
     pub message: String,
-    /// What to write.
+    /// What to write instead.
     pub hint: String,
 }
 
@@ -35,7 +36,7 @@ impl Lint {
     }
 }
 
-/// Everything that could be better about a definition.
+/// Returns all suggestions for a definition.
 pub fn lint(definition: &Definition) -> Vec<Lint> {
     let mut lints = Lints { found: definition.notes.clone() };
     lint_tool(definition, &mut lints);
@@ -152,7 +153,7 @@ fn lint_parameters(definition: &Definition, lints: &mut Lints) {
     }
 }
 
-/// A keyword that is nearly one of JSON Schema's is silently ignored by it.
+/// Finds misspelt keywords, which JSON Schema ignores silently.
 fn lint_keywords(schema: &Value, parameter: &str, at: Position, lints: &mut Lints) {
     const KEYWORDS: [&str; 34] = [
         "type",

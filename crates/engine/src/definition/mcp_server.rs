@@ -1,12 +1,11 @@
-//! Servers that speak the Model Context Protocol, as definitions name them: in
-//! a provider's file, or in the `mcpServers` of Claude Desktop, Claude Code and
-//! Cursor, unchanged.
+//! Definitions of MCP servers: in a provider's file, or in the `mcpServers`
+//! format of Claude Desktop, Claude Code and Cursor.
 //!
-//! Other programs know more keys than there are here, and names that no tool can
-//! have. In their form that is worth a note, and no server is lost for another.
+//! Other programs have more keys, and names that no tool can have. In their
+//! format that is only worth a note, and a faulty server does not affect the
+//! others.
 //!
-//! Only how to reach a server is read here. Which tools it has is found out by
-//! whoever connects to it.
+//! Only the connection is described here; the tools are found by connecting.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,57 +16,56 @@ use super::provider::ProviderSpec;
 use super::reader::{self, FaultReport, MapFields};
 use crate::value::name::ToolName;
 
-/// A server of tools, and how far it is trusted.
+/// An MCP server, and how far it is trusted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct McpServer {
-    /// How it is reached.
+    /// The transport.
     pub transport: McpTransport,
-    /// Whether what it says of its tools, such as that one only reads, is
-    /// believed.
+    /// Whether its tool annotations, such as `readOnlyHint`, are trusted.
     pub trust_annotations: bool,
-    /// Whether a tool that has changed since it was accepted is held back until
-    /// an operator accepts the difference.
+    /// Quarantine: whether a tool that changed since it was accepted is held
+    /// back until an operator accepts the change.
     pub quarantine: bool,
-    /// How long a call of its tools may take.
+    /// Timeout of calls of its tools.
     pub timeout: Option<Duration>,
-    /// How long it may take to start and to say which tools it has.
+    /// Timeout for starting it and listing its tools.
     pub start_timeout: Option<Duration>,
-    /// The largest message that is taken from it, in bytes.
+    /// Maximum size of a message from it, in bytes.
     pub max_message_bytes: Option<usize>,
-    /// The largest result of its tools that a caller gets, in bytes.
+    /// Maximum size of a result of its tools, in bytes.
     pub max_output_bytes: Option<usize>,
-    /// What it gets when it asks a person for something.
+    /// What happens when it asks a person (elicitation).
     pub elicitation: Asking,
-    /// What it gets when it asks a model for something.
+    /// What happens when it asks a model (sampling).
     pub sampling: Asking,
-    /// The folders that it is told of, as `file://` addresses.
+    /// The roots announced to it, as `file://` URLs.
     pub roots: Vec<String>,
-    /// Which era of the protocol it is spoken to in.
+    /// Which generation of the protocol is used.
     pub protocol: McpProtocol,
-    /// Whether it gets a request only when it has answered the last one: what it
-    /// asks is about that one then.
+    /// Whether requests are sent one at a time, so that questions of the server
+    /// can be attributed to a request.
     pub one_at_a_time: bool,
-    /// Whether it is left alone.
+    /// Whether it is disabled.
     pub disabled: bool,
 }
 
-/// How a server is reached.
+/// Transport of an MCP server.
 #[derive(Clone, PartialEq)]
 pub enum McpTransport {
-    /// A process; messages are lines of its standard input and output.
+    /// A child process; messages are lines on stdin and stdout.
     Command {
         /// The program.
         command: String,
         /// Its arguments.
         args: Vec<String>,
-        /// Its environment, besides the few variables that every program needs.
+        /// Its environment variables, besides the few that every program needs.
         env: BTreeMap<String, String>,
-        /// The folder that it runs in.
+        /// Its working directory.
         cwd: Option<String>,
     },
-    /// An address; messages are HTTP requests.
+    /// An HTTP endpoint.
     Url {
-        /// The address.
+        /// The URL.
         url: String,
         /// Headers of every request.
         headers: BTreeMap<String, String>,
@@ -75,7 +73,7 @@ pub enum McpTransport {
 }
 
 impl fmt::Debug for McpTransport {
-    /// Leaves values out: people write keys into them.
+    /// Omits values, which may hold keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Command { command, args, env, cwd } => f
@@ -92,41 +90,42 @@ impl fmt::Debug for McpTransport {
     }
 }
 
-/// What a server gets when it asks for something in the middle of a call.
+/// What happens when a server asks a question during a call (elicitation or
+/// sampling).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Asking {
-    /// Whoever made the call is asked, where they can be.
+    /// The caller of the tool is asked, if it can be.
     #[default]
     Caller,
-    /// Nobody is asked; the server hears no.
+    /// The question is declined.
     Refuse,
 }
 
-/// Which era of the protocol a server is spoken to in.
+/// Generation of the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum McpProtocol {
-    /// The one that it turns out to speak.
+    /// Detected when connecting.
     #[default]
     Auto,
-    /// With `initialize`: all versions before 2026-07-28.
+    /// With an `initialize` handshake: all versions before 2026-07-28.
     Legacy,
-    /// Without.
+    /// Without a handshake.
     Modern,
 }
 
-/// Whose form a server is written in.
+/// The format that a server is described in.
 #[derive(Clone, Copy)]
 pub(super) enum ServerForm {
-    /// The one of a provider's file, where an unknown key is a mistake.
+    /// The format of a provider's file, where unknown keys are errors.
     Own,
-    /// The one that programs share, each with keys of its own.
+    /// The shared `mcpServers` format, where every program has keys of its own.
     Shared,
 }
 
-/// The longest name that is made of one that does not fit.
+/// Maximum length of a derived name.
 const MAX_NAME: usize = 48;
 
-/// Keys of the programs that share this form, which mean nothing here.
+/// Keys of other programs that mean nothing here.
 const FOREIGN: [&str; 15] = [
     "alwaysAllow",
     "autoApprove",
@@ -145,12 +144,12 @@ const FOREIGN: [&str; 15] = [
     "version",
 ];
 
-/// Whether a document is a list of servers in the form of other programs.
+/// Whether a document is in the `mcpServers` format.
 pub(super) fn is_list(node: &Node) -> bool {
     node.has("mcpServers")
 }
 
-/// Reads `mcpServers`: each server is a provider of its name.
+/// Reads `mcpServers`: each server becomes a provider of its name.
 pub(super) fn read_list(node: &Node, report: &mut FaultReport<'_>) -> Vec<ProviderSpec> {
     let servers = node.get("mcpServers");
     let Some(Node { data: NodeValue::Map(entries), .. }) = servers else {
@@ -171,7 +170,8 @@ pub(super) fn read_list(node: &Node, report: &mut FaultReport<'_>) -> Vec<Provid
                 report.take_over(own);
                 let name = fitting_name(key, entries, &read);
                 if name != *key {
-                    // Tools are called `server/tool`, so a server's name is part of theirs.
+                    // The server's name is part of its tools' names
+                    // (`server/tool`).
                     let what = format!("the server `{key}` is called `{name}` here");
                     report.note(*at, what, "use letters, digits and _ - . : in its name");
                 }
@@ -182,7 +182,7 @@ pub(super) fn read_list(node: &Node, report: &mut FaultReport<'_>) -> Vec<Provid
         }
     }
     for (key, own) in left_out {
-        // A file of nothing else is wrong; a server among others is left out.
+        // An error if it is the file's only server; otherwise it is skipped.
         match read.is_empty() {
             true => report.take_over(own),
             false => report.take_over_as_notes(own, &format!("the server `{key}` is left out: ")),
@@ -191,8 +191,8 @@ pub(super) fn read_list(node: &Node, report: &mut FaultReport<'_>) -> Vec<Provid
     read
 }
 
-/// The name of a server: its own where that can be part of a tool's name, else
-/// one made of it that no other server has.
+/// The name of a server: its own if it can be part of a tool's name, else a
+/// unique name derived from it.
 fn fitting_name(key: &str, entries: &[MapEntry], read: &[ProviderSpec]) -> String {
     let fits = |c: char| c.is_alphanumeric() || "_-.:".contains(c);
     if !key.is_empty() && key.chars().all(fits) && ToolName::new(key).is_ok() {
@@ -313,8 +313,8 @@ fn read_transport(
     }
 }
 
-/// A time span of ours, or milliseconds in the form of other programs: nobody
-/// means a thousand seconds and more.
+/// Reads a duration, or milliseconds as other programs write them: nobody means
+/// a thousand seconds and more.
 fn read_timeout(node: &Node, report: &mut FaultReport<'_>) -> Option<Duration> {
     if let NodeValue::Number(number, _) = &node.data
         && let Some(millis) = number.as_u64().filter(|number| *number >= 1_000)

@@ -1,8 +1,8 @@
-//! YAML and JSON text as a tree that knows where everything was written.
+//! Syntax tree of YAML and JSON, with the position of every value.
 //!
-//! The tree is built from parser events, not through serde: positions of keys,
-//! duplicate keys and the spelling of numbers all survive, and every limit is
-//! checked while the text is read. JSON is read by the same parser; it is
+//! The tree is built from parser events, not through serde, to keep the
+//! positions of keys, duplicate keys and the spelling of numbers, and to
+//! enforce limits while reading. JSON is read by the same parser, because it is
 //! YAML's flow style.
 
 use granit_parser::{Parser, Span};
@@ -12,7 +12,7 @@ use super::Limits;
 use super::reader::FaultReport;
 use super::tree_builder::{FatalError, TreeBuilder};
 
-/// A place in a file: line and column, from 1, in characters.
+/// A position in a file: line and column, from 1, in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Position {
     pub(super) line: u32,
@@ -22,7 +22,7 @@ pub(super) struct Position {
 impl Position {
     pub(super) const START: Self = Self { line: 1, column: 1 };
 
-    /// The place of a byte in a text.
+    /// The position of a byte.
     pub(super) fn of_byte(text: &[u8], index: usize) -> Self {
         let before = String::from_utf8_lossy(text.get(..index).unwrap_or(text));
         let line = before.matches('\n').count() + 1;
@@ -31,7 +31,7 @@ impl Position {
     }
 }
 
-/// A value and where it begins.
+/// A value with its position.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) data: NodeValue,
@@ -42,14 +42,14 @@ pub(super) struct Node {
 pub(super) enum NodeValue {
     Null,
     Bool(bool),
-    /// A number, and how it was written.
+    /// A number and its spelling.
     Number(Number, Box<str>),
     Text(String),
     List(Vec<Node>),
     Map(Vec<MapEntry>),
 }
 
-/// A key of a mapping with its value, in the order of the file.
+/// An entry of a mapping; entries stay in file order.
 #[derive(Clone, Debug)]
 pub(super) struct MapEntry {
     pub(super) key: String,
@@ -72,7 +72,7 @@ impl Node {
         }
     }
 
-    /// The value under a key, where this is a mapping.
+    /// The value of a key, if this is a mapping.
     pub(super) fn get(&self, key: &str) -> Option<&Self> {
         match &self.data {
             NodeValue::Map(entries) => {
@@ -86,7 +86,7 @@ impl Node {
         self.get(key).is_some()
     }
 
-    /// What this is, for messages.
+    /// The type's name, for messages.
     pub(super) fn kind_name(&self) -> &'static str {
         match &self.data {
             NodeValue::Null => "nothing",
@@ -99,8 +99,8 @@ impl Node {
     }
 }
 
-/// Reads all documents of a text. Blank documents are left out; what is wrong
-/// goes to the report, and the documents before it are returned.
+/// Reads all documents of a text. Blank documents are skipped; after a syntax
+/// error, the documents before it are returned.
 pub(super) fn documents(text: &str, limits: &Limits, report: &mut FaultReport<'_>) -> Vec<Node> {
     if text.len() > limits.file_bytes {
         report.hinted(
@@ -110,7 +110,8 @@ pub(super) fn documents(text: &str, limits: &Limits, report: &mut FaultReport<'_
         );
         return Vec::new();
     }
-    // Both languages forbid these; to the scanner a NUL would be the end.
+    // Both languages forbid control characters, and the scanner would take NUL
+    // for the end.
     let control = |b: u8| b < b' ' && !matches!(b, b'\t' | b'\n' | b'\r');
     if let Some(index) = text.bytes().position(control) {
         let at = Position::of_byte(text.as_bytes(), index);

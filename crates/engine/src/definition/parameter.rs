@@ -1,8 +1,8 @@
-//! A list of parameters, as S0.3 and S3.3 write them, becomes a JSON Schema
-//! and what a schema cannot say.
+//! Converts a list of parameters to a JSON Schema, and to the settings that a
+//! schema cannot express.
 //!
-//! Both documents' keys are taken in either form. `required` is false where it
-//! is not written.
+//! The keys of both formats with such lists are accepted in either. `required`
+//! defaults to false.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ use super::schema::{self, Dialect};
 use crate::tool::{FilledBy, InputKind, Parameter};
 use crate::value::text::{Lang, Text};
 
-/// The types of S0.4 and S3.3.
+/// Parameter types.
 const TYPES: [&str; 10] = [
     "string",
     "number",
@@ -30,7 +30,8 @@ const TYPES: [&str; 10] = [
     "file",
 ];
 
-/// Limits that S3 writes beside the parameter instead of under `validation`.
+/// Constraints that may stand beside the parameter instead of under
+/// `validation`.
 const LIMITS: [&str; 7] =
     ["min", "max", "minimum", "maximum", "min_length", "max_length", "pattern"];
 
@@ -118,7 +119,8 @@ fn read_type(node: &Node, report: &mut FaultReport<'_>) -> Option<&'static str> 
     known
 }
 
-/// What the model reads is the schema's description; what people read is help.
+/// Reads descriptions: the one for the model goes into the schema, the one for
+/// people into `help`.
 fn read_texts(
     fields: &mut MapFields<'_>,
     parameter: &mut Parameter,
@@ -137,8 +139,8 @@ fn read_texts(
     parameter.help = human.or_else(|| plain.filter(|text| matches!(text, Text::Many(_))));
 }
 
-/// `options: [a, b]` or `[{value: a, label: …}]`. Labels of options are not
-/// kept: nothing shows them yet.
+/// Reads `options: [a, b]` or `[{value: a, label: …}]`. Labels of options are
+/// dropped: nothing shows them yet.
 fn read_options(
     fields: &mut MapFields<'_>,
     kind: Option<&str>,

@@ -1,4 +1,4 @@
-//! S0.3's form: `name`, `description` and a list of parameters.
+//! Definitions with `name`, `description` and a list of parameters.
 
 use super::Definition;
 use super::header::{self, ToolDraft};

@@ -1,4 +1,4 @@
-//! `presets`: what fills parameters in place of the model.
+//! `presets`: parameters that are not filled by the model.
 
 use serde_json::Value;
 
@@ -7,8 +7,8 @@ use super::node::{MapEntry, Node, NodeValue};
 use super::reader::{self, FaultReport, MapFields};
 use crate::tool::{FilledBy, Preset, ToolSpec};
 
-/// Reads `presets: {parameter: value}`. A mapping with `value` or `variable`
-/// is the long form; any other mapping is a value.
+/// Reads `presets: {parameter: value}`. A mapping with `value` or `variable` is
+/// the long form; any other mapping is a literal value.
 pub(super) fn read(
     node: &Node,
     spec: &ToolSpec,
@@ -51,7 +51,7 @@ fn read_one(
 ) -> Option<Preset> {
     let secret = spec.parameters.get(name).is_some_and(|known| known.filled_by == FilledBy::Secret);
     let constant = |value: &Node, report: &mut FaultReport<'_>| match &value.data {
-        // No message may repeat a secret, so it is not checked further.
+        // Secrets are not validated further, because no message may show them.
         NodeValue::Text(text) if secret => Some(Preset::secret(text.as_str())),
         _ if secret => {
             report.add(value.at, format!("the preset of `{name}` is a secret, and must be a text"));
@@ -82,8 +82,8 @@ fn read_one(
     Some(if overridable == Some(true) { preset.overridable() } else { preset })
 }
 
-/// Reports a preset that does not fit, and where. People also preset what they
-/// should have declared a secret, so what the value is stays untold.
+/// Reports a preset that does not match its schema. The value is not shown:
+/// people also preset what they should have declared a secret.
 fn check_fit(name: &str, value: &Node, schema: &Value, report: &mut FaultReport<'_>) {
     if let Some(misfit) = check::misfit(schema, value, report) {
         let message = format!("the preset of `{name}` {}", misfit.place);

@@ -1,5 +1,5 @@
-//! Reading a tree: fields of mappings, typed values, and one report of all
-//! that is wrong.
+//! Reads fields and typed values from the syntax tree, and collects all errors
+//! in a report.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use super::node::{MapEntry, Node, NodeValue, Position};
 use crate::value::duration;
 use crate::value::text::Text;
 
-/// After this many faults a file is broken, and more of them do not help.
+/// Maximum number of errors reported for a file.
 const MAX_ERRORS: usize = 100;
 
-/// A message does not repeat more than this of a file.
+/// Maximum length of a message, which may quote the file.
 const MAX_MESSAGE: usize = 400;
-/// How many known words are looked at for the nearest one.
+/// Maximum number of candidates for spelling suggestions.
 const MAX_CANDIDATES: usize = 500;
-/// What compiling parts of schemas may cost in a file; a value is 1.
+/// Budget of a file for compiling schemas while reading; a value costs 1.
 const CHECK_BUDGET: usize = 100_000;
 
-/// What is wrong with a file, so far.
+/// The errors and notes of a file so far.
 pub(super) struct FaultReport<'f> {
     file: &'f str,
     errors: Vec<LoadError>,
@@ -40,7 +40,7 @@ impl<'f> FaultReport<'f> {
         self.record(at, message.into(), None);
     }
 
-    /// Reports something, and what to write instead.
+    /// Reports an error with a suggestion.
     pub(super) fn hinted(
         &mut self,
         at: Position,
@@ -50,8 +50,7 @@ impl<'f> FaultReport<'f> {
         self.record(at, message.into(), Some(hint.into()));
     }
 
-    /// Notes something that could be better, and does not keep the tool from
-    /// being loaded.
+    /// Adds a note, which does not keep the tool from being loaded.
     pub(super) fn note(
         &mut self,
         at: Position,
@@ -63,17 +62,17 @@ impl<'f> FaultReport<'f> {
         }
     }
 
-    /// The notes since the last tool.
+    /// Takes the notes since the last tool.
     pub(super) fn take_notes(&mut self) -> Vec<Lint> {
         std::mem::take(&mut self.notes)
     }
 
-    /// A report of a part of the file, whose faults are counted apart.
+    /// A report for a part of the file, whose errors are counted separately.
     pub(super) fn apart(&self) -> Self {
         Self::new(self.file)
     }
 
-    /// Takes over what was reported of a part.
+    /// Merges the report of a part.
     pub(super) fn take_over(&mut self, part: Self) {
         let left = MAX_ERRORS.saturating_sub(self.errors.len());
         self.errors.extend(part.errors.into_iter().take(left));
@@ -81,8 +80,8 @@ impl<'f> FaultReport<'f> {
         self.notes.extend(part.notes.into_iter().take(left));
     }
 
-    /// Takes over what was reported of a part that the file can do without: its
-    /// faults are notes, with a word before them.
+    /// Merges the report of an optional part: its errors become notes with a
+    /// prefix.
     pub(super) fn take_over_as_notes(&mut self, part: Self, word: &str) {
         for LoadError { line, column, message, hint, .. } in part.errors {
             self.note(
@@ -93,7 +92,7 @@ impl<'f> FaultReport<'f> {
         }
     }
 
-    /// The notes that belong to no tool, as what is wrong with the file is told.
+    /// Takes the notes that belong to no tool.
     pub(super) fn take_file_notes(&mut self) -> Vec<LoadError> {
         let told = |Lint { line, column, message, hint }| LoadError {
             file: self.file.to_owned(),
@@ -105,8 +104,8 @@ impl<'f> FaultReport<'f> {
         std::mem::take(&mut self.notes).into_iter().map(told).collect()
     }
 
-    /// Whether one more compiled check may be made. A file that is made of
-    /// costly checks runs out, and is refused.
+    /// Spends from the budget for compiled checks. A file of costly checks
+    /// exhausts it and is refused.
     pub(super) fn afford(&mut self, at: Position, cost: usize) -> bool {
         match self.checks_left.checked_sub(cost) {
             Some(left) => {
@@ -135,8 +134,7 @@ impl<'f> FaultReport<'f> {
         }
     }
 
-    /// The value, unless something is wrong; faults are in the order of the
-    /// file.
+    /// The value, or the errors in file order.
     pub(super) fn into_result<T>(mut self, value: T) -> Result<T, Vec<LoadError>> {
         if self.errors.is_empty() {
             return Ok(value);
@@ -146,12 +144,11 @@ impl<'f> FaultReport<'f> {
     }
 }
 
-/// What belongs to nobody, and the things with a name that it is written into by
-/// mistake.
+/// Keys that are often nested by mistake under something with a name.
 const NAMELESS: [&str; 2] = ["prompts", "resources"];
 const OWNERS: [&str; 2] = ["a tool", "a provider"];
 
-/// The fields of a mapping. What nobody asked for is unknown.
+/// The fields of a mapping. Fields that are never read are reported as unknown.
 pub(super) struct MapFields<'n> {
     pub(super) at: Position,
     what: &'static str,
@@ -161,7 +158,7 @@ pub(super) struct MapFields<'n> {
 }
 
 impl<'n> MapFields<'n> {
-    /// The fields of a node that must be a mapping.
+    /// The fields of a node, which must be a mapping.
     pub(super) fn of(
         node: &'n Node,
         what: &'static str,
@@ -178,23 +175,23 @@ impl<'n> MapFields<'n> {
         }
     }
 
-    /// Keys of other systems that mean nothing here.
+    /// Ignores keys of other systems that mean nothing here.
     pub(super) fn ignore(&mut self, keys: &'static [&'static str]) {
         self.ignored = keys;
     }
 
-    /// The value of a key; nothing where it is absent or null.
+    /// The value of a key; `None` if it is absent or null.
     pub(super) fn get(&mut self, key: &'static str) -> Option<&'n Node> {
         self.written(key).filter(|node| !matches!(node.data, NodeValue::Null))
     }
 
-    /// The value of a key, also where it is null.
+    /// The value of a key, also if it is null.
     pub(super) fn written(&mut self, key: &'static str) -> Option<&'n Node> {
         self.known.push(key);
         self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
     }
 
-    /// The value of the first of several names for the same thing.
+    /// The value of the first of several aliases.
     pub(super) fn get_any(
         &mut self,
         keys: &[&'static str],
@@ -213,7 +210,7 @@ impl<'n> MapFields<'n> {
         found.map(|(_, node)| node)
     }
 
-    /// The value of a key that must be there.
+    /// The value of a required key.
     pub(super) fn need(
         &mut self,
         key: &'static str,
@@ -226,7 +223,7 @@ impl<'n> MapFields<'n> {
         node
     }
 
-    /// Reports every key that nobody asked for.
+    /// Reports all unknown keys.
     pub(super) fn finish(self, report: &mut FaultReport<'_>) {
         for entry in self.unknown() {
             let key = entry.key.as_str();
@@ -241,7 +238,7 @@ impl<'n> MapFields<'n> {
         }
     }
 
-    /// Notes every key that nobody asked for, where somebody else may.
+    /// Notes all unknown keys, for formats that others extend.
     pub(super) fn finish_with_notes(self, report: &mut FaultReport<'_>) {
         for entry in self.unknown() {
             let hint = match nearest(&entry.key, &self.known) {
@@ -261,7 +258,7 @@ impl<'n> MapFields<'n> {
     }
 }
 
-/// Reports an unknown word with the nearest known one, or with all of them.
+/// Reports an unknown word with the nearest known one, or with all known ones.
 pub(super) fn unknown(
     at: Position,
     what: &str,
@@ -279,7 +276,7 @@ pub(super) fn unknown(
     report.hinted(at, format!("unknown {what}"), hint);
 }
 
-/// The known word that was probably meant.
+/// The most similar known word.
 pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let word: String = word.chars().take(64).collect::<String>().to_lowercase();
     known
@@ -291,7 +288,7 @@ pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
         .map(|(_, candidate)| candidate)
 }
 
-/// Text; a number or boolean counts as it was written.
+/// A string; numbers and booleans count as they were written.
 pub(super) fn text(node: &Node, what: &str, report: &mut FaultReport<'_>) -> Option<String> {
     match &node.data {
         NodeValue::Text(text) => Some(text.clone()),
@@ -309,7 +306,7 @@ pub(super) fn flag(node: &Node, what: &str, report: &mut FaultReport<'_>) -> Opt
     }
 }
 
-/// A whole number that is not negative.
+/// A non-negative integer.
 pub(super) fn count(node: &Node, what: &str, report: &mut FaultReport<'_>) -> Option<u64> {
     match &node.data {
         NodeValue::Number(number, _) if number.as_u64().is_some() => number.as_u64(),
@@ -317,7 +314,7 @@ pub(super) fn count(node: &Node, what: &str, report: &mut FaultReport<'_>) -> Op
     }
 }
 
-/// A list of texts.
+/// A list of strings.
 pub(super) fn texts(node: &Node, what: &str, report: &mut FaultReport<'_>) -> Option<Vec<String>> {
     match &node.data {
         NodeValue::List(items) => items.iter().map(|item| text(item, what, report)).collect(),
@@ -366,7 +363,7 @@ pub(super) fn i18n(node: &Node, what: &str, report: &mut FaultReport<'_>) -> Opt
     Some(Text::Many(texts))
 }
 
-/// One of a few words.
+/// One of a fixed set of words.
 pub(super) fn choice<T: Copy>(
     node: &Node,
     what: &str,
@@ -382,7 +379,7 @@ pub(super) fn choice<T: Copy>(
     found
 }
 
-/// A language tag: two or three letters, then perhaps a script or country.
+/// A language tag: two or three letters, and optionally a script or country.
 fn is_language(tag: &str) -> bool {
     let language = tag.split(['_', '-']).next().unwrap_or_default();
     (2..=3).contains(&language.len())

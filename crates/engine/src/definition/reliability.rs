@@ -1,5 +1,4 @@
-//! What a definition says about trying again and about results that are given
-//! again.
+//! The keys `retry` and `cache`.
 
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use super::reader::{self, FaultReport, MapFields};
 use crate::schedule::RetryPolicy;
 use crate::tool::ToolSpec;
 
-/// How long a result is kept where `cache: true` says no more.
+/// TTL of cached results for `cache: true`.
 const DEFAULT_CACHE: Duration = Duration::from_secs(300);
 
 const MAX_ATTEMPTS: u64 = RetryPolicy::MAX_ATTEMPTS as u64;

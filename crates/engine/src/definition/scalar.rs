@@ -1,13 +1,13 @@
-//! What an unquoted YAML scalar means: the core schema of YAML 1.2.
+//! Resolves plain YAML scalars by the core schema of YAML 1.2.
 //!
-//! `yes`, `no`, `on` and dates stay text. Numbers keep how they were written,
-//! so that `version: 1.10` does not become `1.1`.
+//! `yes`, `no`, `on` and dates stay strings. Numbers keep their spelling, so
+//! that `version: 1.10` does not become `1.1`.
 
 use serde_json::Number;
 
 use super::node::NodeValue;
 
-/// Gives the value of a plain scalar, or why JSON has no such value.
+/// The value of a plain scalar, or why JSON has no such value.
 pub(super) fn resolve(text: &str) -> Result<NodeValue, String> {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Ok(NodeValue::Null),
@@ -36,8 +36,8 @@ fn number(text: &str) -> Result<NodeValue, String> {
     if let Some(integer) = integer {
         return Ok(NodeValue::Number(integer, text.into()));
     }
-    // The float grammar of Rust also takes words such as `inf`: look at the
-    // characters first.
+    // Rust's float grammar also accepts words such as `inf`, so the characters
+    // are checked first.
     let looks_like_float = text.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
     match text.parse::<f64>() {
         Ok(float) if looks_like_float => match Number::from_f64(float) {

@@ -1,11 +1,11 @@
-//! Schemas inside definitions, read into JSON Schema and checked with their
-//! positions.
+//! Reads the schemas inside definitions into JSON Schema, and checks them with
+//! their positions.
 //!
-//! Two dialects share one reader. *Short* is S0's: a type name may stand for a
-//! schema (`status_code: integer`), limits are written `min_length`, and a key
-//! that is not known is a fault. *JSON Schema* is what other systems export:
-//! any keyword passes, and the type names of Gemini (`STRING`) and Python
-//! (`dict`, `float`) become JSON Schema's.
+//! Two dialects share one reader. In the *short* dialect, a type name may stand
+//! for a schema (`status_code: integer`), constraints are written `min_length`,
+//! and unknown keys are errors. *JSON Schema* is what other systems export: any
+//! keyword passes, and the type names of Gemini (`STRING`) and Python (`dict`,
+//! `float`) are mapped to those of JSON Schema.
 
 use serde_json::{Map, Value, json};
 
@@ -19,11 +19,11 @@ pub(super) enum Dialect {
     JsonSchema,
 }
 
-/// The types of S0.4, and `any`.
+/// Types of the short dialect: those of JSON Schema, and `any`.
 pub(super) const TYPES: [&str; 7] =
     ["string", "number", "integer", "boolean", "array", "object", "any"];
 
-/// What the short dialect calls a keyword.
+/// Short names of keywords.
 const SHORT_NAMES: [(&str, &str); 8] = [
     ("min_length", "minLength"),
     ("max_length", "maxLength"),
@@ -35,7 +35,7 @@ const SHORT_NAMES: [(&str, &str); 8] = [
     ("multiple_of", "multipleOf"),
 ];
 
-/// What else the short dialect takes.
+/// Keywords that the short dialect takes unchanged.
 const PLAIN_NAMES: [&str; 20] = [
     "type",
     "pattern",
@@ -89,7 +89,7 @@ pub(super) fn read(node: &Node, dialect: Dialect, report: &mut FaultReport<'_>) 
     }
 }
 
-/// Reads the keywords of one schema into it, and checks that they agree.
+/// Reads the keywords of one schema and checks that they agree.
 pub(super) fn keywords(
     entries: &[&MapEntry],
     dialect: Dialect,
@@ -123,10 +123,9 @@ pub(super) fn keywords(
     }
 }
 
-/// A default that does not fit is a fault of a definition that was written for
-/// us. In a schema from elsewhere it is common, and means nothing to its
-/// author's engine; here it would break every call that leaves the value out,
-/// so it is dropped.
+/// Checks the default against the schema. In our own format a mismatch is an
+/// error. In foreign schemas it is common and harmless to the author's engine;
+/// here it would break every call that omits the value, so it is dropped.
 fn check_default(schema: &mut Value, node: &Node, dialect: Dialect, report: &mut FaultReport<'_>) {
     if dialect == Dialect::Short {
         return check::value(schema, node, "the default", report);
@@ -140,7 +139,7 @@ fn check_default(schema: &mut Value, node: &Node, dialect: Dialect, report: &mut
     }
 }
 
-/// The JSON Schema type that a word means, in either dialect.
+/// The JSON Schema type for a word of either dialect.
 pub(super) fn type_named(word: &str) -> Option<&'static str> {
     let word = word.to_ascii_lowercase();
     Some(match word.as_str() {
@@ -156,8 +155,7 @@ pub(super) fn type_named(word: &str) -> Option<&'static str> {
     })
 }
 
-/// The JSON Schema keyword that a key means; nothing for one that the dialect
-/// does not know.
+/// The JSON Schema keyword for a key; `None` if the dialect does not know it.
 pub(super) fn long_name(key: &str, dialect: Dialect) -> Option<&str> {
     if dialect == Dialect::JsonSchema {
         return Some(key);
@@ -221,14 +219,14 @@ fn keyword(
     }
 }
 
-/// Reads a type or a list of types; nothing for `any`.
+/// Reads a type or a list of types; `None` for `any`.
 fn read_type(node: &Node, dialect: Dialect, report: &mut FaultReport<'_>) -> Option<Value> {
     if let NodeValue::List(items) = &node.data {
         let names: Vec<Value> =
             items.iter().filter_map(|item| read_type(item, dialect, report)).collect();
         return (names.len() == items.len() && !names.is_empty()).then_some(Value::Array(names));
     }
-    // YAML reads an unquoted `null` as nothing.
+    // An unquoted `null` arrives as the null value.
     let word = match &node.data {
         NodeValue::Null => "null".to_owned(),
         _ => reader::text(node, "type", report)?,
@@ -246,7 +244,7 @@ fn read_type(node: &Node, dialect: Dialect, report: &mut FaultReport<'_>) -> Opt
     }
 }
 
-/// Reports an unknown type, with the one that was probably meant.
+/// Reports an unknown type with the most similar known one.
 pub(super) fn unknown_type(at: Position, word: &str, known: &[&str], report: &mut FaultReport<'_>) {
     let message = format!("type `{word}`");
     match type_named(word).filter(|meant| known.contains(meant)) {
@@ -299,7 +297,7 @@ fn read_required(node: &Node, report: &mut FaultReport<'_>) -> Option<Value> {
     Some(node.to_json())
 }
 
-/// Reads a limit; Gemini writes 64-bit numbers as text.
+/// Reads a numeric constraint; Gemini writes 64-bit numbers as strings.
 fn read_count(
     key: &str,
     node: &Node,

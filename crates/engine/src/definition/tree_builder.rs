@@ -1,8 +1,7 @@
-//! Parser events become a tree, within a budget.
+//! Builds the syntax tree from parser events, within a budget.
 //!
-//! An alias costs as much as what it stands for, and so does an anchor, because
-//! both are copied: a bomb of aliases runs out of budget before it takes
-//! memory.
+//! Aliases and anchors cost as much as what they copy, so an alias bomb
+//! ("billion laughs") exhausts the budget before it takes memory.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +11,7 @@ use super::node::{MapEntry, Node, NodeValue, Position};
 use super::reader::FaultReport;
 use super::{Limits, scalar};
 
-/// Something after which the rest of the file cannot be read.
+/// An error after which the rest of the file cannot be read.
 pub(super) struct FatalError {
     pub(super) at: Position,
     pub(super) message: String,
@@ -27,7 +26,7 @@ pub(super) struct TreeBuilder<'l> {
     spent: NodeCost,
 }
 
-/// What a part of the tree takes: values, and bytes of text.
+/// Cost of a part of the tree: values, and bytes of text.
 #[derive(Clone, Copy, Default)]
 struct NodeCost {
     nodes: usize,
@@ -39,7 +38,7 @@ struct Anchored {
     cost: NodeCost,
 }
 
-/// A list or mapping that is not closed yet.
+/// A list or mapping that is still open.
 struct OpenCollection {
     at: Position,
     anchor: usize,
@@ -52,11 +51,11 @@ enum CollectionKind {
     Map { entries: Vec<MapEntry>, merged: Vec<Node>, key: PendingKey },
 }
 
-/// The key that waits for its value.
+/// The key whose value is expected next.
 enum PendingKey {
     None,
     Name(String, Position),
-    /// `<<`: the value's entries are added.
+    /// The merge key `<<`.
     Merge,
 }
 
@@ -71,12 +70,12 @@ impl<'l> TreeBuilder<'l> {
         }
     }
 
-    /// The documents that were read to their end.
+    /// The documents that were read completely.
     pub(super) fn into_documents(self) -> Vec<Node> {
         self.documents
     }
 
-    /// Takes the next event.
+    /// Handles the next event.
     pub(super) fn take(
         &mut self,
         event: Event<'_>,
@@ -156,7 +155,7 @@ impl<'l> TreeBuilder<'l> {
         Ok(())
     }
 
-    /// Takes a finished value, and a copy of it where it has an anchor.
+    /// Completes a value, and keeps a copy if it has an anchor.
     fn close(
         &mut self,
         node: Node,
@@ -205,8 +204,8 @@ impl<'l> TreeBuilder<'l> {
         }
     }
 
-    /// Puts a finished value where it belongs: as an item, a key, the value of
-    /// the key before it, or a document.
+    /// Inserts a completed value: as an item, a key, the value of the current
+    /// key, or a document.
     fn place(&mut self, node: Node, report: &mut FaultReport<'_>) {
         let Some(frame) = self.open.last_mut() else {
             if !matches!(node.data, NodeValue::Null) {
@@ -256,8 +255,8 @@ fn read_key(node: Node, report: &mut FaultReport<'_>) -> PendingKey {
     PendingKey::Name(name, node.at)
 }
 
-/// Adds what `<<` brings, where the mapping does not say it itself, and
-/// reports keys that come twice.
+/// Applies `<<` merges, where the mapping's own keys take precedence, and
+/// reports duplicate keys.
 fn finish_map(
     mut entries: Vec<MapEntry>,
     merged: Vec<Node>,
