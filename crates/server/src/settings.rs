@@ -1,9 +1,9 @@
-//! Where everything is and how the engine runs: flags, environment and
-//! `windlass.yaml` become one checked [`Settings`], once.
+//! Configuration: flags, environment and `windlass.yaml` are resolved into one
+//! checked [`Settings`], once.
 //!
-//! A flag wins over the environment, the environment over the file, the file
-//! over the default. Paths in the file are relative to the file, all others to
-//! the current folder.
+//! Flags override the environment, the environment overrides the file, and the file
+//! overrides the defaults. Paths in the file are relative to the file, all others to
+//! the working directory.
 
 mod approvals;
 mod database;

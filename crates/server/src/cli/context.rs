@@ -1,5 +1,5 @@
-//! Who calls and what a call carries: the options that `call` and `batch`
-//! share.
+//! The options that `call` and `batch` share: the caller, and the variables, secrets
+//! and limits of a call.
 
 use std::io::{self, IsTerminal};
 

@@ -1,4 +1,4 @@
-//! Waits for calls, shows that they go on, and cancels them when asked to.
+//! Awaits calls, shows their progress, and cancels them on Ctrl-C.
 
 mod display;
 

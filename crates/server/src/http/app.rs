@@ -1,4 +1,4 @@
-//! What all handlers share.
+//! [`App`]: the shared state of all request handlers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

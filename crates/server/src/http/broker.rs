@@ -1,13 +1,13 @@
-//! Events for readers: kept in the store, so that a reader who was away misses
-//! nothing, and handed on as they come.
+//! Event broker: writes the engine's events to the store and delivers them to
+//! subscribers, including those that were disconnected for a while.
 //!
 //! ```text
-//! engine ─► recorder ─► store ─► tail ─► topics ─► readers
-//!                         └──────── what a reader missed ─┘
+//! engine ─► recorder ─► store ─► tail ─► topics ─► subscribers
+//!                         └───── replay after a reconnect ─┘
 //! ```
 //!
-//! All servers on one store see the same events in the same order. Events are
-//! only kept for tenants that somebody listens to, or did a short while ago.
+//! All servers on one database deliver the same events in the same order. Events
+//! are stored only for tenants with a subscriber now or shortly before.
 
 pub(crate) mod event_id;
 

@@ -1,5 +1,6 @@
-//! Calls that wait for a person: who decides, by which rules, and where they
-//! are kept meanwhile.
+//! The approval queue: calls that wait for a person's verdict, and the approval
+//! rules of each tenant. Both are kept in the documents, so that every server on
+//! the database shows the same queue.
 
 mod pending;
 

@@ -1,9 +1,9 @@
-//! People who let tools act in their name: OAuth 2.0, authorization code with
-//! PKCE (RFC 6749, RFC 7636).
+//! OAuth 2.0 consents: people who authorize tools to act on their behalf, by the
+//! authorization code flow with PKCE (RFC 6749, RFC 7636).
 //!
-//! A call that needs a person's consent ends with an address. What is needed to
-//! finish is kept under the hash of a state that nobody can guess, for a few
-//! minutes and once.
+//! A call that needs a consent fails with the URL to open. The PKCE verifier and
+//! everything else that the callback needs is stored under the hash of the random
+//! `state` parameter; it expires after a few minutes and can be used once.
 
 use std::sync::Arc;
 use std::time::Duration;

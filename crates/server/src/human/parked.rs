@@ -1,11 +1,11 @@
-//! Calls that wait for their client's answers.
+//! Parked calls: MCP requests that wait for their client's answers (elicitation).
 //!
-//! A client of the newer era gets a tool's questions as the answer to its
-//! request, with a state that it sends back with the answers. The state is a
-//! random name of what waits here, good once, and only for whoever made the
-//! request and for the same request. So it lives on one server and not for
-//! ever; who comes too late is told so. Keys and tenants have shares of the room,
-//! so that none of them takes all of it.
+//! A client of the stateless protocol gets a tool's questions as the answer to its
+//! request, together with a state that it sends back with the answers. The state is
+//! a random, single-use name of the parked call, and is bound to the caller and to
+//! the request. So a parked call lives on one server, expires, and whoever comes
+//! too late gets an error that says so. Each key and each tenant has a share of the
+//! capacity, so that none of them takes all of it.
 
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
-//! Questions of tools to whoever made a call over the API and does not wait for
-//! it.
+//! Elicitation for background calls: questions of tools that the API's client
+//! reads and answers.
 //!
-//! A server of tools may ask something in the middle of a call. A call in the
-//! background is suspended then: its questions can be read and answered until its
-//! time is over. A caller that waits for the result has nobody who could answer,
-//! and the server hears no at once.
+//! An MCP server may ask something in the middle of a call. A background call is
+//! suspended then, and its questions can be read and answered until it times out. A
+//! caller that waits for the result cannot answer, so the MCP server is told at once
+//! that the elicitation is declined.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Tells clients when tools, prompts and resources have changed.
+//! List-changed and resource-updated notifications for clients.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

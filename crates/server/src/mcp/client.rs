@@ -1,4 +1,4 @@
-//! Who a client is, and what it sees.
+//! [`McpClient`]: who a client is, and which tools it is served.
 
 use axum::http::request::Parts;
 use rmcp::RoleServer;

@@ -1,4 +1,5 @@
-//! The servers whose tools a command needs.
+//! [`CommandServers`]: the MCP servers that a command of the CLI starts for the tools
+//! it needs.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! A client for the official conformance suite: it does with a server what an
-//! agent would do, through the engine. Only built with the feature `fixtures`.
+//! A client for the official MCP conformance suite: it does what an agent would do,
+//! through the engine. Only built with the feature `fixtures`.
 
 use std::sync::Arc;
 use std::time::Duration;

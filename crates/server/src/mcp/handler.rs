@@ -1,4 +1,4 @@
-//! What a client may ask for, method by method.
+//! The methods of the protocol.
 
 #![expect(deprecated, reason = "clients of the older era set levels and subscribe to resources")]
 

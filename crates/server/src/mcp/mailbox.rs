@@ -1,9 +1,9 @@
-//! Questions of a tool to the client that called it.
+//! [`Mailbox`]: questions of a tool for the client that called it (elicitation).
 //!
-//! A tool asks through an [`Asker`]; its questions come out here, beside the
-//! call. A client of the older era is asked by requests of our own. One of the
-//! newer era gets the questions as the answer to its request, and sends its
-//! answers with the next one; until then the call is parked.
+//! A tool asks through an [`Asker`]; its questions arrive here while the call runs. A
+//! client with a session is asked by requests of ours. A stateless client gets the
+//! questions as the answer to its request, and sends its answers with the next one;
+//! until then the call is parked.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};

@@ -1,7 +1,7 @@
-//! What is wrong with a request that could not be read.
+//! Errors for requests that could not be parsed.
 //!
-//! A request that has the name of a method and not its form arrives as one that
-//! nobody knows. Its sender is told what is wrong with it.
+//! A request with a known method but invalid parameters arrives as an unknown one;
+//! its sender gets an error that says what is invalid.
 
 #![expect(deprecated, reason = "clients of the older era set levels")]
 

@@ -1,4 +1,4 @@
-//! Prompts and resources: of definitions, of servers, and files that were kept.
+//! `prompts/*` and `resources/*`: of definitions, upstream servers and stored files.
 
 use rmcp::RoleServer;
 use rmcp::model::{ErrorCode, ErrorData, GetPromptRequestParams, ReadResourceRequestParams};

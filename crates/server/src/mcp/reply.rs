@@ -1,4 +1,4 @@
-//! What a request comes to.
+//! [`McpReply`]: the response to a request.
 
 use rmcp::model::{
     CallToolResponse, CallToolResult, ErrorCode, ErrorData, GetPromptResponse, GetPromptResult,

@@ -1,7 +1,7 @@
-//! What running calls report, each to whoever follows it.
+//! [`CallReports`]: progress of running calls, delivered to the client of each.
 //!
-//! One subscription serves all clients: with one a call, every event would be
-//! copied to every client that waits.
+//! One event subscription serves all clients: one for each call would copy every
+//! event to every waiting client.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};

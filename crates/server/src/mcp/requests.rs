@@ -1,4 +1,5 @@
-//! The requests that take time, and may ask back before they are done.
+//! Long-running requests, which may ask the client before they are done
+//! (elicitation).
 
 use std::future::Future;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! A request while it runs: its end, its reports and its questions.
+//! [`RunningRequest`]: a request in progress, with its result, progress and
+//! questions.
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! [`McpHandler`]: the engine, as one client sees it.
+//! [`McpHandler`]: the engine as one client sees it.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Where records are kept: a file, a PostgreSQL database, or nowhere.
+//! Where records are kept: a SQLite file, PostgreSQL, or memory.
 
 use std::env;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,5 @@
-//! Who says what: the file, then variables of the environment, then flags. Each
-//! writes over the one before, so the last one wins; where a value came from is
-//! remembered.
+//! Layers of configuration: the file, then environment variables, then flags. Each
+//! overrides the one before, and the origin of every value is remembered.
 
 use std::collections::HashMap;
 use std::env;

@@ -1,6 +1,5 @@
-//! The one table of settings. What the file may say, which variables of the
-//! environment and which flags are heard, what `windlass config` prints and
-//! what the reference page explains: all of it follows from these rows.
+//! The table of settings. The keys of the file, the environment variables, the
+//! flags, `windlass config` and the reference page are all generated from its rows.
 
 use serde_json::Value as Json;
 

@@ -1,5 +1,4 @@
-//! What a value may be, what to say where it is something else, and how it is
-//! shown.
+//! Types of setting values: how each is parsed, described and shown.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

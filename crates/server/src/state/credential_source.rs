@@ -1,4 +1,4 @@
-//! Gives calls the credentials of their tool's provider.
+//! [`VaultSource`]: supplies calls with the credentials of their tool's provider.
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,8 +1,8 @@
-//! Who talks to a server: API keys, and what each role may do.
+//! Identity: API keys, bearer tokens, and the permissions of roles.
 //!
-//! A key is a random text that is shown once. Only its hash is kept, and it is
-//! found by that hash. It says which tenant the bearer belongs to and which role
-//! they have; [`Role::may`] is the one table of what that allows.
+//! A key is a random text that is shown once. Only its hash is stored, and it is
+//! looked up by that hash. It names the tenant and the role of its bearer;
+//! [`Role::may`] is the one table of permissions.
 
 mod bearers;
 mod cache;

@@ -1,9 +1,9 @@
-//! Providers that were made from API documents.
+//! Providers that were imported from API documents.
 //!
-//! What is kept is what came of a document, not the document: tools stay the
-//! same until somebody imports again. Then what was added and removed is done,
-//! and a tool that changed waits: each of its calls asks a person, until
-//! somebody has looked at the change and accepted it.
+//! The generated tools are stored, not the document: they stay the same until the
+//! next import. Then additions and removals take effect, and a changed tool is held
+//! back: each of its calls needs an approval until somebody has reviewed and accepted
+//! the change.
 
 mod diff;
 mod fetch;

@@ -1,5 +1,5 @@
-//! Runs of agents and what was said in conversations, kept in the documents that
-//! all servers of a database share.
+//! Runs of agents and the history of their conversations, kept in the documents that
+//! all servers on a database share.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `windlass agent`: runs agents, and lets those go on that were cut off.
+//! `windlass agent`: runs agents, and resumes runs that were interrupted.
 
 mod show;
 

@@ -1,4 +1,4 @@
-//! `windlass audit`: who changed what.
+//! `windlass audit`: reads and verifies the audit log.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};

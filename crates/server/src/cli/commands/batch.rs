@@ -1,5 +1,4 @@
-//! `windlass batch`: runs the calls of one turn together, as a model asked for
-//! them.
+//! `windlass batch`: runs the tool calls of one turn together.
 
 mod input;
 mod parsed_call;

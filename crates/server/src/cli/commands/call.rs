@@ -1,4 +1,4 @@
-//! `windlass call`: runs one tool and prints what it gives back.
+//! `windlass call`: runs one tool and prints its result.
 
 mod show;
 

@@ -1,4 +1,4 @@
-//! `windlass calls`: what was called, by whom, and what came of it.
+//! `windlass calls`: lists recorded calls.
 
 mod detail;
 mod find;

@@ -1,5 +1,5 @@
-//! `windlass check`: everything that is wrong with definitions, and what could
-//! be better about them, each with its place.
+//! `windlass check`: lints tool definitions and prints errors and advice with their
+//! positions.
 
 mod examine;
 mod names;

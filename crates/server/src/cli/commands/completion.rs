@@ -1,4 +1,4 @@
-//! `windlass completion`: scripts that complete the command line.
+//! `windlass completion`: shell completion scripts.
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;

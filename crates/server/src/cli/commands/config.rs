@@ -1,4 +1,4 @@
-//! `windlass config`: what is in effect, and where it came from.
+//! `windlass config`: the effective settings, and where each came from.
 
 use clap::Args;
 use comfy_table::Attribute;

@@ -1,4 +1,4 @@
-//! `windlass credentials`: what tools need to be let in elsewhere.
+//! `windlass credentials`: stores and shows the credentials of providers.
 
 mod input;
 mod show;

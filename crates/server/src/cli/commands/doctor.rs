@@ -1,5 +1,5 @@
-//! `windlass doctor`: whether the set-up works, and how to mend it. It changes
-//! nothing: no file is made, and no database gets its tables.
+//! `windlass doctor`: checks the installation and says how to fix what is wrong. It
+//! is read-only: it creates no files and migrates no database.
 
 mod database;
 mod keys;

@@ -1,5 +1,5 @@
-//! `windlass init`: a project to begin with. Where one of its files exists,
-//! nothing is written unless asked for; a `.gitignore` is only added to.
+//! `windlass init`: creates a new project. Existing files are only overwritten with
+//! `--force`; a `.gitignore` is only appended to.
 
 use std::fs;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! `windlass keys`: who may use a server.
+//! `windlass keys`: manages API keys.
 
 use std::sync::Arc;
 

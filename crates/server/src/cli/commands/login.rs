@@ -1,4 +1,4 @@
-//! `windlass login`: logs in to a remote server of tools, with a browser.
+//! `windlass login`: logs in to a remote MCP server with a browser (OAuth).
 
 use std::net::{Ipv4Addr, SocketAddr};
 

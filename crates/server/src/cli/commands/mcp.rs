@@ -1,5 +1,5 @@
-//! `windlass mcp`: the engine as a server of the Model Context Protocol, for one
-//! client on standard input and output, or for this machine over HTTP.
+//! `windlass mcp`: runs the MCP server, for one client over stdio or for this machine
+//! over HTTP.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `windlass providers`: APIs and MCP servers as tools.
+//! `windlass providers`: manages APIs and MCP servers as providers of tools.
 
 mod mcp;
 mod show;

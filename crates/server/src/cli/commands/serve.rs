@@ -1,4 +1,4 @@
-//! `windlass serve`: the engine as a service.
+//! `windlass serve`: runs the HTTP server.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

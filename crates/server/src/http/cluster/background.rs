@@ -1,9 +1,9 @@
-//! Calls that run in the background: every server knows of them, and which
-//! server runs them.
+//! Background calls: which there are, and which server runs them, kept where every
+//! server can read it.
 //!
-//! A call that changes nothing has no intent, and one that waits for a slot has
-//! none yet. What is kept here says what was asked for, so that any server can
-//! close the call if the one that took it ends first.
+//! A read-only call has no intent in the record store, and a call that waits for a
+//! slot has none yet. The document that is kept here describes the request, so that
+//! any server can close the call if the one that accepted it crashes.
 
 use std::sync::Arc;
 use std::time::Duration;

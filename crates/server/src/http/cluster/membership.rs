@@ -1,6 +1,6 @@
-//! Cluster membership: the servers that share this database. Each writes down
-//! that it is there, and takes it back when it ends well. One that is gone and
-//! is still written down has crashed: see [`recovery`](super::recovery).
+//! Cluster membership: the servers that share this database. Each has a document,
+//! which it deletes when it shuts down. A server that is gone while its document is
+//! still there has crashed: see [`recovery`](super::recovery).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,11 +1,11 @@
-//! Events that died with a server which crashed.
+//! Recovers the event streams of a server that crashed.
 //!
-//! Events are written a little after what they tell. A server that is killed
-//! takes the last ones with it, and the calls that it ran end without a word.
-//! Another server, or the same one when it starts again, makes up for it: every
-//! call whose beginning was told gets its end, as its record has it, or as
-//! interrupted; and every reader that comes back from before the crash is told
-//! of a gap, because what left neither record nor event is not known.
+//! Events are written shortly after they happen. A server that is killed loses the
+//! last ones, and its running calls never emit an end. Another server, or the same
+//! one after a restart, completes the streams: every call whose start was published
+//! gets an end, as its record says or as interrupted; and subscribers that were
+//! connected before the crash get a `gap` event, because what left neither an event
+//! nor a record cannot be known.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Who may come in: the name that a request is for, the page that it is from,
-//! and the key that it carries.
+//! Authentication of requests. Rejects unknown hosts (DNS rebinding) and foreign
+//! origins (CSRF, CORS), and then checks the API key or the bearer token.
 
 use std::borrow::Cow;
 use std::net::IpAddr;

@@ -1,5 +1,5 @@
-//! What handlers take from a request; whatever is wrong with it becomes a
-//! problem that says where.
+//! Extractors: what handlers take from a request. Invalid input becomes a problem
+//! document that says where.
 
 use std::any::TypeId;
 use std::sync::Arc;

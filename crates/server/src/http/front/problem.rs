@@ -1,5 +1,5 @@
-//! What goes wrong, as RFC 9457 wants it, with our error code, the place in the
-//! request and what to do.
+//! Problem details (RFC 9457): every error of the API, with our error code, the
+//! invalid fields and a hint.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Answers that go on for long end when the key that asked for them stops
-//! working: who was shut out does not go on reading.
+//! Ends long-lived responses, such as event streams, when the key that authorized
+//! them is revoked or expires.
 
 use std::sync::Arc;
 use std::time::Duration;

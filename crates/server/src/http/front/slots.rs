@@ -1,17 +1,17 @@
-//! Slots of requests: how many are worked on at once, how many wait, and whose
-//! they are.
+//! Request slots: backpressure for concurrent requests, shared fairly among tenants
+//! and keys.
 //!
 //! ```text
 //! arriving ──► running ◄──► waiting
 //! no key yet    works       a long poll, a stream
 //! ```
 //!
-//! A request that waits costs next to nothing, so it has no slot of those that
-//! run. Both are shared by dynamic thresholds: a tenant may take one more while it
-//! has less than [`TENANT`] times what is free, a key while it has less than
-//! [`KEY`] times. One that floods stops itself before the last slot, two before
-//! that, and whoever comes next always finds room. None is set aside where nobody
-//! floods.
+//! A request that waits costs next to nothing, so it is counted apart from those
+//! that run. Both pools are shared by dynamic thresholds: a tenant may take one more
+//! slot while it holds less than [`TENANT`] times the free ones, a key while it holds
+//! less than [`KEY`] times. A flooding tenant is stopped before the last slot, two
+//! are stopped earlier, and a newcomer always finds room; no capacity is reserved
+//! while nobody floods.
 
 use std::collections::HashMap;
 use std::hash::Hash;

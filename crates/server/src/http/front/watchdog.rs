@@ -1,17 +1,16 @@
-//! What one connection does, and when it has done nothing for too long.
-//!
-//! One watchdog a connection enforces all its timeouts, for HTTP/1.1 and HTTP/2,
-//! with and without TLS:
+//! Connection watchdog: enforces all timeouts of a connection, against slow-loris
+//! clients, stalled readers and idle connections, for HTTP/1.1 and HTTP/2, with and
+//! without TLS.
 //!
 //! | timeout | what is late |
 //! |---|---|
-//! | header | the first request, preface and all, and the rest of one that has begun |
-//! | idle | the next request; pings and their answers are none |
-//! | send | a client that takes nothing of an answer, whether it leaves the socket full or the window of its stream shut |
+//! | header | the first request, including the preface, and the rest of one that has begun |
+//! | idle | the next request; pings do not count |
+//! | send | a client that does not read its answer, whether the socket or the HTTP/2 window is full |
 //! | total | the connection itself |
 //!
-//! [`WatchedSocket`] sees the socket, [`ResponseBody`] the bodies of answers; both tell
-//! [`Watchdog`], which decides.
+//! [`WatchedSocket`] reports reads and writes of the socket, [`ResponseBody`] the
+//! progress of answers; [`Watchdog`] decides.
 
 use std::io;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! Agents: which there are, their runs, and runs that go on.
+//! Agents: list them, run them, look at runs and resume those that were interrupted.
 
 mod follow;
 

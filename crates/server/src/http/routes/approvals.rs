@@ -1,4 +1,4 @@
-//! Calls that wait for a person: look at them, decide, and the rules.
+//! The approval queue over HTTP: list and decide calls that wait, and set the rules.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The audit log over HTTP, and what is written to it.
+//! The audit log over HTTP, and the middleware that writes it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Calls: run one, now or in the background, and look at it.
+//! Calls: run one in the foreground or background, and look at it.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! Cancelling calls, batches and conversations, wherever they run: those that run
-//! and those that wait for a person.
+//! Cancels calls, batches and sessions on whichever server they run, including calls
+//! that wait for an approval.
 //!
-//! Whoever calls tools cancels what their own key began; it takes more to cancel
-//! what others began.
+//! A key may cancel what it began itself; cancelling what others began needs a
+//! permission of its own.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What requests say about a call, and the call that they ask for.
+//! The body of a call, and the context headers, turned into a `CallRequest`.
 
 use std::fmt::Display;
 use std::time::Duration;

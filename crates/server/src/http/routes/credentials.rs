@@ -1,4 +1,4 @@
-//! Credentials of providers: stored sealed, shown masked, tried out.
+//! Credentials of providers: stored encrypted, shown masked, validated on request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

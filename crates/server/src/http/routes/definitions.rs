@@ -1,10 +1,9 @@
-//! Definitions that are sent: read, and checked in the same way by whoever only
-//! asks and by whoever wants to keep them.
+//! Validates definitions that clients send, in the same way for a dry run and for
+//! registration.
 //!
-//! What is well written may still reach too far. Programs and files of the
-//! machine that the server runs on are for whoever runs the installation, which
-//! the operator of a tenant need not be: a program that the server starts could
-//! read the master key.
+//! A valid definition may still ask for too much. Local programs and files of the
+//! server's machine are reserved to whoever runs the installation, which a tenant's
+//! operator need not be: a program that the server starts could read the master key.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Live events of a tenant, a conversation or a batch.
+//! The event stream of a tenant, a session or a batch.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Files: results that were cut short, and what clients send; with links that
-//! need no key and expire.
+//! Files: truncated results in full, and uploads; with signed links that need no key
+//! and expire.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,4 @@
-//! What machines ask: whether the server lives, may be sent requests, and how
-//! it does; and the API's own description.
+//! Health endpoints: liveness, readiness and metrics; and the OpenAPI document.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! API documents become providers: sent, uploaded, or fetched through the guard.
+//! Imports of API documents (OpenAPI, Swagger) as providers: sent, uploaded, or
+//! fetched through the guarded client (SSRF).
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! API keys: who may use the server, and for what.
+//! API keys: create, list and revoke them.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Where people come back to after they agreed.
+//! The redirect endpoint of the OAuth authorization code flow.
 
 use std::sync::Arc;
 

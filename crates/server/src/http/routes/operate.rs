@@ -1,4 +1,4 @@
-//! What operators look at and change: statistics, summaries, limits, groups.
+//! Operations: statistics, session summaries, concurrency limits, tool groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Tools that a tenant registers: kept as the definitions that were sent, and
-//! loaded by every server.
+//! Tools of a tenant: stored as the definitions that were sent, and loaded by every
+//! server.
 
 use std::sync::Arc;
 

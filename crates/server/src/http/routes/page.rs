@@ -1,4 +1,4 @@
-//! Pages of lists: how many items one may have, and where it begins.
+//! Pagination of lists: the limit of items, and the cursor of the next page.
 
 use std::borrow::Cow;
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! Providers: who offers tools, and what their credentials look like.
+//! Providers: what offers tools, and which fields their credentials have.
 
 use std::collections::HashSet;
 use std::sync::Arc;

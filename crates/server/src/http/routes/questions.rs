@@ -1,4 +1,4 @@
-//! What a tool asks in the middle of a call that runs in the background.
+//! Elicitation over HTTP: questions of a background call's tool, and their answers.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! Quotas as a tenant and a key see them: what there is, what is used, and when
-//! it ends.
+//! Quotas of a tenant and of a key: the limit, the use, and when it resets.
 
 use std::sync::Arc;
 

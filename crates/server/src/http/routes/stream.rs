@@ -1,4 +1,4 @@
-//! Calls and batches that are followed while they run.
+//! Server-sent event streams of running calls and batches.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Tools: list, look at.
+//! Tools: list them, and look at one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

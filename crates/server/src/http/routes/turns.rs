@@ -1,5 +1,5 @@
-//! Turns: a model's message as its API wrote it, and the message that the model
-//! is to read next.
+//! Turns: takes a model's message in the format of its API, runs its tool calls, and
+//! answers with the model's next input.
 
 use std::sync::Arc;
 use std::time::Duration;

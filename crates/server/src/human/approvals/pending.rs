@@ -1,4 +1,5 @@
-//! A call that waits for a person, and which server ends it.
+//! [`PendingApproval`]: a call in the approval queue, and the guard that lets only
+//! one server finish it.
 
 use std::collections::HashSet;
 use std::sync::Arc;

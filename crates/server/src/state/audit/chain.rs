@@ -1,4 +1,4 @@
-//! Looks whether a chain of entries is as it was written.
+//! Verifies the hash chain of an audit log.
 
 use serde::Serialize;
 use serde_json::Value;

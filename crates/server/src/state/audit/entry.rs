@@ -1,4 +1,4 @@
-//! [`AuditEntry`]: one thing that somebody did or tried.
+//! [`AuditEntry`]: one action that somebody performed or attempted.
 
 use std::env;
 use std::net::IpAddr;

@@ -1,9 +1,9 @@
-//! Bearer tokens of an authorization server, for clients of the Model Context
-//! Protocol that log in with OAuth.
+//! OAuth 2.0 resource server for MCP clients: checks bearer tokens of an external
+//! authorization server.
 //!
-//! This server issues no tokens. It takes those that the operator's
-//! authorization server has signed for it: JSON Web Tokens (RFC 9068) with our
-//! address as audience. Their bearers may call tools, and nothing more.
+//! This server issues no tokens. It accepts JWT access tokens (RFC 9068) of the
+//! configured issuer with this server as audience. Their bearers may call tools, and
+//! nothing more.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,10 +1,9 @@
-//! Keys that were just seen to work, so that a busy caller costs the database
-//! nothing.
+//! Cache of API keys that were valid a moment ago, so that a busy client causes no
+//! database reads.
 //!
-//! Whatever is here may be wrong for as long as a change takes to be heard of,
-//! and for [`TTL`] where it is not heard of at all. While the database cannot be
-//! asked, keys are believed for [`OUTAGE`]: nobody can revoke one then, and calls
-//! that only read go on.
+//! An entry may be stale until the change notification of a revocation arrives, and
+//! for [`TTL`] if it never does. While the database is unreachable, entries are
+//! trusted for [`OUTAGE`]: nobody can revoke a key then, and read-only calls go on.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;

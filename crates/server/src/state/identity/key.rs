@@ -1,4 +1,4 @@
-//! One key: its text, and what is kept of it.
+//! One API key: its text, and the document that is stored for it.
 
 use std::fmt::Write;
 use std::sync::Arc;

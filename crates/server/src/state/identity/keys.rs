@@ -1,4 +1,4 @@
-//! [`ApiKeys`]: makes, checks and revokes API keys.
+//! [`ApiKeys`]: creates, checks and revokes API keys.
 
 use std::sync::Arc;
 

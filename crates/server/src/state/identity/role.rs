@@ -1,4 +1,4 @@
-//! What a key allows.
+//! Roles and their permissions.
 
 use std::fmt;
 

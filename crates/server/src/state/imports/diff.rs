@@ -1,4 +1,4 @@
-//! What another import changes.
+//! The difference between two imports of the same provider.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,4 +1,5 @@
-//! What goes on at this moment: a permit each, given back when it is dropped.
+//! Concurrency quotas: a permit for each subscriber and run, returned when it is
+//! dropped.
 
 use std::collections::HashMap;
 use std::sync::Arc;

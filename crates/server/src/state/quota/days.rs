@@ -1,9 +1,9 @@
-//! Counts of a day, kept so that they outlive a server, and shared with the
-//! others on its database.
+//! Daily counters, which survive a restart and are shared by the servers on a
+//! database.
 //!
-//! Each server writes what it has counted into documents of its own, every few
-//! seconds, and reads those of the others. What was counted since the last time is
-//! lost with a server that is killed.
+//! Each server writes its own counters into its own documents every few seconds, and
+//! reads those of the others. A server that is killed loses the counts since its last
+//! write.
 
 use std::collections::HashMap;
 use std::sync::Arc;

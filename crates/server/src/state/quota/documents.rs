@@ -1,7 +1,7 @@
-//! [`CheckedDocuments`]: documents that keep to the quotas of their tenants.
+//! [`CheckedDocuments`]: a document store that enforces the quotas of tenants.
 //!
-//! Whatever makes a provider, a credential or an approval keeps it as a document, so this is
-//! the one place to count them, whichever way they come.
+//! Every provider, credential and pending approval is kept as a document, so this is
+//! the one place to count them, whichever route creates them.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What is kept, and how much of it a tenant and a key may have.
+//! Storage quotas: how many resources a tenant and a key may keep.
 
 use std::fmt;
 

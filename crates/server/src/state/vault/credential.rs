@@ -1,4 +1,4 @@
-//! One credential: what is shown of it, and what is kept.
+//! One credential: what is shown of it, and the document that is stored.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
-//! [`Credentials`]: stores, shows and hands out the credentials of providers.
+//! [`Credentials`]: stores, lists and decrypts the credentials of providers.
 //!
-//! Shown are masked values only; the values themselves are opened for one call
-//! and wiped after it.
+//! Lists have masked values only; the values themselves are decrypted for one call
+//! and zeroized after it.
 
 use std::collections::HashSet;
 use std::sync::Arc;

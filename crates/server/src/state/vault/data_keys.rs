@@ -1,7 +1,7 @@
-//! [`Vault`]: seals and opens values of a tenant, by a key of that tenant.
+//! [`Vault`]: encrypts and decrypts the values of a tenant with its data key.
 //!
-//! The keys of a tenant are one document. New values are sealed by the current
-//! key; retired ones stay for a while, for values that others are about to write.
+//! The data keys of a tenant are one document. New values use the current key;
+//! retired keys stay for a while, for values that other servers are about to write.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;

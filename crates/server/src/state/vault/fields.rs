@@ -1,5 +1,5 @@
-//! The values of a credential: checked against what the provider asks for, shown
-//! masked, and written as one block of bytes to be sealed.
+//! The fields of a credential: validated against the provider's schema, masked, and
+//! serialized for encryption.
 
 use serde_json::{Map, Value};
 use windlass::definition::{CredentialField, CredentialKind};

@@ -1,7 +1,7 @@
-//! The file of master keys: one in base64 on each line, the newest first.
+//! The master key file: one key in base64 on each line, the newest first.
 //!
-//! Nobody but its owner may read it. It is never changed in place: whoever reads
-//! it sees all of the old or all of the new keys.
+//! Only its owner may read it. It is replaced atomically, so that a reader sees all
+//! of the old or all of the new keys.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind::AlreadyExists, ErrorKind::NotFound, Read, Write};

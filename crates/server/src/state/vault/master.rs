@@ -1,4 +1,5 @@
-//! Master keys: where they come from, and which one seals what is new.
+//! Master keys (key-encryption keys): where they come from, and which one encrypts
+//! new values.
 
 use std::path::PathBuf;
 use std::sync::Arc;

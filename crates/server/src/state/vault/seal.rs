@@ -1,6 +1,6 @@
-//! Sealing: XChaCha20-Poly1305 with random nonces. A nonce of 192 bits never
-//! comes twice, however many servers draw them, and the cipher needs no help
-//! from the processor to be safe from timing.
+//! Authenticated encryption: XChaCha20-Poly1305 with random nonces. Random nonces of
+//! 192 bits do not collide, however many servers draw them, and the cipher runs in
+//! constant time without support of the processor.
 
 use std::fmt::Write;
 use std::sync::Arc;

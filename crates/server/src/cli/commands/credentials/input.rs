@@ -1,5 +1,5 @@
-//! Where the values of a credential come from: a prompt, stdin, or, for what is
-//! no secret, an option.
+//! Where the values of a credential come from: a prompt, stdin, or an option for
+//! fields that are not secret.
 
 use std::io::{self, IsTerminal, Read, Write};
 

@@ -1,5 +1,5 @@
-//! `windlass providers add NAME -- COMMAND`: a server of tools, written into a
-//! file of the tools folder in the form that other programs use, too.
+//! `windlass providers add NAME -- COMMAND`: adds an MCP server to a file in the
+//! tools folder, in the `mcpServers` format that other programs use, too.
 
 use std::collections::BTreeMap;
 use std::io::Write;

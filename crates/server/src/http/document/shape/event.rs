@@ -1,4 +1,5 @@
-//! Server-sent events: of a call, of a batch, and of all that happens.
+//! Schemas of server-sent events: of a call, a batch, a turn, an agent's run, and of
+//! the event stream.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Calls that have not ended, and how full the engine is.
+//! Schemas of unfinished calls and of the engine's utilization.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Rules that decide about calls, and what people say.
+//! Schemas of approval rules.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Tools and forms.
+//! Schemas of tools and of credential forms.
 
 use schemars::JsonSchema;
 use serde::Serialize;

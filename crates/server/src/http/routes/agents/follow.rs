@@ -1,7 +1,7 @@
-//! The answer to a run: its result, or everything that happens until then.
+//! The response to a run: its result, or a stream of everything until then.
 //!
-//! A reader that keeps up hears every word and every event; for a slow one words
-//! gather, so that none is lost.
+//! A client that keeps up gets every delta and every event; for a slow one deltas
+//! are merged, so that no text is lost.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
