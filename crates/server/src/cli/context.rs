@@ -9,7 +9,7 @@ use windlass::{Caller, CallerType, Context, Secret};
 use crate::cli::arguments;
 use crate::cli::exit::Failure;
 
-/// Who calls, and what for.
+/// The context of a call.
 #[derive(Debug, Args)]
 pub(crate) struct ContextArgs {
     /// The conversation that the call belongs to

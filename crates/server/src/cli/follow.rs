@@ -67,7 +67,7 @@ where
 #[derive(Debug)]
 pub(crate) struct Followed<T> {
     pub(crate) value: T,
-    /// Whether somebody asked to stop.
+    /// Whether an interrupt was received.
     pub(crate) cancelled: bool,
 }
 

@@ -129,7 +129,7 @@ impl Screen {
     }
 }
 
-/// Nobody can be told that stderr is closed.
+/// An error of stderr cannot be reported anywhere.
 fn say(style: Style, word: &str, text: impl Display) {
     let text = visible(&text.to_string());
     let _ = writeln!(anstream::stderr().lock(), "{style}{word}{style:#}: {text}");

@@ -38,7 +38,7 @@ struct ToolCounts {
     errors: HashMap<&'static str, u64>,
     run: Times,
     queue: Times,
-    /// What models took to answer.
+    /// Model usage: tokens and cost.
     usage: Usage,
     /// Who called last: the tool may be one that only a tenant has.
     tenant: Option<TenantId>,

@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// The longest life of a token that is believed.
 const MAX_LIFE: i64 = 365 * 24 * 3600;
 
-/// Consents under way, and what comes of them.
+/// Pending OAuth consents.
 pub(crate) struct Consents {
     documents: Arc<dyn Documents>,
     outbound: Outbound,
@@ -39,7 +39,7 @@ pub(crate) struct Consents {
     redirect_uri: String,
 }
 
-/// What is needed to finish.
+/// What the callback needs to finish the flow.
 #[derive(Serialize, Deserialize)]
 struct PendingConsent {
     provider: String,
@@ -50,7 +50,7 @@ struct PendingConsent {
     redirect_uri: String,
 }
 
-/// A consent that a person gave.
+/// A granted consent.
 pub(crate) struct GivenConsent {
     pub(crate) tenant: TenantId,
     pending: PendingConsent,
@@ -215,7 +215,7 @@ pub(crate) async fn exchange(
     Ok(GrantedTokens { access, refresh: text("refresh_token"), expires_at })
 }
 
-/// A state is kept as its hash: whoever reads the database cannot finish it.
+/// Only a hash of the state is stored, so that readers of the database cannot finish the flow.
 fn hashed(state: &str) -> String {
     URL_SAFE_NO_PAD.encode(Sha256::digest(state.as_bytes()))
 }

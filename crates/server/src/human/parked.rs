@@ -19,12 +19,12 @@ use crate::mcp::running::RunningRequest;
 use crate::mcp::shares::{FairShares, ShareBounds, ShareOwner};
 use crate::random;
 
-/// How long answers are waited for. The call's own time goes on meanwhile.
+/// TTL of a parked call. The call's own timeout goes on meanwhile.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 const MAX_PARKED: usize = 1_000;
 const STATE: usize = 32;
 
-/// What has to be the same when the answers come.
+/// What the answers must match: the caller and the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RequestBinding {
     pub(crate) owner: ShareOwner,
@@ -87,7 +87,7 @@ impl ParkedCalls {
         }
     }
 
-    /// Takes a call out again, for whoever it waits for.
+    /// Takes a parked call, if the caller matches.
     pub(crate) fn take(
         &self,
         state: &str,

@@ -18,10 +18,10 @@ use windlass_executors::mcp::{self, Answers, Asker, Askers};
 
 use crate::mcp::pick;
 
-/// How long a call may take from a question on, if nobody says otherwise.
+/// Default timeout of a call from its first question on.
 pub(crate) const ASKING: Duration = Duration::from_secs(300);
 
-/// Calls in the background, and what they were asked.
+/// Background calls and their open questions.
 #[derive(Default)]
 pub(crate) struct CallQuestions {
     calls: Mutex<HashMap<CallId, BackgroundCall>>,
@@ -96,7 +96,7 @@ impl CallQuestions {
         Suspended { id, all: Arc::clone(self) }
     }
 
-    /// Whether a call waits for answers, whoever keeps the questions.
+    /// Whether a call waits for answers.
     pub(crate) fn suspends(&self, tenant: &TenantId, id: CallId) -> bool {
         let elsewhere = self.elsewhere.lock();
         let is_elsewhere = elsewhere.get(&id).is_some_and(|(owner, _)| owner == tenant);

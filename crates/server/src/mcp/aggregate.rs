@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Between the names of a server and of its prompt.
 const BETWEEN: &str = "__";
 
-/// What can be listed.
+/// The list methods.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ListMethod {
     Prompts,

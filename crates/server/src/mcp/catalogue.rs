@@ -111,7 +111,7 @@ impl Catalogue<'_> {
     }
 }
 
-/// Whether clients are told what form a tool's results have.
+/// Whether tools are listed with their output schemas.
 pub(super) fn declares_output(tool: &Tool) -> bool {
     let spec = tool.spec();
     declared(spec).map_or(spec.output.is_some(), |own| own.get("outputSchema").is_some())

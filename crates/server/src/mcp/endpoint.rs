@@ -30,7 +30,7 @@ const SESSION: &str = "mcp-session-id";
 /// When to try again where all sessions of a key are in use.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// The protocol's routes. Who asks has been checked before.
+/// The routes of the protocol. Requests are already authenticated.
 pub(crate) struct McpEndpoint {
     shared: Arc<McpState>,
     who: ClientAuth,

@@ -60,7 +60,7 @@ pub(crate) fn run(url: &str) -> Result<Exit, Failure> {
     })
 }
 
-/// How often somebody agrees before it is enough.
+/// Limit of logins in one scenario.
 const LOGINS: usize = 3;
 
 /// The suite plays all parts on this machine, which is closed otherwise.

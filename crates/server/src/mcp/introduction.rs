@@ -11,7 +11,7 @@ use super::client::McpClient;
 use super::service::McpHandler;
 
 impl McpHandler {
-    /// What it says where it stands for nobody else.
+    /// Its own introduction, without an upstream server.
     pub(super) fn own_introduction() -> ServerConfig {
         let own = Implementation::new("windlass", env!("CARGO_PKG_VERSION"));
         ServerConfig::new(capabilities())

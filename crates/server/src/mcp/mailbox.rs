@@ -22,13 +22,13 @@ use crate::human::questions::{self, ASKING, Suspended};
 /// Questions that a tool may have open at once.
 const OPEN: usize = 8;
 
-/// What a tool asks, and where the answers go.
+/// A question of a tool, and the channel for its answers.
 pub(crate) struct MailboxQuestion {
     pub(crate) questions: Questions,
     pub(crate) answer: oneshot::Sender<Result<Answers, Error>>,
 }
 
-/// Where the questions of a request come out. Every request has one and hardly any
+/// The questions of a request. Every request has a mailbox and hardly any
 /// is used, so it is small.
 #[derive(Default)]
 pub(crate) struct Mailbox {
@@ -92,7 +92,7 @@ pub(crate) fn channel(capabilities: Value, pause: Pause) -> (Asker, Arc<Mailbox>
     (asker, mailbox)
 }
 
-/// Asks, if there is still somebody.
+/// Asks, if the client is still connected.
 fn ask(
     mailbox: &Weak<Mailbox>,
     questions: Questions,
@@ -125,7 +125,7 @@ fn undeclared(capability: &str) -> Error {
     Error::new(ErrorKind::Denied, why).with_source(refused)
 }
 
-/// Asks a client of the older era, one question after the other.
+/// Asks a client with a session, one question after the other.
 pub(crate) async fn ask_peer(
     peer: &Peer<RoleServer>,
     questions: Questions,
@@ -153,7 +153,7 @@ fn refused(error: ServiceError) -> Error {
     }
 }
 
-/// The questions in the form of the newer era; none where a tool asked for
+/// The questions in the form of the stateless protocol; none where a tool asked for
 /// something that the protocol does not have.
 pub(crate) fn to_requests(questions: &Questions) -> Option<InputRequests> {
     let read = |(key, question): (&String, &Value)| {

@@ -28,7 +28,7 @@ use crate::state::identity::Identity;
 
 /// How long a session may be silent.
 const IDLE: Duration = Duration::from_secs(30 * 60);
-/// How many sessions are kept, if nobody says otherwise.
+/// Default limit of sessions.
 pub(crate) const MAX_SESSIONS: usize = 10_000;
 
 /// All sessions.
@@ -65,7 +65,7 @@ impl Sessions {
         ended.into_iter().for_each(|(id, _)| self.end(id));
     }
 
-    /// Nobody waits for the end of a session: its worker may be busy.
+    /// Does not wait for the end of a session: its worker may be busy.
     fn end(self: &Arc<Self>, id: String) {
         let sessions = Arc::clone(self);
         tokio::spawn(async move { sessions.all.close_session(&id.into()).await });

@@ -14,14 +14,14 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use windlass::TenantId;
 
-/// Whose an entry is.
+/// The owner of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ShareOwner {
     pub(crate) tenant: TenantId,
     pub(crate) key: Arc<str>,
 }
 
-/// How many entries there may be.
+/// The limits of entries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShareBounds {
     pub(crate) key: usize,

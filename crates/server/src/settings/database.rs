@@ -24,7 +24,7 @@ pub(crate) enum DatabaseLocation {
 }
 
 impl DatabaseLocation {
-    /// Where records are kept if nobody says.
+    /// The default location of records.
     pub(super) fn default_for(root: Option<&Path>) -> Result<Self, Failure> {
         if let Some(root) = root {
             return Ok(Self::File(root.join(IN_PROJECT)));

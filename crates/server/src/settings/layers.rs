@@ -41,7 +41,7 @@ impl fmt::Display for SettingOrigin {
     }
 }
 
-/// What all of them said together.
+/// The merged layers.
 #[derive(Default)]
 pub(super) struct Layers {
     pub(super) raw: Raw,
@@ -50,7 +50,7 @@ pub(super) struct Layers {
 }
 
 impl Layers {
-    /// Reads all of them. Everything that is wrong is told at once.
+    /// Reads all of them, and reports all errors at once.
     pub(super) fn read(file: Option<&Path>, root: &Path, flags: &[Flag]) -> Result<Self, Failure> {
         let mut layers = Self::default();
         let mut faults = Vec::new();

@@ -10,7 +10,7 @@ use super::value::{SettingInput, SettingValue, form_of};
 pub(super) struct SettingRow {
     /// Its name, with its section before a dot.
     pub(super) name: &'static str,
-    /// What it is for.
+    /// A description of the field.
     pub(super) about: &'static str,
     /// A flag that sets it.
     pub(super) flag: Option<&'static str>,

@@ -34,7 +34,7 @@ pub(crate) fn is_tenant_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && !name.starts_with('.') && name.bytes().all(is_sign)
 }
 
-/// Whoever holds a valid key.
+/// The identity of an authenticated client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     /// Whose tools, credentials and records they see.
@@ -45,9 +45,9 @@ pub(crate) struct Identity {
     pub(crate) role: Role,
     /// What the key is called.
     pub(crate) name: Arc<str>,
-    /// Which tools they see; all where nobody said.
+    /// The tools that they see; all if unset.
     pub(crate) tools: Option<ToolView>,
-    /// On whose behalf they call, where somebody said.
+    /// The user on whose behalf they call, if the key is restricted.
     pub(crate) user: Option<UserBinding>,
 }
 

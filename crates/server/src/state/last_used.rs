@@ -30,7 +30,7 @@ const REMEMBERED: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
 
 type UseKey = (TenantId, String);
 
-/// Notes when things of a space were last used. Needs a runtime.
+/// Records when the documents of a space were last used. Needs a Tokio runtime.
 pub(crate) struct LastUsed {
     documents: Arc<dyn Documents>,
     space: &'static str,

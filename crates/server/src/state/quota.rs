@@ -161,10 +161,10 @@ pub(crate) struct TenantQuotas {
     making: Mutex<HashMap<(TenantId, NewResource), QuotaLock>>,
 }
 
-/// Whoever holds it makes something.
+/// Serializes the creation of resources of one tenant.
 type QuotaLock = Arc<tokio::sync::Mutex<()>>;
 
-/// What somebody is about to make.
+/// A resource that is about to be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum NewResource {
     /// Tools, whichever way they come.

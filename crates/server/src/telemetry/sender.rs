@@ -31,7 +31,7 @@ pub(super) struct SpanSender {
     endpoint: Uri,
     headers: HeaderMap,
     tls: Option<TlsConnector>,
-    /// Whether the last batch arrived, so that trouble is told once.
+    /// Whether the last batch arrived, so that an outage is logged once.
     works: bool,
 }
 

@@ -26,7 +26,7 @@ use crate::state::identity::Identity;
 const SPACE: &str = "pending_calls";
 /// How long a call may be known after the longest time that it may take.
 const GRACE: Duration = Duration::from_secs(300);
-/// The longest arguments that are kept for the record of a call that nobody ends.
+/// Limit of the arguments that are kept to record an interrupted call.
 const MAX_ARGUMENTS: usize = 64 * 1024;
 /// How often it is looked whether another server left calls.
 const LOOK: Duration = Duration::from_secs(5);
@@ -134,7 +134,7 @@ pub(crate) async fn find(
     }
 }
 
-/// Closes the calls of servers that have gone, again and again.
+/// Periodically closes the calls of servers that crashed.
 pub(crate) async fn look_after(app: &App) {
     loop {
         match app.documents.all(SPACE).await {

@@ -45,7 +45,7 @@ impl Member {
     }
 }
 
-/// The servers on this database.
+/// The membership of the cluster.
 pub(crate) struct Membership {
     documents: Arc<dyn Documents>,
     /// Who we are; none where nobody can share the records.
@@ -93,7 +93,7 @@ impl Membership {
         Ok(self.look(records).await?.0)
     }
 
-    /// The servers that crashed, and whose events nobody else recovers.
+    /// The servers that crashed and whose events are not being recovered.
     pub(crate) async fn crashed(&self, records: &dyn RecordStore) -> Result<Vec<Member>, Error> {
         let mut crashed = Vec::new();
         for member in self.look(records).await?.1 {

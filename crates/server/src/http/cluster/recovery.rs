@@ -105,10 +105,10 @@ async fn recover_tenant(
     Ok(count)
 }
 
-/// What a tenant's readers have been told.
+/// The events of a tenant that were published.
 #[derive(Default)]
 struct PublishedEvents {
-    /// Calls of the server whose beginning was told, but no end.
+    /// Calls of the server whose start was published, but no end.
     open: HashMap<CallId, NewEvent>,
     ended: HashSet<CallId>,
     first_at: Option<Timestamp>,
@@ -198,7 +198,7 @@ pub(crate) fn is_end(event: &NewEvent) -> bool {
     matches!(&*event.name, "execution_completed" | "execution_failed")
 }
 
-/// The end of a call whose beginning was told.
+/// The end of a call whose start was published.
 fn end_of(begun: &NewEvent, record: Option<&CallRecord>) -> NewEvent {
     let mut body = begun.body.clone();
     if let Value::Object(body) = &mut body {
@@ -217,7 +217,7 @@ fn end_of(begun: &NewEvent, record: Option<&CallRecord>) -> NewEvent {
     finished(begun.clone(), name, body)
 }
 
-/// The end of a call of which nothing was told.
+/// The end of a call without published events.
 fn end_of_record(record: &CallRecord) -> NewEvent {
     let mut body = json!(&*record.caller);
     body["call_id"] = json!(record.id);

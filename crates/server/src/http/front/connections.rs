@@ -49,13 +49,13 @@ pub(crate) struct Connections {
 struct OpenConnections {
     next: u64,
     all: HashMap<u64, Arc<Watchdog>>,
-    /// Connections on which nobody has shown a key, by address.
+    /// Unauthenticated connections, by address.
     strangers: HashMap<IpAddr, usize>,
     keys: HashMap<Arc<str>, usize>,
     tenants: HashMap<TenantId, usize>,
 }
 
-/// A connection's place. Dropping it gives it back.
+/// A permit for one connection, returned when it is dropped.
 pub(crate) struct ConnectionPermit {
     connections: Arc<Connections>,
     id: u64,
@@ -64,7 +64,7 @@ pub(crate) struct ConnectionPermit {
     pub(crate) traffic: Arc<Watchdog>,
 }
 
-/// Why a connection has no place.
+/// Why there is no permit for a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NoCapacity {
     /// All are taken by others who are busy.

@@ -32,7 +32,7 @@ pub(crate) fn peer() -> Option<IpAddr> {
     PEER.try_with(|peer| *peer).ok()
 }
 
-/// Keys that did not work.
+/// Rate limiter of failed authentications.
 pub(crate) struct FailedKeys {
     most: usize,
     total: AtomicU64,
@@ -68,7 +68,7 @@ impl Window {
     }
 }
 
-/// What comes of one more key that does not work.
+/// The result of counting a failed authentication.
 pub(crate) struct FailedKeyOutcome {
     /// When the address may try again, if it has shown too many.
     pub(crate) wait: Option<Duration>,

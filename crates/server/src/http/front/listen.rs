@@ -192,7 +192,7 @@ async fn converse_safely(stream: TcpStream, tls: TlsAcceptor, visit: ConnectionC
     }
 }
 
-/// Ends shortly after the server is told to.
+/// Ends shortly after shutdown begins.
 async fn ending(stop: &CancellationToken) {
     stop.cancelled().await;
     sleep(LINGER).await;

@@ -20,7 +20,7 @@ use crate::telemetry::{self, RequestSpan};
 /// What a request to nowhere is called.
 const NOWHERE: &str = "(no route)";
 
-/// Who asked, left on an answer for those who tell about it.
+/// The identity of the request, as an extension of the response for telemetry.
 #[derive(Clone)]
 pub(crate) struct Requester {
     tenant: TenantId,

@@ -30,7 +30,7 @@ use windlass::TenantId;
 
 use super::slots::RequestSlot;
 
-/// How long a connection lingers that was told to end and has nothing to do.
+/// How long an idle connection stays open after it was told to close.
 /// Whoever asks for something in that time is answered, in place of meeting a
 /// closed door.
 pub(crate) const LINGER: Duration = Duration::from_millis(250);
@@ -72,7 +72,7 @@ pub(crate) struct Watchdog {
     pub(crate) peer: IpAddr,
     opened: Instant,
     state: Mutex<WatchdogState>,
-    /// Somebody needs its place.
+    /// It was evicted to make room.
     evicted: Notify,
 }
 
@@ -91,7 +91,7 @@ struct WatchdogState {
     next_body: u64,
     /// The socket is full since then, and has taken so much meanwhile.
     blocked: Option<(Instant, usize)>,
-    /// When it was told to end, and when it has to.
+    /// When it was asked to close, and its deadline.
     closing: Option<(Instant, Option<Instant>)>,
     is_cut: bool,
     /// The keys whose bearers have used it; the oldest first.
@@ -158,7 +158,7 @@ impl Watchdog {
         self.state.lock().is_cut = true;
     }
 
-    /// Somebody needs its place.
+    /// It was evicted to make room.
     pub(crate) fn evict(&self) {
         self.evicted.notify_one();
     }
@@ -281,7 +281,7 @@ pub(crate) struct ResponseBody {
     /// What was cut off a part that was too large to hand on at once.
     rest: Bytes,
     exchange: RequestInFlight,
-    /// The slot of a stream that goes on.
+    /// The slot of a running stream.
     _slot: Option<Arc<RequestSlot>>,
 }
 

@@ -35,14 +35,14 @@ const DATABASES: &str = "a tenant's own tool cannot use the operator's databases
 pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
         RouteSpec::post("/v1/definitions/validate", "validate_definition", validate)
-            .may(Permission::ReadTools, "Check a definition without keeping it")
+            .may(Permission::ReadTools, "Validate a tool definition without storing it")
             .details(
                 "YAML or JSON, in any of the forms that definition files have. What is wrong is \
                  what registering it would say.",
             )
             .body::<DefinitionBody>()
             .example(example)
-            .answer::<CheckedDoc>(200, "What was found, and what is wrong"),
+            .answer::<CheckedDoc>(200, "The parsed tools, and the errors"),
     ]
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct CheckedDoc {
     errors: Vec<Flaw>,
 }
 
-/// Something that is wrong with a definition.
+/// An error of a definition.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Flaw {
     line: u32,

@@ -19,7 +19,7 @@ use crate::state::identity::Permission;
 pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
         RouteSpec::get("/v1/calls/{call_id}/questions", "get_questions", get)
-            .may(Permission::ReadCalls, "What a call in the background waits to be told")
+            .may(Permission::ReadCalls, "List the open questions of a background call (elicitation)")
             .details(
                 "A server of tools may ask in the middle of a call: a form for a person \
                  (`elicitation/create`), or a message for a model (`sampling/createMessage`). \
@@ -27,14 +27,14 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
             )
             .answer::<QuestionsDoc>(200, "The questions, by name"),
         RouteSpec::post("/v1/calls/{call_id}/answers", "answer_questions", answer)
-            .may(Permission::CallTools, "Answer what a call in the background waits for")
+            .may(Permission::CallTools, "Answer the questions of a background call")
             .body::<AnswersBody>()
             .example(|| json!({"answers": {"question": {"action": "accept", "content": {}}}}))
-            .answer::<AnsweredDoc>(200, "The call goes on"),
+            .answer::<AnsweredDoc>(200, "The call continues"),
     ]
 }
 
-/// What a call waits to be told.
+/// The open questions of a call.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Questions")]
 struct QuestionsDoc {
@@ -51,7 +51,7 @@ struct AnswersBody {
     answers: Map<String, Value>,
 }
 
-/// What was answered.
+/// How the questions were answered.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Answered")]
 struct AnsweredDoc {

@@ -44,7 +44,7 @@ const MAX_SUBJECT: usize = 200;
 pub(crate) struct OAuthSettings {
     /// The authorization server.
     pub(crate) issuer: Option<String>,
-    /// What a token must be for; our own address if nobody says.
+    /// The audience of tokens; the server's own URL by default.
     pub(crate) audience: Option<String>,
     /// The claim that names the bearer's tenant.
     pub(crate) tenant_claim: Option<String>,
@@ -67,7 +67,7 @@ struct KnownJwks {
     since: Instant,
 }
 
-/// What a token says.
+/// The claims of a token.
 #[derive(Deserialize)]
 struct Claims {
     sub: String,

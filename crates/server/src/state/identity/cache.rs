@@ -27,24 +27,24 @@ const OUTAGE: Duration = Duration::from_secs(15 * 60);
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 const ENTRIES: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
-/// The keys that were just seen.
+/// The cached keys.
 pub(super) struct KeyCache(Mutex<KeyCacheState>);
 
 struct KeyCacheState {
     space: &'static str,
     entries: LruCache<KeyHash, (Arc<ApiKey>, Instant)>,
     changes: Receiver<Change>,
-    /// How many changes of keys were heard of.
+    /// How many changes of keys were received.
     heard: u64,
     /// When the database could not be asked last.
     failed: Option<Instant>,
 }
 
-/// What had been heard of when something was read.
+/// The number of changes that were known at a read.
 #[derive(Clone, Copy)]
 pub(super) struct ChangeCount(u64);
 
-/// What is known of a hash.
+/// The result of a lookup.
 pub(super) enum CacheLookup {
     Key(Arc<ApiKey>),
     /// Nothing: the database has to be asked.

@@ -10,7 +10,7 @@ use super::stored::exceeded;
 use super::{QuotaHolder, TenantQuotas};
 use crate::state::identity::Identity;
 
-/// What goes on.
+/// What is limited in concurrency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ConcurrentUse {
     /// Readers of events.
@@ -36,7 +36,7 @@ pub(super) struct ConcurrentCounts {
     keys: HashMap<(ConcurrentUse, Arc<str>), u64>,
 }
 
-/// One of what goes on.
+/// A permit of a concurrency quota, returned when it is dropped.
 pub(crate) struct QuotaPermit {
     quotas: Arc<TenantQuotas>,
     what: ConcurrentUse,

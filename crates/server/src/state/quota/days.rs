@@ -54,7 +54,7 @@ impl DaySharer {
         sharer
     }
 
-    /// Goes on until it is told to stop, and writes a last time.
+    /// Runs until it is stopped, and writes a last time.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         while !stop.is_cancelled() {
             tokio::select! {

@@ -22,7 +22,7 @@ use crate::state::identity::works;
 pub(crate) const APPROVALS: &str = "approvals";
 /// Where credentials are kept.
 pub(crate) const CREDENTIALS: &str = "credentials";
-/// Where it is kept what was said to agents.
+/// The document space of agents' conversations.
 pub(crate) const CONVERSATIONS: &str = "agent_conversations";
 /// Where consents that are under way are kept.
 pub(crate) const CONSENTS: &str = "consents";
@@ -126,7 +126,7 @@ impl TenantQuotas {
         documents.size_of(space, tenant, key).await
     }
 
-    /// Whether a tenant, and whoever makes it, may have so much more of something.
+    /// Checks the quotas of a tenant and of its key for a new resource.
     async fn allow(
         &self,
         documents: &dyn Documents,

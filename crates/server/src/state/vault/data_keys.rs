@@ -189,7 +189,7 @@ impl Vault {
         Err(busy(tenant))
     }
 
-    /// Makes the first key of a tenant; none where somebody else did.
+    /// Creates the first key of a tenant; none if another server did.
     async fn make(&self, tenant: &TenantId) -> Result<Option<(String, SealKey)>, Error> {
         let ring = self.ring().await?;
         let (sealed, key) = new_key(tenant, &ring)?;

@@ -20,7 +20,7 @@ fn bound(name: &str) -> [&str; 2] {
 }
 
 impl Credentials {
-    /// What is kept of a definition that somebody sent.
+    /// The stored form of a definition.
     pub(crate) async fn keep_definition(
         &self,
         tenant: &TenantId,

@@ -36,7 +36,7 @@ pub(crate) struct Grantee<'a> {
     pub(crate) user: Option<&'a str>,
 }
 
-/// What a token endpoint gave.
+/// The response of a token endpoint.
 pub(crate) struct GrantedTokens {
     pub(crate) access: Secret,
     pub(crate) refresh: Option<Secret>,
@@ -49,7 +49,7 @@ pub(crate) type Refresh<'a> = &'a (
         dyn Fn(TokenEndpoint, Secret) -> BoxFuture<'a, Result<GrantedTokens, Error>> + Send + Sync
     );
 
-/// Where tokens come from.
+/// The token endpoint.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct TokenEndpoint {
     pub(crate) token_url: String,
@@ -69,7 +69,7 @@ struct StoredGrant {
     expires_at: Option<Timestamp>,
     #[serde(default)]
     can_refresh: bool,
-    /// Somebody asks for the next token, until then.
+    /// The lease of the server that refreshes the token, until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refreshing_until: Option<Timestamp>,
 }

@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 use super::seal::{KEY, SealKey};
 use crate::random;
 
-/// More than any number of keys that somebody still needs.
+/// Far more keys than an installation needs.
 const MAX_BYTES: u64 = 64 * 1024;
 
 /// The keys of a file, the newest first; none where there is no file.
