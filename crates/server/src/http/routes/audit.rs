@@ -33,9 +33,10 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
                 "Read the audit log: who changed keys, credentials, rules and tools, and who decided approvals",
             )
             .details(
-                "Oldest first. Every entry holds the hash of the one before it. Keys that did not \
-                 work are in the log of the tenant `default`, at most once a minute for each \
-                 address. An admin of that tenant may name another with `tenant_id`.",
+                "Oldest first. Every entry has the hash of the previous one. Failed \
+                 authentications are in the log of the tenant `default`, at most once a minute \
+                 for each address. Admins of that tenant may read the log of another with \
+                 `tenant_id`.",
             )
             .query::<AuditQuery>()
             .answer::<AuditPage>(200, "The entries"),

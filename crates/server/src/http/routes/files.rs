@@ -62,8 +62,8 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
         RouteSpec::post("/v1/files", "upload_file", upload)
             .may(Permission::CallTools, "Upload a file")
             .details(
-                "The body is the file; its Content-Type is kept. Files and results that were cut \
-                 share a bounded room: the oldest go first.",
+                "The body is the file; its Content-Type is kept. Files and truncated results \
+                 share a storage limit: the oldest are deleted first.",
             )
             .header("X-File-Name", "", "the name of the file")
             .bytes()
@@ -84,7 +84,10 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
             .answer_as(206, "The requested range", "application/octet-stream", None)
             .problem(416, "The range is outside of the file"),
         RouteSpec::post("/v1/files/{file_id}/link", "link_file", link)
-            .may(Permission::CallTools, "Create a signed link to a file, which needs no key and expires")
+            .may(
+                Permission::CallTools,
+                "Create a signed link to a file, which needs no key and expires",
+            )
             .body::<LinkBody>()
             .example(|| json!({"expires_in": "10m"}))
             .answer::<LinkDoc>(200, "The link"),

@@ -45,15 +45,18 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
             .query::<KeyTenantQuery>()
             .answer::<KeyDoc>(200, "The key"),
         RouteSpec::post("/v1/keys/{key_id}/rotate", "rotate_key", rotate)
-            .may(Permission::ManageKeys, "Rotate a key: it gets a new secret, and the old one stops working")
+            .may(
+                Permission::ManageKeys,
+                "Rotate a key: it gets a new secret, and the old one stops working",
+            )
             .details(OF_OTHERS)
             .query::<KeyTenantQuery>()
             .answer::<NewKeyDoc>(200, "The key"),
     ]
 }
 
-const OF_OTHERS: &str = "An admin of the tenant `default` keeps the keys of all tenants: \
-                         `tenant_id` says whose.";
+const OF_OTHERS: &str = "Admins of the tenant `default` manage the keys of all tenants: \
+                         `tenant_id` names the tenant.";
 
 /// The tenant.
 #[derive(Deserialize, JsonSchema)]
