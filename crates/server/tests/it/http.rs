@@ -18,6 +18,7 @@ mod hostile;
 mod imports;
 mod matrix;
 mod operating;
+mod outgoing;
 mod owners;
 mod quotas;
 mod secrets;
