@@ -47,6 +47,7 @@ mod schedule;
 mod search;
 mod search_tool;
 mod secret;
+mod session_shares;
 mod stage;
 mod sub_agent;
 mod text;

@@ -31,6 +31,7 @@ mod random;
 mod reload;
 mod retry;
 mod search;
+mod shares;
 mod sub_agent;
 mod support;
 mod tenants;
