@@ -20,6 +20,7 @@ mod matrix;
 mod operating;
 mod outgoing;
 mod owners;
+mod persons;
 mod quotas;
 mod secrets;
 mod server;
