@@ -5,9 +5,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use clap::Args;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use windlass::Secret;
+use windlass::{Secret, TenantId};
 use windlass_executors::mcp::LoginOptions;
 
+use crate::audit::Audit;
 use crate::cli;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupts;
@@ -74,6 +75,9 @@ pub(crate) fn run(args: &LoginArgs, settings: &Settings, screen: Screen) -> Resu
             () = interrupts.next() => return Ok(Exit::Cancelled),
         };
         login.finish(&back).await?;
+        let documents = wiring::kept_documents(&settings.database).await?;
+        let audit = Audit::new(documents);
+        audit.by_command(&TenantId::default(), "log_in", &args.provider).await?;
         screen.note(format_args!("logged in to `{}`", args.provider));
         upstream.stop().await;
         Ok(Exit::Success)

@@ -23,6 +23,7 @@ mod owners;
 mod persons;
 mod quotas;
 mod secrets;
+mod secrets_oauth;
 mod server;
 mod several;
 mod slots;
