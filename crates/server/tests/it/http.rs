@@ -22,6 +22,7 @@ mod outgoing;
 mod owners;
 mod persons;
 mod quotas;
+mod retention;
 mod secrets;
 mod secrets_oauth;
 mod server;
