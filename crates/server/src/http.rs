@@ -49,6 +49,7 @@ mod quotas;
 mod readiness;
 mod recovery;
 mod reference;
+mod refusals;
 #[expect(dead_code, reason = "it only describes what others write")]
 mod shape;
 mod slots;
@@ -82,6 +83,7 @@ pub(crate) use metrics::Metrics;
 use operation::{Operation, tagged};
 pub(crate) use problem::Problem;
 pub(crate) use readiness::Readiness;
+pub(crate) use refusals::Refusals;
 
 /// All routes.
 fn rows() -> Vec<Operation> {

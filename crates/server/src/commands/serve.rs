@@ -21,7 +21,8 @@ use crate::consents::Consents;
 use crate::credential_source::VaultSource;
 use crate::exit::{Exit, Failure};
 use crate::http::{
-    self, App, EventIds, FailedKeys, Hub, Links, Listener, Members, Metrics, Readiness, Tls,
+    self, App, EventIds, FailedKeys, Hub, Links, Listener, Members, Metrics, Readiness, Refusals,
+    Tls,
 };
 use crate::identity::{Bearers, Keys, NewKey};
 use crate::interrupt::Interrupts;
@@ -210,6 +211,7 @@ pub(crate) async fn start(
         credentials,
         metrics,
         readiness: Readiness::default(),
+        refusals: Refusals::default(),
         tracer,
         settings: settings.server.http.clone(),
         lang: settings.lang,

@@ -17,6 +17,7 @@ use super::hub::Hub;
 use super::members::Members;
 use super::metrics::Metrics;
 use super::readiness::Readiness;
+use super::refusals::Refusals;
 use super::traffic::Timeouts;
 use crate::approvals::Desk;
 use crate::audit::Audit;
@@ -64,6 +65,8 @@ pub(crate) struct App {
     pub(crate) members: Members,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) readiness: Readiness,
+    /// What keys were refused that may not do it.
+    pub(crate) refusals: Refusals,
     /// Where spans go, if they go anywhere.
     pub(crate) tracer: Option<Arc<Tracer>>,
     pub(crate) settings: HttpSettings,

@@ -5,6 +5,7 @@
 
 mod approvals;
 mod audit;
+mod audit_flood;
 mod batches;
 mod calls;
 mod canary;
