@@ -11,6 +11,7 @@ mod processors;
 mod serve;
 mod start;
 mod subscribers;
+mod tenants;
 
 pub(crate) use bare::serve as serve_bare;
 pub(crate) use calls::{median, run as calls};
@@ -19,6 +20,7 @@ pub(crate) use overload::run as overload;
 pub(crate) use serve::Server;
 pub(crate) use start::run as start;
 pub(crate) use subscribers::run as subscribers;
+pub(crate) use tenants::run as tenants;
 
 /// The argument that makes this program the bare server.
 pub(crate) const BARE: &str = "--bare-server";

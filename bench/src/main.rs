@@ -51,6 +51,7 @@ const GROUPS: &[Group] = &[
     ("http", http::calls),
     ("sse", http::subscribers),
     ("start", http::start),
+    ("tenants", http::tenants),
     ("overload", http::overload),
     ("turn", agents::turn),
     ("agents", agents::many),

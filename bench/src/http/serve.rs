@@ -20,16 +20,15 @@ impl Server {
     /// Starts one in this folder, which had none before: only the first start
     /// shows a key.
     pub(crate) fn start(project: &Path) -> anyhow::Result<Self> {
-        let mut command = Command::new(program()?);
-        command
-            .args(["serve", "--json", "--quiet", "--listen", "127.0.0.1:0", "--project"])
-            .arg(project)
-            .stderr(Stdio::null());
-        let (process, said) = Process::start_and_hear(&mut command)?;
-        let said: Value = serde_json::from_str(&said)?;
-        let text = |name: &str| said[name].as_str().with_context(|| format!("no `{name}`: {said}"));
-        let address = text("listening")?.trim_start_matches("http://").parse()?;
-        Ok(Self { process, address, key: text("admin_key")?.to_owned() })
+        let (process, address, said) = spawn(project)?;
+        let key = said["admin_key"].as_str().with_context(|| format!("no key: {said}"))?;
+        Ok(Self { process, address, key: key.to_owned() })
+    }
+
+    /// Starts one in a folder that had one before, with this key.
+    pub(crate) fn again(project: &Path, key: &str) -> anyhow::Result<Self> {
+        let (process, address, _) = spawn(project)?;
+        Ok(Self { process, address, key: key.to_owned() })
     }
 
     /// The number of its process.
@@ -63,6 +62,20 @@ impl Server {
         )
         .into_bytes()
     }
+}
+
+/// Starts the program; its address, and what it says first.
+fn spawn(project: &Path) -> anyhow::Result<(Process, SocketAddr, Value)> {
+    let mut command = Command::new(program()?);
+    command
+        .args(["serve", "--json", "--quiet", "--listen", "127.0.0.1:0", "--project"])
+        .arg(project)
+        .stderr(Stdio::null());
+    let (process, said) = Process::start_and_hear(&mut command)?;
+    let said: Value = serde_json::from_str(&said)?;
+    let address = said["listening"].as_str().with_context(|| format!("no address: {said}"))?;
+    let address = address.trim_start_matches("http://").parse()?;
+    Ok((process, address, said))
 }
 
 /// The program, which `cargo xtask bench` builds with this one.

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use windlass::{BoxFuture, Call, Error, Executor, Output};
 
 use crate::builtin::Toolbox;
-use crate::outbound::Outbound;
+use crate::outbound::{Outbound, on_behalf};
 use scrape::Robots;
 
 /// The definitions of these tools and of their providers: a file name, and the
@@ -68,6 +68,7 @@ struct NetworkTool {
 
 impl Executor for NetworkTool {
     fn execute<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
-        (self.run)(&self.context, call)
+        let tenant = &call.caller().tenant;
+        Box::pin(on_behalf(Some(tenant), (self.run)(&self.context, call)))
     }
 }

@@ -35,6 +35,7 @@ mod address;
 mod answer;
 mod connect;
 mod fault;
+mod places;
 mod policy;
 mod redirect;
 mod request;
@@ -62,10 +63,12 @@ use windlass::{Error, ErrorKind};
 pub use answer::Answer;
 pub use connect::Lookup;
 pub use fault::of_status;
+pub use places::on_behalf;
 pub use policy::{Allowed, Network, OutboundPolicy, Proxy};
 pub use request::Request;
 
 use connect::Connector;
+use places::Using;
 use request::Limits;
 
 /// The number of headers that an answer may have.
@@ -95,6 +98,19 @@ impl Outbound {
     pub fn with_lookup(policy: OutboundPolicy, lookup: Lookup) -> Self {
         let policy = Arc::new(policy);
         let connector = Connector::new(Arc::clone(&policy), lookup);
+        Self::made(policy, connector)
+    }
+
+    /// A client with another policy, which has its connections of the same
+    /// places: of both there are no more than of this one.
+    #[must_use]
+    pub fn beside(&self, policy: OutboundPolicy) -> Self {
+        let policy = Arc::new(policy);
+        let connector = self.connector.beside(Arc::clone(&policy));
+        Self::made(policy, connector)
+    }
+
+    fn made(policy: Arc<OutboundPolicy>, connector: Connector) -> Self {
         let client = Client::builder(TokioExecutor::new())
             .pool_max_idle_per_host(policy.idle_per_host)
             .pool_idle_timeout(policy.idle_timeout)
@@ -104,6 +120,11 @@ impl Outbound {
             .build(connector.clone());
         let user_agent = HeaderValue::from_str(&policy.user_agent).ok();
         Self { policy, user_agent, connector, client }
+    }
+
+    /// What it may reach, and how much of it.
+    pub fn policy(&self) -> &OutboundPolicy {
+        &self.policy
     }
 
     /// The same for answers that may be as large as this, whatever the policy says:
@@ -121,10 +142,10 @@ impl Outbound {
         let until = Instant::now() + limits.total_timeout;
         for _ in 0..=self.policy.max_redirects {
             target::check(&request.url, &self.policy)?;
-            let response = self.exchange(&request, &limits, until).await?;
+            let (response, using) = self.exchange(&request, &limits, until).await?;
             match redirect::next(&request, response.status(), response.headers())? {
                 Some(next) => request = next,
-                None => return Answer::new(response, request.url, limits, until),
+                None => return Answer::new(response, request.url, limits, until, using),
             }
         }
         let why = format!(
@@ -148,7 +169,7 @@ impl Outbound {
         request: &Request,
         limits: &Limits,
         until: Instant,
-    ) -> Result<http::Response<Incoming>, Error> {
+    ) -> Result<(http::Response<Incoming>, Option<Using>), Error> {
         let mut wire = request.to_wire(self.user_agent.as_ref())?;
         let mut connection = capture_connection(&mut wire);
         let mut answer = pin!(self.client.request(wire));
@@ -156,9 +177,12 @@ impl Outbound {
         let silent = || until.min(Instant::now() + limits.read_timeout);
         // A connection that was there before is taken at once.
         let begun = poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await;
-        if begun.is_pending() && connection.connection_metadata().is_some() {
+        let mut using = Using::of(&connection, None);
+        if begun.is_pending() && using.is_some() {
             let done = timeout_at(silent(), answer).await.map_err(too_slow)?;
-            return done.map_err(|cause| fault::of_client(&request.url, cause));
+            let done = done.map_err(|cause| fault::of_client(&request.url, cause))?;
+            // It may have been another one in the end.
+            return Ok((done, Using::of(&connection, using)));
         }
         let connected = async {
             if let Poll::Ready(done) = begun {
@@ -172,8 +196,12 @@ impl Outbound {
         };
         let done = match timeout_at(until, connected).await.map_err(too_slow)? {
             Some(done) => done,
-            None => timeout_at(silent(), answer).await.map_err(too_slow)?,
+            None => {
+                using = Using::of(&connection, using);
+                timeout_at(silent(), answer).await.map_err(too_slow)?
+            }
         };
-        done.map_err(|cause| fault::of_client(&request.url, cause))
+        let done = done.map_err(|cause| fault::of_client(&request.url, cause))?;
+        Ok((done, Using::of(&connection, using)))
     }
 }

@@ -33,6 +33,7 @@ use document::operation;
 pub(crate) use front::failed_keys::FailedKeys;
 pub(crate) use front::listen::{Listener, Tls};
 pub(crate) use front::problem::Problem;
+pub(crate) use front::refusals::Refusals;
 use front::{Front, observe};
 pub(crate) use hub::Hub;
 pub(crate) use hub::event_id::EventIds;

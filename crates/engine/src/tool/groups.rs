@@ -1,7 +1,7 @@
 //! Groups of tools that are switched on and off, for everybody or for one
 //! session. A session is a conversation of a tenant.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
@@ -15,21 +15,26 @@ use crate::error::{Error, ErrorKind};
 use crate::tool::ToolBuilder;
 use crate::tool::executor::{BoxFuture, Executor};
 use crate::tool::native::schema_of;
+use crate::tool::session_shares::SessionShares;
 use crate::value::name::TenantId;
 
-/// Sessions that are remembered; the oldest is forgotten first and falls back
-/// to what is set for everybody.
+/// Sessions that are remembered. One that is forgotten falls back to what is set
+/// for everybody.
 const MAX_SESSIONS: usize = 10_000;
 
 /// The groups of an engine. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Groups(Arc<RwLock<GroupTable>>);
 
-#[derive(Default)]
 struct GroupTable {
     groups: BTreeMap<String, Group>,
-    sessions: HashMap<Session, HashMap<String, bool>>,
-    oldest: VecDeque<Session>,
+    sessions: SessionShares<HashMap<String, bool>>,
+}
+
+impl Default for GroupTable {
+    fn default() -> Self {
+        Self { groups: BTreeMap::new(), sessions: SessionShares::new(MAX_SESSIONS) }
+    }
 }
 
 struct Group {
@@ -126,15 +131,13 @@ impl Groups {
         prepare(&mut own);
         own.extend(activate.iter().map(|name| ((*name).to_owned(), true)));
         own.extend(deactivate.iter().map(|name| ((*name).to_owned(), false)));
-        *state.session(session) = own;
+        *state.sessions.of(session, HashMap::new) = own;
         Ok(())
     }
 
     /// Forgets what a session switched.
     pub fn reset_session(&self, session: &Session) {
-        let mut state = self.0.write();
-        state.sessions.remove(session);
-        state.oldest.retain(|known| known != session);
+        self.0.write().sessions.remove(session);
     }
 
     /// Whether the tools of a group can be used. A group that nobody made is
@@ -190,18 +193,6 @@ impl GroupTable {
                 ))
             }
         }
-    }
-
-    fn session(&mut self, session: &Session) -> &mut HashMap<String, bool> {
-        if !self.sessions.contains_key(session) {
-            if self.sessions.len() >= MAX_SESSIONS
-                && let Some(oldest) = self.oldest.pop_front()
-            {
-                self.sessions.remove(&oldest);
-            }
-            self.oldest.push_back(session.clone());
-        }
-        self.sessions.entry(session.clone()).or_default()
     }
 }
 

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass::definition::McpTransport;
-use windlass::{Caller, Error};
+use windlass::{Caller, Error, TenantId};
 
 use super::keeper::{Keeper, Start};
 use super::notebook::Note;
@@ -24,7 +24,8 @@ use super::tokens::Account;
 const NOBODY: Duration = Duration::from_secs(30);
 /// How long a connection that nobody uses stays.
 const IDLE: Duration = Duration::from_secs(15 * 60);
-/// How many accounts of a server are known at once.
+/// How many accounts of a server are known at once. Whoever has the most gives up
+/// one: first of those that nobody has logged in to, the oldest first.
 const MAX_KNOWN: usize = 1_000;
 
 /// The accounts of a server.
@@ -83,11 +84,20 @@ impl AccountConnections {
             all.retain(|_, known| known.is_fresh());
         }
         if all.len() >= MAX_KNOWN {
-            let oldest =
-                all.iter().min_by_key(|(_, known)| known.since()).map(|(key, _)| key.clone());
-            oldest.iter().for_each(|oldest| drop(all.remove(oldest)));
+            forget_one(&mut all);
         }
         all.insert(account, known);
+    }
+}
+
+fn forget_one(all: &mut HashMap<Account, Known>) {
+    let mut counts: HashMap<&TenantId, usize> = HashMap::new();
+    all.keys().for_each(|account| *counts.entry(&account.tenant).or_default() += 1);
+    let Some((greatest, _)) = counts.into_iter().max_by_key(|(_, count)| *count) else { return };
+    let own = all.iter().filter(|(account, _)| account.tenant == *greatest);
+    let rank = |known: &Known| (matches!(known, Known::Double { .. }), known.since());
+    if let Some(account) = own.min_by_key(|(_, known)| rank(known)).map(|(own, _)| own.clone()) {
+        all.remove(&account);
     }
 }
 

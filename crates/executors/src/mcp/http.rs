@@ -22,11 +22,11 @@ use rmcp::transport::streamable_http_client::{
 };
 use serde_json::Value;
 use url::Url;
-use windlass::{Error, ErrorKind, Secret, Veil};
+use windlass::{Error, ErrorKind, Secret, TenantId, Veil};
 
 use super::events::{Events, events};
 use super::message;
-use crate::outbound::{Answer, Outbound, OutboundPolicy, Request};
+use crate::outbound::{Answer, Outbound, Request, on_behalf};
 
 /// How long a stream may be silent, and how long it may be. A call has its own
 /// time; streams of news are opened again.
@@ -41,22 +41,22 @@ const SESSION: &str = "mcp-session-id";
 
 type Failed = StreamableHttpError<Error>;
 
-/// The way to an address.
+/// The way to an address, for the server of a tenant or of the operator.
 pub(super) fn wire(
-    policy: &OutboundPolicy,
+    outbound: &Outbound,
     url: &str,
-    is_operators: bool,
+    owner: Option<&TenantId>,
     max_message: usize,
     veil: Arc<Veil>,
 ) -> Wire {
-    let mut policy = policy.clone();
+    let mut policy = outbound.policy().clone();
     (policy.read_timeout, policy.total_timeout) = (SILENCE, LIFE);
     // Each message is bounded, below; a stream of them is not.
     policy.max_response_bytes = u64::MAX / 2;
-    if is_operators {
+    if owner.is_none() {
         policy.allow.extend(place(url).and_then(|place| place.parse().ok()));
     }
-    Wire { outbound: Outbound::new(policy), max_message, veil }
+    Wire { outbound: outbound.beside(policy), owner: owner.cloned(), max_message, veil }
 }
 
 /// A transport to an address. `client` is the way there, with or without
@@ -95,6 +95,8 @@ fn place(url: &str) -> Option<String> {
 #[derive(Clone)]
 pub(super) struct Wire {
     outbound: Outbound,
+    /// Whose connections they are.
+    owner: Option<TenantId>,
     max_message: usize,
     /// Hides what the server is told in secret.
     veil: Arc<Veil>,
@@ -129,7 +131,8 @@ impl Wire {
     }
 
     async fn send(&self, request: Request) -> Result<Answer, Failed> {
-        let answer = self.outbound.send(request).await.map_err(StreamableHttpError::Client)?;
+        let sent = on_behalf(self.owner.as_ref(), self.outbound.send(request)).await;
+        let answer = sent.map_err(StreamableHttpError::Client)?;
         match refused(&answer) {
             Some(refused) => Err(refused),
             None => Ok(answer),

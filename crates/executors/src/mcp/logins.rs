@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use url::Url;
-use windlass::Error;
+use windlass::{Error, TenantId};
 
 use super::authorize::{self, Login, LoginOptions};
 use super::server::Server;
@@ -19,7 +19,7 @@ use super::tokens::Account;
 
 /// How long a person has.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How many logins may be under way.
+/// How many logins may be under way; whoever has the most gives up its oldest.
 const MAX_PENDING: usize = 1_000;
 
 /// Logins under way, by their state.
@@ -68,10 +68,11 @@ impl Logins {
         let mut pending = self.pending.lock();
         let now = Instant::now();
         pending.retain(|_, other| other.until > now && other.account != account);
-        if pending.len() < MAX_PENDING {
-            let challenge = challenge.map(str::to_owned);
-            pending.insert(state, Pending { login, account, challenge, until: now + PATIENCE });
+        if pending.len() >= MAX_PENDING {
+            forget_one(&mut pending);
         }
+        let challenge = challenge.map(str::to_owned);
+        pending.insert(state, Pending { login, account, challenge, until: now + PATIENCE });
         Some(Ok(url))
     }
 
@@ -84,10 +85,27 @@ impl Logins {
         Some(begun.login.url().to_owned())
     }
 
+    /// Whose login a browser comes back from.
+    pub(super) fn account_of(&self, came_back_to: &str) -> Option<Account> {
+        let state = state_of(came_back_to)?;
+        self.pending.lock().get(&state).map(|pending| pending.account.clone())
+    }
+
     /// The login that a browser came back from; it is finished once.
     pub(super) fn take(&self, came_back_to: &str) -> Option<Login> {
         let pending = self.pending.lock().remove(&state_of(came_back_to)?)?;
         (pending.until > Instant::now()).then_some(pending.login)
+    }
+}
+
+/// Gives up a login of the tenant that has the most.
+fn forget_one(pending: &mut HashMap<String, Pending>) {
+    let mut counts: HashMap<&TenantId, usize> = HashMap::new();
+    pending.values().for_each(|own| *counts.entry(&own.account.tenant).or_default() += 1);
+    let Some((greatest, _)) = counts.into_iter().max_by_key(|(_, count)| *count) else { return };
+    let own = pending.iter().filter(|(_, pending)| pending.account.tenant == *greatest);
+    if let Some(state) = own.min_by_key(|(_, own)| own.until).map(|(state, _)| state.clone()) {
+        pending.remove(&state);
     }
 }
 

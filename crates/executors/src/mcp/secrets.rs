@@ -1,5 +1,5 @@
-//! What a server is told in secret: values of its environment and its headers,
-//! variables of ours, and what is secret in its address. It may repeat them in
+//! What a server is told in secret: values of its environment, its headers and its
+//! arguments, variables of ours, and what is secret in its address. It may repeat them in
 //! whatever it says, so all of that goes under a [`Veil`] as it arrives.
 //!
 //! Not every value is a secret: to hide `production` or `/usr/bin` would take
@@ -10,6 +10,10 @@
 //! - any other value is secret unless it is plain: short, a word, a number, a
 //!   path, or an address without anything secret in it. Under some names
 //!   (`AWS_REGION`) words have digits.
+//!
+//! Of arguments only those are that a name beside them says so of: `--api-key x`,
+//! `--token=x`, `-e API_KEY=x`, `--header "Authorization: x"`; and what is secret in
+//! addresses.
 
 use windlass::Secret;
 use windlass::definition::McpTransport;
@@ -105,6 +109,7 @@ pub(super) fn of(
                 found.variables(text);
             }
             env.iter().for_each(|(name, value)| found.value(name, value));
+            found.arguments(args);
         }
         McpTransport::Url { url, headers } => {
             found.variables(url);
@@ -147,6 +152,27 @@ impl<F: Fn(&str) -> Option<String>> Found<F> {
         let value = super::expand::expand(value, &self.variable).unwrap_or_default();
         if is_secret(name, &value) {
             self.add(name, &value);
+        }
+    }
+
+    /// Arguments that a name says to be secret of, and addresses among them.
+    fn arguments(&mut self, args: &[String]) {
+        let mut before = "";
+        for argument in args {
+            let named = match argument.split_once('=').or_else(|| argument.split_once(": ")) {
+                Some((name, value)) if !name.contains("://") => Some((name, value)),
+                _ if before.starts_with('-') && !argument.starts_with('-') => {
+                    Some((before, argument.as_str()))
+                }
+                _ => None,
+            };
+            let secret = named.filter(|(name, value)| says_secret(name) && !is_count(value));
+            match secret {
+                Some((name, value)) => self.value(name, value),
+                None if is_address(argument) => self.address(argument),
+                None => {}
+            }
+            before = argument;
         }
     }
 
@@ -230,6 +256,11 @@ fn is_plain(value: &str) -> bool {
     is_word || is_number || is_path || is_nothing
 }
 
+/// Whether a value is a number of something, as in `--max-tokens 100000`.
+fn is_count(value: &str) -> bool {
+    value.len() <= 8 && value.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 fn is_address(value: &str) -> bool {
     value.contains("://") && !value.contains(char::is_whitespace)
 }
@@ -269,6 +300,49 @@ mod tests {
         ] {
             assert_eq!(is_secret(name, value), secret, "{name}={value}");
         }
+    }
+
+    #[test]
+    fn arguments_that_are_secret_are_found() {
+        let args = [
+            "-y",
+            "server@latest",
+            "--api-key",
+            "sk-first-1",
+            "--token=tok-second",
+            "-e",
+            "GITHUB_TOKEN=ghp_third",
+            "--header",
+            "Authorization: Bearer fourth-4",
+            "--verbose",
+            "--password",
+            "--max-tokens",
+            "100000",
+            "--mode",
+            "production",
+            "https://mcp.example.com/s/5f1fth5ecret/mcp",
+            "postgres://me:s1xth-6@db/shop",
+            "https://mcp.example.com/mcp",
+            "/srv/keys/token",
+        ];
+        let transport = McpTransport::Command {
+            command: "npx".to_owned(),
+            args: args.map(str::to_owned).to_vec(),
+            env: BTreeMap::new(),
+            cwd: None,
+        };
+        let secrets = of(&transport, |_| None);
+        let found: Vec<&str> = secrets.iter().map(Secret::expose).collect();
+        for wanted in
+            ["sk-first-1", "tok-second", "ghp_third", "fourth-4", "5f1fth5ecret", "s1xth-6"]
+        {
+            assert!(found.contains(&wanted), "{wanted}: {found:?}");
+        }
+        for plain in ["100000", "production", "server@latest", "--verbose", "/srv/keys/token"] {
+            assert!(!found.contains(&plain), "{plain}: {found:?}");
+        }
+        assert!(!found.iter().any(|part| part.contains("example.com")), "{found:?}");
+        assert!(has_secrets(&transport));
     }
 
     #[test]

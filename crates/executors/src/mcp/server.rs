@@ -31,7 +31,7 @@ use super::start_queue::StartQueue;
 use super::stdio::MAX_MESSAGE;
 use super::tokens::{Account, Store, Tokens};
 use super::watching::{Watched, Watching};
-use crate::outbound::OutboundPolicy;
+use crate::outbound::Outbound;
 
 /// What a call waits for at most while a server is given another chance.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -129,7 +129,7 @@ pub(super) enum Listed {
 /// keeps them.
 #[derive(Clone)]
 pub(super) struct Ways {
-    pub(super) outbound: Arc<OutboundPolicy>,
+    pub(super) outbound: Outbound,
     pub(super) notebook: Arc<dyn Notebook>,
     pub(super) tokens: Arc<dyn Tokens>,
     pub(super) logins: Arc<Logins>,
@@ -405,7 +405,7 @@ impl Server {
 
     pub(super) fn wire(&self, url: &str, max_message: usize) -> Wire {
         let veil = Arc::clone(&self.veil);
-        http::wire(&self.ways.outbound, url, self.owner.is_none(), max_message, veil)
+        http::wire(&self.ways.outbound, url, self.owner.as_ref(), max_message, veil)
     }
 
     /// What hides its secrets.

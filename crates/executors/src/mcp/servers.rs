@@ -19,10 +19,13 @@ use super::keeper::{Keeper, Start};
 use super::notebook::{Note, Notebook};
 use super::server::{Server, Ways};
 use super::tokens::{Account, Tokens};
-use crate::outbound::OutboundPolicy;
+use crate::outbound::{Outbound, OutboundPolicy};
 
 /// How long all servers together may take to end.
 const STOP: Duration = Duration::from_secs(8);
+/// How many connections to remote servers there are at least at once: each has one
+/// for its news, for as long as it is up.
+const MAX_CONNECTIONS: usize = 4096;
 
 /// The servers of an engine. When it is dropped, they end.
 pub struct Servers {
@@ -52,14 +55,15 @@ impl Servers {
         engine: &Engine,
         notebook: Arc<dyn Notebook>,
         tokens: Arc<dyn Tokens>,
-        outbound: OutboundPolicy,
+        mut outbound: OutboundPolicy,
         start: Start,
     ) -> Self {
+        outbound.max_connections = outbound.max_connections.max(MAX_CONNECTIONS);
         let stop = CancellationToken::new();
         let shared = Arc::new(Shared {
             engine: engine.clone(),
             ways: Ways {
-                outbound: Arc::new(outbound),
+                outbound: Outbound::new(outbound),
                 notebook,
                 tokens,
                 logins: Arc::default(),
@@ -148,6 +152,11 @@ impl Servers {
     /// [`Servers::came_back`] is told.
     pub fn offer_logins(&self, options: LoginOptions) {
         self.shared.ways.logins.offer(options);
+    }
+
+    /// Whose login a browser comes back from, where it comes back to this address.
+    pub fn login_of(&self, address: &str) -> Option<Account> {
+        self.shared.ways.logins.account_of(address)
     }
 
     /// A browser has come back to this address; none where that is about

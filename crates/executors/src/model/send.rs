@@ -10,7 +10,7 @@ use windlass::{Error, ErrorKind, Secret, SseDecoder, SseEvent, Veil, lenient_jso
 
 use super::refusal::{Again, Refused, without};
 use super::{Model, Models, Payer, Prompt};
-use crate::outbound::Answer;
+use crate::outbound::{Answer, on_behalf};
 
 /// S4.14's wait where the API does not say how long, times the attempt.
 const WAIT: Duration = Duration::from_millis(1000);
@@ -141,7 +141,8 @@ impl Models {
         let key = self.key(model, payer).map_err(failed)?;
         let request = model.api().request(model, prompt, key).map_err(failed)?;
         let request = request.without_redirects().read_timeout(self.0.settings.read_timeout);
-        let answer = self.0.outbound.send(request).await.map_err(failed)?;
+        let sent = on_behalf(Some(payer.tenant), self.0.outbound.send(request)).await;
+        let answer = sent.map_err(failed)?;
         let status = answer.status();
         let is_overloaded =
             status.as_u16() == OVERLOADED || status == StatusCode::SERVICE_UNAVAILABLE;

@@ -17,6 +17,7 @@ use url::Url;
 use windlass::{Error, ErrorKind};
 
 use super::fault;
+use super::places::Using;
 use super::request::Limits;
 use super::target;
 
@@ -34,6 +35,8 @@ pub struct Answer {
     read: u64,
     limits: Limits,
     until: Instant,
+    /// The connection that it comes over.
+    _using: Option<Using>,
 }
 
 enum Body {
@@ -47,6 +50,7 @@ impl Answer {
         url: Url,
         limits: Limits,
         until: Instant,
+        using: Option<Using>,
     ) -> Result<Self, Error> {
         let (parts, body) = response.into_parts();
         let is_empty = body.is_end_stream();
@@ -66,7 +70,7 @@ impl Answer {
             }
         };
         let (status, headers) = (parts.status, parts.headers);
-        Ok(Self { status, headers, url, body, read: 0, limits, until })
+        Ok(Self { status, headers, url, body, read: 0, limits, until, _using: using })
     }
 
     /// The status.

@@ -39,7 +39,8 @@ pub struct OutboundPolicy {
     pub idle_per_host: usize,
     /// How long they are kept.
     pub idle_timeout: Duration,
-    /// How many connections are open at once: S3.25's 20 for each of 10 hosts.
+    /// How many connections are open at once. A tenant that is alone gets four of
+    /// five: S3.25's 20 for each of 10 hosts.
     pub max_connections: usize,
     /// Files with certificates that are trusted besides the system's, in PEM.
     pub ca_files: Vec<PathBuf>,
@@ -61,7 +62,7 @@ impl Default for OutboundPolicy {
             max_header_bytes: 64 * 1024,
             idle_per_host: 20,
             idle_timeout: Duration::from_secs(30),
-            max_connections: 200,
+            max_connections: 250,
             ca_files: Vec::new(),
             user_agent: concat!("windlass/", env!("CARGO_PKG_VERSION")).to_owned(),
         }

@@ -8,7 +8,8 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::OwnedSemaphorePermit;
+
+use super::places::Place;
 
 /// What bytes go through.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
@@ -18,12 +19,12 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for T {}
 /// A connection, and its place among all.
 pub(super) struct Wire {
     stream: TokioIo<Box<dyn Stream>>,
-    _place: OwnedSemaphorePermit,
+    place: Place,
 }
 
 impl Wire {
-    pub(super) fn new(stream: Box<dyn Stream>, place: OwnedSemaphorePermit) -> Self {
-        Self { stream: TokioIo::new(stream), _place: place }
+    pub(super) fn new(stream: Box<dyn Stream>, place: Place) -> Self {
+        Self { stream: TokioIo::new(stream), place }
     }
 
     fn stream(self: Pin<&mut Self>) -> Pin<&mut TokioIo<Box<dyn Stream>>> {
@@ -33,17 +34,26 @@ impl Wire {
 
 impl Connection for Wire {
     fn connected(&self) -> Connected {
-        Connected::new()
+        Connected::new().extra(self.place.held())
     }
 }
 
 impl Read for Wire {
     fn poll_read(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        self.stream().poll_read(context, buffer)
+        let read = self.as_mut().stream().poll_read(context, buffer);
+        if read.is_pending() {
+            let line = self.place.line();
+            line.tell(context.waker());
+            // Somebody else needs its place: it ends here.
+            if line.is_closed() {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        read
     }
 }
 
@@ -53,6 +63,9 @@ impl Write for Wire {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if !self.place.line().keep() {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
         self.stream().poll_write(context, bytes)
     }
 

@@ -126,6 +126,7 @@ impl Signed {
                 (Some(token), _) => self.bearer(token.expose()),
                 (None, Some(flow)) => {
                     let client = token::Client {
+                        tenant: &call.caller().tenant,
                         token_url: &flow.token_url,
                         id: secret(&flow.client_id),
                         secret: secret(&flow.client_secret),

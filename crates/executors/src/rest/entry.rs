@@ -20,7 +20,7 @@ use windlass::{Error, ErrorKind, ToolSpec};
 
 use super::media;
 use super::plan::{BodyPlan, Credential, Field, Location, OAuth2Flow, ParameterPlan, Plan};
-use super::request::{is_reserved_header, takes_key};
+use super::request::{is_reserved_header, is_secret_header, takes_key};
 
 /// An entry as it is written.
 #[derive(Deserialize)]
@@ -257,10 +257,4 @@ impl Auth {
         };
         Ok(vec![vec![credential]])
     }
-}
-
-fn is_secret_header(name: &str) -> bool {
-    ["authorization", "cookie", "proxy-authorization"]
-        .iter()
-        .any(|own| name.eq_ignore_ascii_case(own))
 }

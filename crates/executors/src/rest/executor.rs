@@ -11,7 +11,7 @@ use super::entry::{self, Shape};
 use super::plan::Plan;
 use super::request::{self, Base, Payload};
 use super::{media, response};
-use crate::outbound::{Answer, Outbound, Request};
+use crate::outbound::{Answer, Outbound, Request, on_behalf};
 
 /// The types that an answer may have where nobody says.
 const ACCEPT: &str = "application/json, */*;q=0.5";
@@ -83,7 +83,7 @@ struct Tool {
 
 impl Executor for Tool {
     fn execute<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
-        Box::pin(self.run(call))
+        Box::pin(on_behalf(Some(&call.caller().tenant), self.run(call)))
     }
 }
 

@@ -32,7 +32,7 @@ use self::select::Marks;
 pub use self::select::Selector;
 use super::document::{Api, Document, Files, Limits, Operation, ReadFile};
 use super::media::{self, Form};
-use super::request::{is_header_name, is_reserved_header};
+use super::request::{is_header_name, is_reserved_header, is_secret_header};
 use super::schema::{Bounds, Direction, Shaper};
 
 /// How many tools a document may become where nobody says.
@@ -338,7 +338,7 @@ fn check_headers(headers: &BTreeMap<String, String>) -> Result<(), String> {
         if !is_header_name(name) || HeaderValue::from_str(value).is_err() {
             return Err(format!("the header `{shown}` has characters that no header may have"));
         }
-        if ["authorization", "cookie"].iter().any(|own| name.eq_ignore_ascii_case(own)) {
+        if is_secret_header(name) {
             return Err(format!(
                 "the header `{shown}` is a secret: set `auth`, and store a credential"
             ));

@@ -104,6 +104,23 @@ pub(crate) fn is_header_name(name: &str) -> bool {
     HeaderName::from_bytes(name.as_bytes()).is_ok()
 }
 
+/// What names of headers end with whose values are secret.
+const SECRET: [&str; 7] =
+    ["authorization", "apikey", "cookie", "token", "secret", "password", "credential"];
+/// Words that make a key one that everybody may know.
+const PUBLIC: [&str; 6] = ["idempotency", "public", "publishable", "cache", "routing", "sort"];
+
+/// Whether the name of a header says that its value is secret: then it belongs
+/// into a credential, and not into a definition, which is stored and shown as it is.
+pub(crate) fn is_secret_header(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let words = || name.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| !word.is_empty());
+    let last = words().next_back().unwrap_or_default();
+    let last = last.strip_suffix('s').unwrap_or(last);
+    let is_secret = matches!(last, "auth" | "key") || SECRET.iter().any(|own| last.ends_with(own));
+    is_secret && !words().any(|word| PUBLIC.contains(&word))
+}
+
 /// Whether a header may hold a key: not one that decides where a request goes
 /// or where it ends.
 pub(crate) fn takes_key(name: &str) -> bool {

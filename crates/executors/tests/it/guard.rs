@@ -3,6 +3,7 @@
 mod answers;
 mod names;
 mod redirects;
+mod shares;
 mod tls;
 mod urls;
 

@@ -5,6 +5,7 @@ mod corpus;
 mod documents;
 mod exact;
 mod generate;
+mod headers;
 mod hostile;
 mod judge;
 mod keys;

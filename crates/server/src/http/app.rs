@@ -13,6 +13,7 @@ use windlass_store::Documents;
 use super::cluster::members::Members;
 use super::front::connections::ConnectionLimits;
 use super::front::failed_keys::{self, FailedKeys};
+use super::front::refusals::Refusals;
 use super::front::traffic::Timeouts;
 use super::hub::Hub;
 use super::metrics::Metrics;
@@ -64,6 +65,8 @@ pub(crate) struct App {
     pub(crate) members: Members,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) readiness: Readiness,
+    /// What keys were refused that may not do it.
+    pub(crate) refusals: Refusals,
     /// Where spans go, if they go anywhere.
     pub(crate) tracer: Option<Arc<Tracer>>,
     pub(crate) settings: HttpSettings,

@@ -12,6 +12,7 @@ pub(crate) mod lapse;
 pub(crate) mod listen;
 pub(crate) mod observe;
 pub(crate) mod problem;
+pub(crate) mod refusals;
 pub(crate) mod slots;
 pub(crate) mod traffic;
 

@@ -242,7 +242,7 @@ pub(super) static ROWS: &[Row] = &[
     row!("outbound.idle_timeout", outbound.policy.idle_timeout, "How long connections are kept for later."),
     row!("outbound.max_redirects", outbound.policy.max_redirects, "How many redirects are followed.").or_none(),
     row!("outbound.idle_per_host", outbound.policy.idle_per_host, "How many connections to one host are kept for later.").or_none(),
-    row!("outbound.max_connections", outbound.policy.max_connections, "How many connections are open at once."),
+    row!("outbound.max_connections", outbound.policy.max_connections, "How many connections are open at once. A tenant alone has four of five; an idle one makes room."),
     row!("outbound.max_response_bytes", outbound.policy.max_response_bytes, "The largest body of an answer, decoded."),
     row!("outbound.max_header_bytes", outbound.policy.max_header_bytes, "The largest headers of an answer."),
     row!("outbound.ca_files", outbound.policy.ca_files, "Certificates that are trusted besides the system's, in PEM form.").paths(),

@@ -5,6 +5,7 @@
 
 mod approvals;
 mod audit;
+mod audit_flood;
 mod batches;
 mod calls;
 mod canary;
@@ -18,9 +19,13 @@ mod hostile;
 mod imports;
 mod matrix;
 mod operating;
+mod outgoing;
 mod owners;
+mod persons;
 mod quotas;
+mod retention;
 mod secrets;
+mod secrets_oauth;
 mod server;
 mod several;
 mod slots;

@@ -6,7 +6,7 @@ pub(crate) mod http;
 mod log;
 mod login;
 mod others;
-mod played;
+pub(crate) mod played;
 mod real;
 mod sessions;
 mod stdio;

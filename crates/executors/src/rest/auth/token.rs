@@ -14,7 +14,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
-use windlass::{Error, ErrorKind, Secret};
+use windlass::{Error, ErrorKind, Secret, TenantId};
 
 use crate::outbound::{Answer, Outbound, Request, of_status};
 use crate::rest::media;
@@ -24,7 +24,8 @@ use crate::rest::request::ENCODED;
 const MARGIN: Duration = Duration::from_secs(30);
 /// How long a token is used whose end is not said.
 const UNSAID: Duration = Duration::from_secs(300);
-/// How many clients are remembered.
+/// How many clients are remembered; whoever has the most gives up the one that
+/// it used least recently.
 const MAX_CLIENTS: usize = 1_000;
 
 /// Tells clients apart, without holding their secrets.
@@ -32,6 +33,8 @@ pub(crate) type Key = [u8; 32];
 
 /// Who asks for a token.
 pub(super) struct Client<'a> {
+    /// Whose it is.
+    pub(super) tenant: &'a TenantId,
     pub(super) token_url: &'a str,
     pub(super) id: &'a str,
     pub(super) secret: &'a str,
@@ -54,7 +57,15 @@ impl Client<'_> {
 
 /// The tokens of all clients.
 #[derive(Default)]
-pub(crate) struct Tokens(parking_lot::Mutex<HashMap<Key, Arc<Mutex<Option<CachedToken>>>>>);
+pub(crate) struct Tokens(parking_lot::Mutex<HashMap<Key, Known>>);
+
+/// A client that has asked.
+struct Known {
+    /// Who asked first.
+    tenant: TenantId,
+    used: Instant,
+    slot: Arc<Mutex<Option<CachedToken>>>,
+}
 
 struct CachedToken {
     token: Secret,
@@ -69,11 +80,17 @@ impl Tokens {
         outbound: &Outbound,
     ) -> Result<Secret, Error> {
         let slot = {
-            let mut clients = self.0.lock();
-            if clients.len() >= MAX_CLIENTS {
-                clients.clear();
+            let (mut clients, key) = (self.0.lock(), client.key());
+            if clients.len() >= MAX_CLIENTS && !clients.contains_key(&key) {
+                forget_one(&mut clients);
             }
-            Arc::clone(clients.entry(client.key()).or_default())
+            let known = clients.entry(key).or_insert_with(|| Known {
+                tenant: client.tenant.clone(),
+                used: Instant::now(),
+                slot: Arc::default(),
+            });
+            known.used = Instant::now();
+            Arc::clone(&known.slot)
         };
         let mut kept = slot.lock().await;
         if let Some(kept) = kept.as_ref().filter(|kept| kept.until > Instant::now()) {
@@ -88,6 +105,17 @@ impl Tokens {
     /// Forgets a token that was refused.
     pub(crate) fn forget(&self, key: &Key) {
         self.0.lock().remove(key);
+    }
+}
+
+/// Forgets a client of the tenant that has the most.
+fn forget_one(clients: &mut HashMap<Key, Known>) {
+    let mut counts: HashMap<&TenantId, usize> = HashMap::new();
+    clients.values().for_each(|known| *counts.entry(&known.tenant).or_default() += 1);
+    let Some(greatest) = counts.into_iter().max_by_key(|(_, count)| *count) else { return };
+    let own = clients.iter().filter(|(_, known)| known.tenant == *greatest.0);
+    if let Some(key) = own.min_by_key(|(_, known)| known.used).map(|(key, _)| *key) {
+        clients.remove(&key);
     }
 }
 

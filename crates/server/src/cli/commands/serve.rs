@@ -19,7 +19,8 @@ use crate::cli::options;
 use crate::cli::output::Screen;
 use crate::cli::permissions;
 use crate::http::{
-    self, App, EventIds, FailedKeys, Hub, Links, Listener, Members, Metrics, Readiness, Tls,
+    self, App, EventIds, FailedKeys, Hub, Links, Listener, Members, Metrics, Readiness, Refusals,
+    Tls,
 };
 use crate::human::approvals::{Desk, SharedDesk};
 use crate::human::consents::Consents;
@@ -200,6 +201,7 @@ pub(crate) async fn start(
         credentials: Arc::clone(installation.credentials().await?),
         metrics,
         readiness: Readiness::default(),
+        refusals: Refusals::default(),
         tracer,
         settings: settings.server.http.clone(),
         lang: settings.lang,

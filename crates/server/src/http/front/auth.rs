@@ -13,6 +13,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
 use windlass::Secret;
 
 use super::lapse::{self, Shown};
@@ -144,8 +145,13 @@ async fn admit<F: Future<Output = Response>>(
             .hint(format!("use a key with one of these roles: {}", action.roles()));
         let Some(performed) = audited else { return Err(refusal) };
         let answer = refusal.into_response();
-        let (tenant, happened) = performed.answered(&answer);
-        app.write_down(&tenant, happened).await;
+        let (tenant, mut happened) = performed.answered(&answer);
+        if let Some(left_out) = app.refusals.count(&tenant, &identity.key_id) {
+            if left_out > 0 {
+                happened.details = Some(json!({"left_out_before": left_out}));
+            }
+            app.write_down(&tenant, happened).await;
+        }
         return Ok(answer);
     }
     let asker = observe::is_told(app).then(|| Asker::from(&identity));

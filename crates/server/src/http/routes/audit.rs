@@ -32,7 +32,9 @@ pub(crate) fn rows() -> Vec<Operation> {
             .details(
                 "Oldest first. Every entry holds the hash of the one before it. Keys that did not \
                  work are in the log of the tenant `default`, at most once a minute for each \
-                 address. An admin of that tenant may name another with `tenant_id`.",
+                 address. Of what a key is refused, a few entries a minute are written; the \
+                 next one says how many were left out. An admin of that tenant may name another \
+                 with `tenant_id`.",
             )
             .query::<AuditQuery>()
             .answer::<AuditPage>(200, "The entries"),

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use windlass::TenantId;
 use windlass::definition::LoadError;
 use windlass_executors::mcp::Server;
+use windlass_executors::outbound::on_behalf;
 use windlass_executors::rest::{Auth, Import, ImportOptions, Limits, Names};
 use windlass_store::{Expect, Put};
 
@@ -277,7 +278,7 @@ pub(crate) async fn create(app: &App, who: &Identity, wanted: Wanted) -> Result<
     let (tenant, owner) = (&who.tenant, Some(&*who.key_id));
     let Wanted { name, from, options, dry_run } = wanted;
     let names = Names { taken: taken(app, tenant, &name), ..Names::default() };
-    let source = source(app, from).await?;
+    let source = source(app, tenant, from).await?;
     let (source, import) = read(source, &name, &options, names, Source::import).await?;
     if dry_run {
         return Ok(view::ok(&imports::report(&import)));
@@ -338,7 +339,7 @@ async fn update(
     };
     let options = body.options.map_or_else(|| Ok(old.options.clone()), options)?;
     let names = Names { taken: taken(&app, &who.tenant, &name), kept: old.names() };
-    let source = source(&app, from).await?;
+    let source = source(&app, &who.tenant, from).await?;
     let (source, import) = read(source, &name, &options, names, Source::import_again).await?;
     let (unsupported, mut warnings) = (import.unsupported.clone(), imports::warnings(&import));
     let strays = import.strays.clone();
@@ -440,10 +441,10 @@ async fn kept(app: &App, tenant: &TenantId, name: &str) -> Result<(u64, Kept), P
     }
 }
 
-async fn source(app: &App, from: From) -> Result<Source, Problem> {
+async fn source(app: &App, tenant: &TenantId, from: From) -> Result<Source, Problem> {
     match from {
         From::Text(text) => Ok(Source::pasted(text)),
-        From::Url(url) => Ok(imports::fetch(&app.outbound, &url).await?),
+        From::Url(url) => Ok(on_behalf(Some(tenant), imports::fetch(&app.outbound, &url)).await?),
     }
 }
 

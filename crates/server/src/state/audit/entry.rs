@@ -16,8 +16,8 @@ use crate::state::identity::Identity;
 /// Who did something.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Actor {
-    /// `key`, `command` (of this machine's command line), `server`, or `nobody`
-    /// for somebody without a key that works.
+    /// `key`, `command` (of this machine's command line), `person` (who agreed in a
+    /// browser), `server`, or `nobody` for somebody without a key that works.
     #[serde(rename = "type")]
     #[schemars(rename = "type")]
     pub(crate) kind: String,
@@ -54,6 +54,13 @@ impl Actor {
     /// Somebody without a key that works.
     pub(crate) fn nobody(address: Option<IpAddr>) -> Self {
         Self { address: address.map(|address| address.to_string()), ..Self::of("nobody") }
+    }
+
+    /// A person who came back from a browser; without a name, one who agreed for the
+    /// whole tenant.
+    pub(crate) fn person(user: Option<&str>, address: Option<IpAddr>) -> Self {
+        let address = address.map(|address| address.to_string());
+        Self { name: user.map(str::to_owned), address, ..Self::of("person") }
     }
 
     /// Whoever runs a command on this machine.

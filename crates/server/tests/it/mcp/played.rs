@@ -16,7 +16,7 @@ pub(super) const CANARY: &str = "canary-7f3a";
 pub(super) const ROWS: usize = 20_000;
 
 /// Names the server `played` in a project.
-pub(super) fn add_to(project: &Project) {
+pub(crate) fn add_to(project: &Project) {
     let this = std::env::current_exe().unwrap();
     let server = json!({
         "command": this.display().to_string(),
