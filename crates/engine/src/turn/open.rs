@@ -366,7 +366,9 @@ impl MessageStream {
     fn slots(&self) -> StreamedCalls {
         match self {
             Self::OpenAi(_) => StreamedCalls::eager(),
-            _ => StreamedCalls::default(),
+            Self::Anthropic(_) | Self::Responses(_) | Self::Gemini(_) | Self::Whole(..) => {
+                StreamedCalls::default()
+            }
         }
     }
 
