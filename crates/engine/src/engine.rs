@@ -210,7 +210,7 @@ impl Engine {
         &self,
         request: &CallRequest,
         tool: &Tool,
-        secrets: &Injected,
+        secrets: &InjectedSecrets,
     ) -> Result<Option<&dyn CredentialSource>, Error> {
         stage::choose_credentials(self.0.credentials.as_deref(), request, tool, secrets)
     }

@@ -1,5 +1,5 @@
-//! Result cache: for read-only tools with `cache`, keyed by everything that a
-//! result may depend on.
+//! Results that are given again (S3.26): only for tools that ask for it and
+//! change nothing, and only to those who would have got the same.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -15,10 +15,11 @@ use crate::value::duration;
 use crate::value::fingerprint::Fingerprint;
 use crate::value::name::CallId;
 
-/// Cached results of an engine (LRU).
+/// The results of an engine; the one that was not asked for the longest goes
+/// first.
 pub(crate) struct ResultCache(Option<Mutex<LruCache<CacheKey, CachedResult, ahash::RandomState>>>);
 
-/// Hash of everything that a result may depend on.
+/// Stands for everything that a result may depend on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct CacheKey([u8; 32]);
 
@@ -29,14 +30,13 @@ struct CachedResult {
 }
 
 impl ResultCache {
-    /// A cache for this many results; disabled for zero.
+    /// A cache for so many results; none at all for zero.
     pub(crate) fn new(entries: usize) -> Self {
         let cache = |entries| Mutex::new(LruCache::with_hasher(entries, Default::default()));
         Self(NonZeroUsize::new(entries).map(cache))
     }
 
-    /// The cached result of an earlier call; the journal notes which call that
-    /// was.
+    /// The result of an earlier call, which the journal is told of.
     pub(crate) fn find(&self, call: &Call, open: &mut OpenCall) -> Option<Arc<Output>> {
         call.tool().spec().cache?;
         let key = CacheKey::of(call)?;
@@ -65,9 +65,9 @@ impl ResultCache {
 }
 
 impl CacheKey {
-    /// Hashes tenant, user, agent, tool version, arguments, variables, and
-    /// every secret that the tool could read. `None` if the tool could read
-    /// context objects, which cannot be compared.
+    /// The tenant, the user, the agent, the tool as it is now, the arguments, the
+    /// variables, and every secret that the tool could read. None where the tool
+    /// could read objects, of which nobody knows what they mean.
     fn of(call: &Call) -> Option<Self> {
         let agent = call.agent();
         if !call.context.objects.is_empty() || agent.is_some_and(|it| !it.objects.is_empty()) {

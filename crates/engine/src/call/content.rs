@@ -1,7 +1,7 @@
-//! Results of tools: content blocks, and optionally a structured value.
+//! What a tool gives back: content blocks, and optionally a structured value.
 //!
-//! The wire form of a block is `{type, message, meta, save_as}`. How a block
-//! looks to a particular model API is decided at the edge, not here.
+//! The wire form of a block is S3.5's `{type, message, meta, save_as}`. How a
+//! block looks to a particular model API is decided at the edge, not here.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -10,21 +10,21 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
-/// A content block of a result.
+/// One block of a result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Content {
-    /// Type and content of the block.
+    /// What the block holds.
     #[serde(flatten)]
     pub body: Body,
-    /// Metadata of the block: a title, a size, a media type.
+    /// Facts about the block: a title, a size, a mime type.
     #[serde(default, skip_serializing_if = "Facts::is_empty")]
     pub meta: Facts,
-    /// The workflow variable that this block is saved as; empty for none.
+    /// The variable under which a workflow keeps this block; empty for none.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub save_as: Box<str>,
 }
 
-/// Type and content of a block.
+/// The kinds of blocks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "message", rename_all = "snake_case")]
 pub enum Body {
@@ -32,17 +32,17 @@ pub enum Body {
     Text(String),
     /// A JSON value. A model reads it as JSON text.
     Json(Value),
-    /// A URL.
+    /// The address of something.
     Link(String),
-    /// The URL of an image.
+    /// The address of an image.
     ImageLink(String),
     /// An image.
     Image(Data),
     /// The name of a file variable.
     FileVar(String),
-    /// Binary data.
+    /// Bytes.
     Blob(Data),
-    /// Audio.
+    /// A sound.
     Audio(Data),
     /// A resource of an MCP server, as the server described it.
     Resource(Value),
@@ -107,7 +107,7 @@ impl Body {
 pub struct Data {
     /// The bytes, in base64.
     pub base64: String,
-    /// Media type, such as `image/png`.
+    /// For instance `image/png`.
     pub mime_type: String,
 }
 
@@ -117,7 +117,7 @@ impl Data {
         Self { base64: BASE64.encode(bytes), mime_type: mime_type.into() }
     }
 
-    /// The decoded bytes; `None` if the base64 is invalid.
+    /// The bytes, or nothing where the base64 is broken.
     pub fn bytes(&self) -> Option<Vec<u8>> {
         BASE64.decode(&self.base64).ok()
     }
@@ -139,14 +139,14 @@ impl Content {
         Self::new(Body::Json(value.into()))
     }
 
-    /// A link; the title becomes `meta.title`.
+    /// A link; the title goes to `meta.title`.
     pub fn link(uri: impl Into<String>, title: &str) -> Self {
         let block = Self::new(Body::Link(uri.into()));
         if title.is_empty() { block } else { block.with_meta("title", title) }
     }
 
-    /// An image: an `http(s)` URL becomes an image link, a `data:` URL or bare
-    /// base64 an image.
+    /// An image: an `http(s)` address becomes an image link, a `data:` address
+    /// or bare base64 an image.
     pub fn image(image: &str) -> Self {
         if image.starts_with("http://") || image.starts_with("https://") {
             return Self::new(Body::ImageLink(image.to_owned()));
@@ -158,7 +158,7 @@ impl Content {
         Self::new(Body::Image(Data { base64: base64.to_owned(), mime_type: mime_type.to_owned() }))
     }
 
-    /// Binary data.
+    /// Bytes.
     pub fn blob(bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
         Self::new(Body::Blob(Data::new(bytes, mime_type)))
     }
@@ -168,21 +168,21 @@ impl Content {
         Self::new(Body::FileVar(variable.into()))
     }
 
-    /// Adds metadata to the block.
+    /// The same block with a fact about it.
     #[must_use]
     pub fn with_meta(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.meta.insert(key, value);
         self
     }
 
-    /// Sets the variable that the block is saved as.
+    /// The same block, to be kept under this variable.
     #[must_use]
     pub fn saved_as(mut self, variable: impl Into<Box<str>>) -> Self {
         self.save_as = variable.into();
         self
     }
 
-    /// The block as text, for models that take only text.
+    /// The block as a model that takes only text reads it.
     pub fn to_text(&self) -> String {
         match self.body.payload() {
             Payload::Text(text) => text.to_owned(),
@@ -194,25 +194,25 @@ impl Content {
     }
 }
 
-/// Describes the wire form of a block.
+/// What the wire form of a block is.
 #[derive(JsonSchema)]
 #[schemars(rename = "Content")]
 #[expect(dead_code, reason = "it only describes what `Content` writes")]
 struct WireContent {
     #[schemars(rename = "type")]
     kind: ContentType,
-    /// The content: a string for `text`, `link`, `image_link` and `file_var`;
-    /// any JSON for `json` and `resource`; `{base64, mime_type}` for `image`,
-    /// `blob` and `audio`.
+    /// What the block holds: a text for `text`, `link`, `image_link` and
+    /// `file_var`; any JSON for `json` and `resource`; `{base64, mime_type}` for
+    /// `image`, `blob` and `audio`.
     message: Value,
-    /// Metadata of the block: a title, a size, a media type.
+    /// Facts about the block: a title, a size, a media type.
     #[schemars(default)]
     meta: Facts,
-    /// The workflow variable that this block is saved as.
+    /// The variable under which a workflow keeps this block.
     save_as: Option<String>,
 }
 
-/// The type of a block.
+/// What a block holds.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "snake_case")]
 #[expect(dead_code, reason = "it only names the kinds of `Body`")]
@@ -238,24 +238,23 @@ impl JsonSchema for Content {
     }
 }
 
-/// Metadata by name. Most blocks and results have none, so an empty one is only
-/// a pointer.
+/// Named facts. Most blocks and results have none, so that costs a pointer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Map<String, Value>")]
 pub struct Facts(Option<Box<Map<String, Value>>>);
 
 impl Facts {
-    /// Sets an entry.
+    /// Adds a fact, in place of an earlier one of its name.
     pub fn insert(&mut self, name: &str, value: impl Into<Value>) {
         self.0.get_or_insert_default().insert(name.to_owned(), value.into());
     }
 
-    /// An entry.
+    /// A fact.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.as_ref()?.get(name)
     }
 
-    /// All entries.
+    /// All facts.
     pub fn iter(&self) -> impl Iterator<Item = (&String, &Value)> {
         self.0.iter().flat_map(|facts| facts.iter())
     }
@@ -264,7 +263,7 @@ impl Facts {
         self.0.as_deref_mut()
     }
 
-    /// Whether it is empty.
+    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.as_ref().is_none_or(|facts| facts.is_empty())
     }
@@ -276,31 +275,31 @@ impl From<Map<String, Value>> for Facts {
     }
 }
 
-/// The complete output of a tool.
+/// Everything a tool gives back.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
     /// The blocks, in order.
     pub content: Vec<Content>,
-    /// Structured result, where it differs from the blocks.
+    /// The result as data, where it differs from the blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured: Option<Box<Value>>,
-    /// Metadata about the run, for people and programs, not for the model.
+    /// Facts about the run, for people and programs, not for the model.
     #[serde(default, skip_serializing_if = "Facts::is_empty")]
     pub metadata: Facts,
-    /// Set if the content is only the beginning of a larger result.
+    /// Set where the content is only the beginning of a larger result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<Box<Truncated>>,
 }
 
-/// Describes a truncated result and where the whole of it is.
+/// Says that a result was cut, and where the whole of it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Truncated {
-    /// Handle of the whole result: read it with the `read_output` tool or
-    /// `windlass calls ID --output`. `None` if it could not be stored.
+    /// Names the whole result; read it with the `read_output` tool or
+    /// `windlass calls ID --output`. None where it could not be kept.
     pub handle: Option<String>,
     /// The size of the whole, in bytes.
     pub total_bytes: u64,
-    /// The size of what the content shows, in bytes.
+    /// How much of it the content shows.
     pub shown_bytes: u64,
 }
 
@@ -315,21 +314,21 @@ impl Output {
         Content::json(value).into()
     }
 
-    /// Sets the structured value.
+    /// The same output with a structured value beside its blocks.
     #[must_use]
     pub fn with_structured(mut self, value: impl Into<Value>) -> Self {
         self.structured = Some(Box::new(value.into()));
         self
     }
 
-    /// Adds metadata about the run.
+    /// The same output with a fact about the run.
     #[must_use]
     pub fn with_metadata(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.metadata.insert(key, value);
         self
     }
 
-    /// The result as JSON: the structured value, else a single JSON block.
+    /// The result as data: the structured value, else a single JSON block.
     pub fn value(&self) -> Option<&Value> {
         self.structured.as_deref().or(match self.content.as_slice() {
             [Content { body: Body::Json(value), .. }] => Some(value),
@@ -337,7 +336,7 @@ impl Output {
         })
     }
 
-    /// All blocks as one text, joined by newlines.
+    /// All blocks as one text, joined by newlines (S3.15's `plain_text`).
     pub fn to_text(&self) -> String {
         match self.content.as_slice() {
             [] => self.structured.as_deref().map(Value::to_string).unwrap_or_default(),
@@ -346,7 +345,7 @@ impl Output {
         }
     }
 
-    /// The blocks that are files or images.
+    /// The blocks that are files or images (S3.15's `message_files`).
     pub fn files(&self) -> impl Iterator<Item = &Content> {
         self.content.iter().filter(|block| block.body.is_file())
     }
