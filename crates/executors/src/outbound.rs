@@ -8,8 +8,7 @@
 //! 1. the URL is checked: `http` or `https`, no password, no literal address outside the
 //!    public internet, in whatever notation;
 //! 2. DNS names are resolved here, every address is checked, and the connection is made
-//!    to
-//!    exactly the address that was checked, which defeats DNS rebinding;
+//!    to exactly the address that was checked, which defeats DNS rebinding;
 //! 3. redirects are followed here, one at a time, each starting again at step 1;
 //! 4. headers that may be credentials are dropped on a redirect to another origin;
 //! 5. timeouts, header size and decoded body size are bounded.

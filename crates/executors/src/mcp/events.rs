@@ -1,4 +1,4 @@
-//! The events of an HTTP answer, each of which is a message.
+//! Server-sent events of an HTTP response, each of which is a JSON-RPC message.
 
 use bytes::BytesMut;
 use futures_util::stream::{self, BoxStream, StreamExt};
@@ -13,9 +13,9 @@ use crate::outbound::Answer;
 
 pub(super) type Events = BoxStream<'static, Result<Sse, SseError>>;
 
-/// The events of a stream, each of a bounded size. On the stream of a request,
-/// what cannot be read becomes an answer to it that says so: `rmcp` passes over
-/// what it cannot read, and the request would wait for the end of the stream.
+/// The events of a stream, each of a bounded size. On the response stream of a request,
+/// an unreadable message is replaced by an error response: `rmcp` skips what it cannot
+/// read, and the request would wait until the stream ends.
 pub(super) fn events(
     answer: Answer,
     max_event: usize,
@@ -45,7 +45,7 @@ pub(super) fn events(
     .boxed()
 }
 
-/// The event that takes the place of an answer.
+/// An event with an error response in place of the unreadable one.
 fn instead(id: RequestId, why: String) -> Sse {
     let message = serde_json::to_string(&message::instead(id, why));
     Sse { data: message.ok(), ..Sse::default() }
@@ -54,15 +54,15 @@ fn instead(id: RequestId, why: String) -> Sse {
 struct Reading {
     answer: Answer,
     buffer: BytesMut,
-    /// How much of the buffer is known to have no end of a line.
+    /// How much of the buffer has been searched for a line end already.
     searched: usize,
     max_event: usize,
-    /// The request whose stream this is.
+    /// The request to which this stream is the response.
     asked: Option<RequestId>,
     veils: Veils,
 }
 
-/// Why there is no next event.
+/// Why the stream ended early.
 enum Broken {
     TooLong,
     Lost(Error),
@@ -96,8 +96,8 @@ impl Reading {
         }
     }
 
-    /// The next line of what has come, with its end. What was searched in vain is
-    /// not searched again: a large event comes in thousands of parts.
+    /// The next line in the buffer, with its line end. Resumes the search where it
+    /// stopped: a large event arrives in thousands of chunks.
     fn next_line(&mut self) -> Option<BytesMut> {
         let new = self.buffer.get(self.searched..).unwrap_or_default();
         match new.iter().position(|byte| *byte == b'\n') {
@@ -113,8 +113,7 @@ impl Reading {
         }
     }
 
-    /// The event, or what takes its place where it is an answer that cannot be
-    /// read.
+    /// The event, or its replacement if it is a response that cannot be read.
     fn checked(&self, mut event: Sse) -> Sse {
         let data = event.data.as_deref().unwrap_or_default();
         if let Some(hidden) = self.veils.over_json(data.as_bytes()) {
@@ -138,7 +137,7 @@ impl Reading {
     }
 }
 
-/// Takes one line of an event.
+/// Adds one line to an event.
 fn take_field(event: &mut Sse, line: &str) {
     let (name, value) = line.split_once(':').unwrap_or((line, ""));
     let value = value.strip_prefix(' ').unwrap_or(value);
@@ -153,7 +152,7 @@ fn take_field(event: &mut Sse, line: &str) {
         "event" => event.event = Some(value.to_owned()),
         "id" => event.id = Some(value.to_owned()),
         "retry" => event.retry = value.parse().ok(),
-        // A comment, or something of tomorrow.
+        // A comment, or a field that is unknown here.
         _ => {}
     }
 }
