@@ -1,8 +1,7 @@
-//! `datetime`: reading, formatting and calculating with dates and times.
+//! `datetime`: parses, formats and calculates with dates and times.
 //!
-//! Calculations keep the wall clock: a day later is the same time tomorrow,
-//! also where the clocks change; a month after 31 January is the last of
-//! February.
+//! Calculations keep the wall clock: a day later is the same time tomorrow, even across a
+//! daylight saving change; a month after 31 January is the last day of February.
 
 use jiff::civil::Time;
 use jiff::tz::TimeZone;
@@ -48,8 +47,8 @@ fn convert(arguments: &Arguments<'_>) -> Result<Output, Error> {
     Ok(describe(&start(arguments)?.with_time_zone(to)))
 }
 
-/// How long it is from `datetime` to `end`: in all units together, and as one
-/// number in the unit that is asked for.
+/// The time from `datetime` to `end`: in all units together, and as a number of the
+/// requested unit.
 fn diff(arguments: &Arguments<'_>) -> Result<Output, Error> {
     let from = start(arguments)?;
     let to = end(arguments)?.with_time_zone(from.time_zone().clone());
@@ -57,7 +56,7 @@ fn diff(arguments: &Arguments<'_>) -> Result<Output, Error> {
         None => Period::Unit(Unit::Day),
         Some(_) => Period::read(arguments)?,
     };
-    // Near the ends of the calendar, the way from one to the other leaves it.
+    // Near the limits of the calendar, the calculation leaves its range.
     let too_far = |_| out_of_range("the difference");
     let span = from.until(ZonedDifference::new(&to).largest(Unit::Year)).map_err(too_far)?;
     let total = match unit {
@@ -83,8 +82,7 @@ fn compare(arguments: &Arguments<'_>) -> Result<Output, Error> {
     }))
 }
 
-/// The last nanosecond would be noise to a reader, so the end is the last
-/// second.
+/// The end is the last second, since the last nanosecond would be noise to a reader.
 fn end_of(arguments: &Arguments<'_>) -> Result<Output, Error> {
     let period = Period::read(arguments)?;
     let first = start_of(&start(arguments)?, period)?;
