@@ -2,8 +2,8 @@
 //!
 //! The tool is read-only, as in the other figures, and its annotation is trusted. The
 //! same tool of an untrusted server may have side effects, so its calls also wait for the
-//! disk, twice. That is shown beside it without a limit: it depends on the disk, and on
-//! the figure `durable`.
+//! disk, twice. That is shown beside it without a limit: it depends on the disk, which
+//! the figure `durable` measures.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
