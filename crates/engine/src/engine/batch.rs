@@ -5,17 +5,17 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::{Engine, may_change};
+use super::Engine;
 use crate::call::context::Caller;
 use crate::call::{CallRequest, CallResult};
 use crate::error::{Error, ErrorKind};
 use crate::journal::OpenCall;
-use crate::schedule::{Access, Listed, Plan};
+use crate::schedule::{Access, BatchPlan, ListedCall};
 use crate::stage;
 use crate::tool::executor::BoxFuture;
 use crate::value::name::{BatchId, CallId};
@@ -68,10 +68,10 @@ impl<I: IntoIterator<Item = CallRequest>> From<I> for Batch {
 }
 
 /// A call of a batch that waits for its turn.
-struct Waiting {
+struct PlannedCall {
     request: CallRequest,
     open: OpenCall,
-    listed: Listed,
+    listed: ListedCall,
 }
 
 impl Engine {
@@ -95,26 +95,38 @@ impl Engine {
         growing.finish()
     }
 
-    async fn run_planned(&self, at: usize, call: Waiting) -> (usize, CallResult) {
-        let Waiting { request, mut open, listed: _listed } = call;
-        // Its time begins now: what it waited for were other calls' times.
-        open.began = Instant::now();
-        let tool = self.resolve(&request);
-        let result = match may_change(&tool) {
-            true => self.run_durably(request, open, tool).await,
-            false => self.run_to_end(&request, &mut open, tool).await,
-        };
-        (at, result)
+    fn run_planned(
+        &self,
+        at: usize,
+        call: PlannedCall,
+    ) -> impl Future<Output = (usize, CallResult)> + Send {
+        let PlannedCall { request, mut open, listed } = call;
+        let run = self.run_opened(request, |_, _| {
+            // Its time begins now: what it waited for were other calls' times.
+            open.began = Instant::now();
+            open
+        });
+        // It can be cancelled until it has its result.
+        run.map(move |result| {
+            drop(listed);
+            (at, result)
+        })
     }
 
     /// What a call does to the world. A call that will be refused does
     /// nothing, so it holds nobody up.
+    ///
+    /// The tool is looked up for the plan only: a call before this one may bring,
+    /// replace or take away what this one runs.
     fn access(&self, call: &mut CallRequest) -> Access {
         let tenant = &call.context.caller.tenant;
         let Some(tool) = self.0.registry.find(tenant, &call.tool) else { return Access::Shared };
-        match stage::parse(&mut call.arguments) {
+        match stage::read_arguments(&mut call.arguments) {
             Ok(()) => Access::of(&tool, &call.arguments, &call.context),
-            Err(_) => Access::Shared,
+            Err(why) => {
+                call.extras().unreadable = Some(why);
+                Access::Shared
+            }
         }
     }
 }
@@ -124,8 +136,8 @@ pub(crate) struct GrowingBatch<'e> {
     engine: &'e Engine,
     id: BatchId,
     parallel: bool,
-    plan: Plan,
-    waiting: Vec<Option<Waiting>>,
+    plan: BatchPlan,
+    waiting: Vec<Option<PlannedCall>>,
     results: Vec<Option<CallResult>>,
     /// Calls that wait for no other, the first of them first.
     ready: BinaryHeap<Reverse<usize>>,
@@ -139,7 +151,7 @@ impl<'e> GrowingBatch<'e> {
             engine,
             id,
             parallel,
-            plan: Plan::default(),
+            plan: BatchPlan::default(),
             waiting: Vec::new(),
             results: Vec::new(),
             ready: BinaryHeap::new(),
@@ -169,7 +181,7 @@ impl<'e> GrowingBatch<'e> {
         if self.plan.add(access) {
             self.ready.push(Reverse(position));
         }
-        self.waiting.push(Some(Waiting { request, open, listed }));
+        self.waiting.push(Some(PlannedCall { request, open, listed }));
         self.results.push(None);
     }
 

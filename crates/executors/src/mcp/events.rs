@@ -1,11 +1,12 @@
 //! Server-sent events of an HTTP response, each of which is a JSON-RPC message.
 
-use bytes::BytesMut;
+use std::collections::VecDeque;
+
 use futures_util::stream::{self, BoxStream, StreamExt};
 use rmcp::model::RequestId;
 use rmcp::transport::streamable_http_client::SseError;
 use sse_stream::Sse;
-use windlass::{Error, ErrorKind};
+use windlass::{Error, ErrorKind, SseFields, SseReader};
 
 use super::http::{Veils, is_same};
 use super::message;
@@ -22,7 +23,8 @@ pub(super) fn events(
     asked: Option<RequestId>,
     veils: Veils,
 ) -> Events {
-    let reading = Reading { answer, buffer: BytesMut::new(), searched: 0, max_event, asked, veils };
+    let (reader, ready) = (SseReader::new(max_event), VecDeque::new());
+    let reading = Reading { answer, reader, ready, max_event, asked, veils };
     stream::unfold(Some(reading), |reading| async move {
         let mut reading = reading?;
         match reading.next().await {
@@ -53,9 +55,9 @@ fn instead(id: RequestId, why: String) -> Sse {
 
 struct Reading {
     answer: Answer,
-    buffer: BytesMut,
-    /// How much of the buffer has been searched for a line end already.
-    searched: usize,
+    reader: SseReader,
+    /// Parsed events that were not polled yet.
+    ready: VecDeque<SseFields>,
     max_event: usize,
     /// The request to which this stream is the response.
     asked: Option<RequestId>,
@@ -70,45 +72,16 @@ enum Broken {
 
 impl Reading {
     async fn next(&mut self) -> Result<Option<Sse>, Broken> {
-        let mut event = Sse::default();
-        let mut size = 0;
         loop {
-            while let Some(line) = self.next_line() {
-                size += line.len();
-                let line = String::from_utf8_lossy(&line);
-                let line = line.trim_end_matches(['\r', '\n']);
-                if line.is_empty() {
-                    if event != Sse::default() {
-                        return Ok(Some(event));
-                    }
-                    size = 0;
-                } else {
-                    take_field(&mut event, line);
-                }
+            if let Some(SseFields { event, data, id, retry }) = self.ready.pop_front() {
+                return Ok(Some(Sse { event, data, id, retry }));
             }
-            if size + self.buffer.len() > self.max_event {
+            if self.reader.is_too_long() {
                 return Err(Broken::TooLong);
             }
             match self.answer.chunk().await.map_err(Broken::Lost)? {
-                Some(part) => self.buffer.extend_from_slice(&part),
+                Some(part) => self.ready.extend(self.reader.feed(&part)),
                 None => return Ok(None),
-            }
-        }
-    }
-
-    /// The next line in the buffer, with its line end. Resumes the search where it
-    /// stopped: a large event arrives in thousands of chunks.
-    fn next_line(&mut self) -> Option<BytesMut> {
-        let new = self.buffer.get(self.searched..).unwrap_or_default();
-        match new.iter().position(|byte| *byte == b'\n') {
-            Some(end) => {
-                let line = self.buffer.split_to(self.searched + end + 1);
-                self.searched = 0;
-                Some(line)
-            }
-            None => {
-                self.searched = self.buffer.len();
-                None
             }
         }
     }
@@ -134,40 +107,5 @@ impl Reading {
             Err(unreadable) => unreadable.why,
         };
         Sse { id: event.id, ..instead(asked.clone(), wrong) }
-    }
-}
-
-/// Adds one line to an event.
-fn take_field(event: &mut Sse, line: &str) {
-    let (name, value) = line.split_once(':').unwrap_or((line, ""));
-    let value = value.strip_prefix(' ').unwrap_or(value);
-    match name {
-        "data" => match &mut event.data {
-            Some(data) => {
-                data.push('\n');
-                data.push_str(value);
-            }
-            None => event.data = Some(value.to_owned()),
-        },
-        "event" => event.event = Some(value.to_owned()),
-        "id" => event.id = Some(value.to_owned()),
-        "retry" => event.retry = value.parse().ok(),
-        // A comment, or a field that is unknown here.
-        _ => {}
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_are_read() {
-        let mut event = Sse::default();
-        for line in [": ping", "event: message", "data: {\"a\":1,", "data:\"b\":2}", "id: 7", "x"] {
-            take_field(&mut event, line);
-        }
-        assert_eq!(event.data.as_deref(), Some("{\"a\":1,\n\"b\":2}"));
-        assert_eq!((event.id.as_deref(), event.retry), (Some("7"), None));
     }
 }
