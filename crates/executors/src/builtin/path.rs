@@ -37,7 +37,7 @@ impl Path {
         Ok(Self(steps))
     }
 
-    /// The value at this place.
+    /// The value at this location.
     pub(super) fn get<'a>(&self, value: &'a Value) -> Option<&'a Value> {
         self.0.iter().try_fold(value, |value, step| step.get(value))
     }

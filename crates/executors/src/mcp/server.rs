@@ -33,7 +33,7 @@ use super::tokens::{Account, Store, Tokens};
 use super::watching::{Watched, Watching};
 use crate::outbound::OutboundPolicy;
 
-/// How long a call waits for a server that is in backoff.
+/// Longest wait of a call for a server that is in backoff.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long after its registration a server may delay a list of tools.
 const SETTLING: Duration = Duration::from_secs(5);

@@ -8,8 +8,8 @@
 //!   method: POST
 //!   path: /users/{id}/notes
 //!   headers: {X-Client: windlass}
-//!   parameters: {notify: query}     # what is not said is in the path or the body
-//!   auth: bearer                    # with the provider's credential field `token`
+//!   parameters: {notify: query}     # the others go to the path or the body
+//!   auth: bearer                    # the provider's credential field `token`
 //! ```
 
 use std::collections::BTreeMap;

@@ -337,7 +337,7 @@ fn integer_power(
     }
 }
 
-/// The root of a fraction, where it is a fraction again.
+/// The root of a fraction, if it is rational.
 fn exact_root(
     ratio: &BigRational,
     degree: u32,
