@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: builds the benchmarks as they should be and runs them.
+//! `cargo xtask bench`: builds the benchmarks with their profile and runs them.
 
 use std::process::Command;
 
@@ -7,8 +7,8 @@ use anyhow::Context;
 use crate::mcp::Programs;
 use crate::run::{cargo, must};
 
-/// Runs the named benchmarks, or all. The server is built beside them: some
-/// measure it in a process of its own.
+/// Runs the named benchmarks, or all. The server is built as well: some measure it in a
+/// process of its own.
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     let build = ["build", "--quiet", "--profile", "bench", "--bins"];
     must(cargo(&build).args(["--package", "windlass-bench", "--package", "windlass-server"]))?;

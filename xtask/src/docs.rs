@@ -1,4 +1,4 @@
-//! `cargo xtask docs`: the reference pages, written from the code.
+//! `cargo xtask docs`: generates the reference pages from the code.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,8 +12,8 @@ use crate::run::{cargo, must, root};
 
 const NOTICE: &str = "<!-- Written by `cargo xtask docs`; edit the code instead. -->\n\n";
 
-/// Writes the pages, or checks that they are what would be written; checks the page
-/// of requirements, which is written by hand.
+/// Writes the pages, or checks that they are up to date; checks the hand-written page of
+/// requirements.
 pub(crate) fn run(check: bool) -> anyhow::Result<()> {
     if check {
         requirements::check()?;
@@ -126,7 +126,7 @@ fn parameters(page: &mut String, spec: &ToolSpec) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What `windlass --help` and the help of every command print.
+/// The output of `windlass --help` and of every command's help.
 fn command_line() -> anyhow::Result<String> {
     must(&mut cargo(&["build", "--quiet", "--package", "windlass-server"]))?;
     let mut page = format!("{NOTICE}# The command line\n");
@@ -151,7 +151,7 @@ fn help(command: &[&str]) -> anyhow::Result<String> {
     Ok(text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n"))
 }
 
-/// What the program prints, with nothing set.
+/// The program's output with default settings.
 fn windlass(args: &[&str]) -> anyhow::Result<String> {
     let mut command = cargo(&["run", "--quiet", "--package", "windlass-server", "--"]);
     command.args(args).env("NO_COLOR", "1").env("COLUMNS", "100");
@@ -166,7 +166,7 @@ fn windlass(args: &[&str]) -> anyhow::Result<String> {
 
 /// Every setting, as `windlass config --json` explains it.
 fn settings() -> anyhow::Result<String> {
-    // A folder without a settings file, also not in those above it.
+    // A folder without a settings file in it or above it.
     let empty = root().join("docs");
     let printed = windlass(&["config", "--json", "--project", &empty.to_string_lossy()])?;
     let document: serde_json::Value = serde_json::from_str(&printed)?;

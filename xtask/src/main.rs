@@ -1,4 +1,4 @@
-//! `cargo xtask`: everything that the project does to itself.
+//! `cargo xtask`: development tasks of this repository.
 
 mod bench;
 mod chaos;

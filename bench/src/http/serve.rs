@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::process::Process;
 
-/// A server on a free port of this machine.
+/// A server on a free loopback port.
 pub(crate) struct Server {
     process: Process,
     pub(crate) address: SocketAddr,
@@ -17,8 +17,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts one in this folder, which had none before: only the first start
-    /// shows a key.
+    /// Starts a server in a new folder: only the first start prints an API key.
     pub(crate) fn start(project: &Path) -> anyhow::Result<Self> {
         let (process, address, said) = spawn(project)?;
         let key = said["admin_key"].as_str().with_context(|| format!("no key: {said}"))?;
@@ -31,17 +30,17 @@ impl Server {
         Ok(Self { process, address, key: key.to_owned() })
     }
 
-    /// The number of its process.
+    /// Its process id.
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// The memory that it holds, in KB.
+    /// Its resident memory in KB.
     pub(crate) fn resident_kb(&self) -> f64 {
         self.process.resident_kb()
     }
 
-    /// A call, as bytes to be sent.
+    /// A request for a call, as bytes.
     pub(crate) fn call(&self, body: &Value) -> Vec<u8> {
         let body = body.to_string();
         format!(
@@ -54,7 +53,7 @@ impl Server {
         .into_bytes()
     }
 
-    /// A question, as bytes to be sent.
+    /// A `GET` request, as bytes.
     pub(crate) fn get(&self, path: &str) -> Vec<u8> {
         format!(
             "GET {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n\r\n",

@@ -1,10 +1,10 @@
-//! Built-in tools that reach out: HTTP requests, web pages, search, weather,
-//! speech, notifications.
+//! Built-in tools with network access: HTTP requests, web pages, search, weather, speech,
+//! notifications.
 //!
-//! Every request goes through the guarded client ([`crate::outbound`]), also
-//! those to addresses that a credential names: whoever stores a credential is
-//! not the operator. Services are told apart by their provider, whose
-//! credentials come with the call.
+//! Every request goes through the HTTP client with SSRF protection ([`crate::outbound`]),
+//! including those to base URLs in a credential: whoever stores a credential need not be
+//! the operator. Services are distinguished by their provider, whose credentials come
+//! with the call.
 
 mod http_request;
 mod notify;
@@ -23,8 +23,7 @@ use crate::builtin::Toolbox;
 use crate::outbound::{Outbound, on_behalf};
 use scrape::Robots;
 
-/// The definitions of these tools and of their providers: a file name, and the
-/// YAML in it.
+/// The definitions of these tools and of their providers: a file name and its YAML.
 pub const DEFINITIONS: &[(&str, &str)] = &[
     ("google.yaml", include_str!("network/definitions/google.yaml")),
     ("http_request.yaml", include_str!("network/definitions/http_request.yaml")),
@@ -34,7 +33,7 @@ pub const DEFINITIONS: &[(&str, &str)] = &[
     ("webscraper.yaml", include_str!("network/definitions/webscraper.yaml")),
 ];
 
-/// The tools, which reach out by this client.
+/// The tools, which send requests through this client.
 pub fn toolbox(outbound: &Outbound) -> Toolbox {
     let context =
         Arc::new(NetworkContext { outbound: outbound.clone(), robots: Robots::default() });

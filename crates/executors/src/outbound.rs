@@ -1,21 +1,20 @@
-//! The guarded way out: every request that a tool makes goes through
+//! HTTP client with SSRF protection. Every request that a tool makes goes through
 //! [`Outbound`].
 //!
-//! Arguments of a call are chosen by a model, and a model can be talked into
-//! anything. So no request reaches what only this machine or its network can
-//! reach, unless the operator has said so:
+//! A model chooses the arguments of a call, and a prompt injection can make it choose
+//! anything. So no request reaches loopback, private or link-local addresses unless the
+//! operator has allowed them:
 //!
-//! 1. the URL is checked: `http` or `https`, no password, no literal address
-//!    that is not open, in whatever notation;
-//! 2. a name is resolved here, each of its addresses is judged, and the address
-//!    that was judged is the one that is connected to, so that a name which
-//!    changes its address in between gains nothing;
-//! 3. redirects are followed here, one at a time, each from step 1;
-//! 4. what may be a credential stays with the origin that it was meant for;
-//! 5. time, size of headers and decoded size of the body are bounded.
+//! 1. the URL is checked: `http` or `https`, no password, no literal address outside the
+//!    public internet, in whatever notation;
+//! 2. DNS names are resolved here, every address is checked, and the connection is made
+//!    to exactly the address that was checked, which defeats DNS rebinding;
+//! 3. redirects are followed here, one at a time, each starting again at step 1;
+//! 4. headers that may be credentials are dropped on a redirect to another origin;
+//! 5. timeouts, header size and decoded body size are bounded.
 //!
-//! Proxies of the environment are not looked at. Errors name the origin of a
-//! URL, never its path or query.
+//! Proxy variables in the environment are ignored. Errors name the origin of a URL, never
+//! its path or query, which may hold secrets.
 //!
 //! ```
 //! # async fn look() -> Result<(), windlass::Error> {
@@ -29,7 +28,7 @@
 //! # }
 //! ```
 //!
-//! It leaves out HTTP/2, cookies, and encodings but gzip.
+//! Deliberately left out: HTTP/2, cookies, and content encodings other than gzip.
 
 mod address;
 mod answer;
@@ -71,30 +70,29 @@ use connect::Connector;
 use places::Using;
 use request::Limits;
 
-/// The number of headers that an answer may have.
+/// Maximum number of headers in a response.
 const MAX_HEADERS: usize = 128;
-/// The HTTP client wants at least this much.
+/// The smallest header buffer that hyper accepts.
 const MIN_HEADER_BYTES: usize = 8 * 1024;
 
-/// Sends requests to where they may go. Cheap to clone; clones share their
-/// connections.
+/// The HTTP client. Cheap to clone; clones share one connection pool.
 #[derive(Clone)]
 pub struct Outbound {
     policy: Arc<OutboundPolicy>,
-    /// What requests say of who sends them, where that can be said.
+    /// Default `User-Agent`; `None` if the configured one is not a valid header value.
     user_agent: Option<HeaderValue>,
     connector: Connector,
     client: Client<Connector, Full<Bytes>>,
 }
 
 impl Outbound {
-    /// A client with this policy, which asks the system for addresses.
+    /// A client with this policy that uses the system's DNS resolver.
     pub fn new(policy: OutboundPolicy) -> Self {
         Self::with_lookup(policy, connect::system_lookup())
     }
 
-    /// The same with another way to find addresses. What it finds is judged
-    /// like any other.
+    /// A client with its own DNS lookup. The addresses that it returns are checked like
+    /// any others.
     pub fn with_lookup(policy: OutboundPolicy, lookup: Lookup) -> Self {
         let policy = Arc::new(policy);
         let connector = Connector::new(Arc::clone(&policy), lookup);
@@ -136,7 +134,7 @@ impl Outbound {
         self
     }
 
-    /// Sends a request and waits for the headers of its answer.
+    /// Sends a request and waits for the response headers.
     pub async fn send(&self, mut request: Request) -> Result<Answer, Error> {
         let limits = request.limits(&self.policy);
         let until = Instant::now() + limits.total_timeout;
@@ -156,14 +154,15 @@ impl Outbound {
         Err(Error::new(ErrorKind::UpstreamRejected, why))
     }
 
-    /// A connection for another protocol than HTTP, to a host that is judged
-    /// in the same way.
+    /// Opens a TCP connection for a protocol other than HTTP, with the same address
+    /// checks.
     pub async fn connect(&self, host: &str, port: u16) -> Result<TcpStream, Error> {
         self.connector.tcp(host, port).await
     }
 
-    /// One request and the beginning of its answer. Connecting has a time of
-    /// its own; then the other side has to begin to speak.
+    /// Sends one request, without following redirects, and waits for the response
+    /// headers. The read timeout begins once there is a connection; the connector has its
+    /// own.
     async fn exchange(
         &self,
         request: &Request,
@@ -175,7 +174,7 @@ impl Outbound {
         let mut answer = pin!(self.client.request(wire));
         let too_slow = |_| fault::too_slow(&request.url, limits, until);
         let silent = || until.min(Instant::now() + limits.read_timeout);
-        // A connection that was there before is taken at once.
+        // An idle connection from the pool is ready at the first poll.
         let begun = poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await;
         let mut using = Using::of(&connection, None);
         if begun.is_pending() && using.is_some() {

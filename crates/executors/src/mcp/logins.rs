@@ -1,8 +1,8 @@
-//! Logins that calls have begun, until a browser comes back.
+//! OAuth flows started by calls that wait for the browser to return.
 //!
-//! A call whose server wants a login ends with an address at which its caller
-//! agrees. The same address is given to the next call, so that a model that
-//! tries again does not begin login after login.
+//! A call whose server needs a login fails with the URL at which its caller consents. The
+//! next call gets the same URL, so that a model that retries does not start one flow
+//! after the other.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -17,12 +17,12 @@ use super::authorize::{self, Login, LoginOptions};
 use super::server::Server;
 use super::tokens::Account;
 
-/// How long a person has.
+/// How long a person has to log in.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How many logins may be under way; whoever has the most gives up its oldest.
+/// Maximum number of pending logins.
 const MAX_PENDING: usize = 1_000;
 
-/// Logins under way, by their state.
+/// Pending logins, by their OAuth `state`.
 #[derive(Default)]
 pub(super) struct Logins {
     options: OnceLock<LoginOptions>,
@@ -32,23 +32,23 @@ pub(super) struct Logins {
 struct Pending {
     login: Login,
     account: Account,
-    /// What the server wanted then; more may be wanted now.
+    /// The challenge that this login answers; a newer one may ask for more scopes.
     challenge: Option<String>,
     until: Instant,
 }
 
 impl Logins {
-    /// Lets calls begin logins.
+    /// Allows calls to start logins.
     pub(super) fn offer(&self, options: LoginOptions) {
         let _ = self.options.set(options);
     }
 
-    /// Whether calls begin logins.
+    /// Whether calls may start logins.
     pub(super) fn is_offered(&self) -> bool {
         self.options.get().is_some()
     }
 
-    /// The address at which somebody logs in; none where calls begin no logins.
+    /// The URL at which to log in; `None` if calls may not start logins.
     pub(super) async fn url(
         &self,
         server: &Arc<Server>,

@@ -1,24 +1,20 @@
-//! What a server is told in secret: values of its environment, its headers and its
-//! arguments, variables of ours, and what is secret in its address. It may repeat them in
-//! whatever it says, so all of that goes under a [`Veil`] as it arrives.
+//! Which parts of a server's settings are secret: values of its environment and headers,
+//! our environment variables, and parts of its URL. A server may repeat them in anything
+//! it sends, so all of that is redacted by a [`Veil`] on arrival.
 //!
-//! Not every value is a secret: to hide `production` or `/usr/bin` would take
-//! ordinary words out of results. The rule:
+//! Not every value is a secret: redacting `production` or `/usr/bin` would remove
+//! ordinary words from results. The rule:
 //!
 //! - a name that says so (`API_KEY`, `Authorization`) makes its value secret;
-//! - a name that everybody knows (`PATH`, `LOG_LEVEL`, `Accept`) does not;
-//! - any other value is secret unless it is plain: short, a word, a number, a
-//!   path, or an address without anything secret in it. Under some names
-//!   (`AWS_REGION`) words have digits.
-//!
-//! Of arguments only those are that a name beside them says so of: `--api-key x`,
-//! `--token=x`, `-e API_KEY=x`, `--header "Authorization: x"`; and what is secret in
-//! addresses.
+//! - a well-known name (`PATH`, `LOG_LEVEL`, `Accept`) does not;
+//! - any other value is secret unless it is plain: short, a word, a number, a path, or a
+//!   URL without anything secret in it. Some names (`AWS_REGION`) have words with digits
+//!   as values.
 
 use windlass::Secret;
 use windlass::definition::McpTransport;
 
-/// What names end with whose values are secret.
+/// Last words of names whose values are secret.
 const SECRET: [&str; 18] = [
     "key",
     "token",
@@ -39,7 +35,7 @@ const SECRET: [&str; 18] = [
     "dsn",
     "webhook",
 ];
-/// Names whose values are not.
+/// Names whose values are not secret.
 const PLAIN: [&str; 30] = [
     "path",
     "home",
@@ -72,7 +68,7 @@ const PLAIN: [&str; 30] = [
     "pythonpath",
     "node_path",
 ];
-/// What names end with whose values are words, if they are short.
+/// Last words of names whose values are plain if they are short.
 const WORDS: [&str; 18] = [
     "region",
     "zone",
@@ -93,11 +89,11 @@ const WORDS: [&str; 18] = [
     "env",
     "environment",
 ];
-/// The longest word that is taken for one.
+/// Maximum length of a value that counts as a word.
 const WORD: usize = 14;
 
-/// The secrets that a server is told. `variable` finds a variable of ours; there
-/// are none for a tenant's server.
+/// The secrets in a server's settings. `variable` looks up our environment, which is
+/// empty for a tenant's server.
 pub(super) fn of(
     transport: &McpTransport,
     variable: impl Fn(&str) -> Option<String>,
@@ -120,13 +116,12 @@ pub(super) fn of(
     found.secrets
 }
 
-/// Whether a definition tells its server something in secret.
+/// Whether a transport's settings hold a secret.
 pub fn has_secrets(transport: &McpTransport) -> bool {
     !of(transport, |_| None).is_empty()
 }
 
-/// The name of a value that is secret and too short to be hidden, if there is
-/// one.
+/// The name of a secret value that is too short to be redacted, if there is one.
 pub fn short_secret(transport: &McpTransport) -> Option<&str> {
     let values = match transport {
         McpTransport::Command { env, .. } => env,
@@ -146,7 +141,7 @@ struct Found<F> {
 }
 
 impl<F: Fn(&str) -> Option<String>> Found<F> {
-    /// A value by its name.
+    /// Adds a value, given its name.
     fn value(&mut self, name: &str, value: &str) {
         self.variables(value);
         let value = super::expand::expand(value, &self.variable).unwrap_or_default();
@@ -187,7 +182,7 @@ impl<F: Fn(&str) -> Option<String>> Found<F> {
         }
     }
 
-    /// What is secret in an address, but not the address.
+    /// Adds the secret parts of a URL, but not the URL.
     fn address(&mut self, url: &str) {
         let url = super::expand::expand(url, &self.variable).unwrap_or_default();
         self.secrets.extend(Secret::new(url).parts());
@@ -196,11 +191,11 @@ impl<F: Fn(&str) -> Option<String>> Found<F> {
     fn add(&mut self, name: &str, value: &str) {
         let value = value.trim();
         let secret = Secret::new(value);
-        // Where an address is no secret as a whole, its parts may be.
+        // A URL that is not secret as a whole may have secret parts.
         if is_address(value) && !says_secret(name) {
             return self.secrets.extend(secret.parts());
         }
-        // A scheme and what it is about: `Bearer x`.
+        // An authentication scheme and its credentials, such as `Bearer x`.
         if let Some((_, alone)) = value.split_once(' ').filter(|_| !value.contains('\n')) {
             self.secrets.push(Secret::new(alone.trim()));
             self.secrets.extend(password(alone.trim()));
@@ -209,7 +204,7 @@ impl<F: Fn(&str) -> Option<String>> Found<F> {
     }
 }
 
-/// The password in the credentials of HTTP's basic authentication.
+/// The password in HTTP basic authentication.
 fn password(encoded: &str) -> Option<Secret> {
     use base64::Engine;
     let bytes = base64::engine::general_purpose::STANDARD.decode(encoded).ok()?;
@@ -217,7 +212,7 @@ fn password(encoded: &str) -> Option<Secret> {
     Some(Secret::new(text.split_once(':')?.1))
 }
 
-/// Whether a value is to be hidden.
+/// Whether a value is to be redacted.
 pub(super) fn is_secret(name: &str, value: &str) -> bool {
     let value = value.trim();
     let is_long = value.chars().count() >= Secret::MIN_CHARS;
@@ -231,8 +226,8 @@ fn last_word(name: &str) -> String {
     words.next_back().unwrap_or_default().to_ascii_lowercase()
 }
 
-/// Whether a name says that its value is secret: by its last word, as in
-/// `API_KEY` or `accessToken`, but not in `KEY_FILE` or `AUTHOR`.
+/// Whether a name says that its value is secret: by its last word, as in `API_KEY` or
+/// `accessToken`, but not in `KEY_FILE` or `AUTHOR`.
 pub(super) fn says_secret(name: &str) -> bool {
     let last = last_word(name);
     let one = last.strip_suffix('s').unwrap_or(&last);
@@ -244,7 +239,7 @@ fn is_known(name: &str) -> bool {
     PLAIN.contains(&name.as_str()) || name.starts_with("lc_")
 }
 
-/// Whether a value is a word, a number, a path or an address that says nothing.
+/// Whether a value is a word, a number, a path or a URL without secrets.
 fn is_plain(value: &str) -> bool {
     let is_word = value.len() <= WORD && value.chars().all(|c| c.is_ascii_alphabetic() || c == '-');
     let is_number = value.len() < 8 && value.parse::<f64>().is_ok();

@@ -1,6 +1,6 @@
-//! Opens connections. This is the one place where a name becomes an address:
-//! the address is judged, and then that very address is connected to. Literal
-//! addresses take the same way.
+//! Opens connections. This is the only place where a host name becomes an address: the
+//! address is checked, and the connection goes to that same address, so DNS rebinding
+//! gains nothing. Literal addresses take the same path.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -21,17 +21,16 @@ use super::policy::{OutboundPolicy, Proxy, plain_name};
 use super::wire::{Stream, Wire};
 use super::{target, tls, tunnel};
 
-/// How many names are looked up at once; the system's resolver takes a thread
-/// for each.
+/// Maximum concurrent DNS lookups; the system resolver blocks a thread for each.
 const MAX_LOOKUPS: usize = 32;
 /// Lookups of this process, whoever's client asks.
 static LOOKUPS: LazyLock<Arc<Places>> = LazyLock::new(|| Places::new(MAX_LOOKUPS));
 
-/// Finds the addresses of a name.
+/// Resolves a host name to its addresses.
 pub type Lookup =
     Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> + Send + Sync + 'static>;
 
-/// Makes connections for the client, and for whoever speaks another protocol.
+/// Connector for the HTTP client, and for clients of other protocols.
 #[derive(Clone)]
 pub(super) struct Connector(Arc<ConnectorState>);
 
@@ -55,7 +54,7 @@ impl Connector {
         Self(Arc::new(ConnectorState { policy, lookup, places, tls: OnceCell::new() }))
     }
 
-    /// A connection to a host, once one of its addresses has been found fine.
+    /// Connects to a host over TCP, using only addresses that the policy allows.
     pub(super) async fn tcp(&self, host: &str, port: u16) -> Result<TcpStream, Error> {
         let until = Instant::now() + self.0.policy.connect_timeout;
         let reached = timeout_at(until, self.reach(host, port, until)).await;
@@ -88,7 +87,7 @@ impl Connector {
         }
     }
 
-    /// The addresses of a host that may be connected to; at least one.
+    /// The addresses of a host that the policy allows; at least one.
     async fn addresses(&self, host: &str, port: u16) -> Result<Vec<IpAddr>, Error> {
         let (name, mut found) = match host.parse::<IpAddr>() {
             Ok(address) => (None, vec![address]),
@@ -118,8 +117,8 @@ impl Connector {
         })
     }
 
-    /// The proxy gets the address that was checked; what it would make of the
-    /// name nobody here can know.
+    /// Connects through a proxy. It is given the checked address instead of the host
+    /// name, because its own DNS lookup could have another result.
     async fn through(&self, proxy: &Proxy, to: SocketAddr) -> Result<TcpStream, Error> {
         let stream = TcpStream::connect((proxy.host.as_str(), proxy.port)).await;
         let mut stream = stream
@@ -164,7 +163,7 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// Tries the addresses one after the other; each gets its share of the time.
+/// Tries the addresses one after the other; each gets a share of the connect timeout.
 async fn dial(
     addresses: &[IpAddr],
     host: &str,
@@ -177,7 +176,7 @@ async fn dial(
         let share = until.saturating_duration_since(Instant::now()) / left;
         match timeout(share, TcpStream::connect((*address, port))).await {
             Ok(Ok(stream)) => {
-                // Requests are small; waiting to fill a packet only costs.
+                // Requests are small, so Nagle's algorithm only adds latency.
                 drop(stream.set_nodelay(true));
                 return Ok(stream);
             }
@@ -193,7 +192,7 @@ async fn dial(
     Err(unreachable(format!("{host}:{port} cannot be reached: {cause}")).with_source(cause))
 }
 
-/// Asks the system.
+/// Lookup by the system's DNS resolver.
 pub(super) fn system_lookup() -> Lookup {
     off_thread(|name| (name, 0).to_socket_addrs())
 }

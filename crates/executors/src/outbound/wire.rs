@@ -1,4 +1,5 @@
-//! A connection as the HTTP client takes it: plain or encrypted, and counted.
+//! The stream type of the HTTP client: plain TCP or TLS, counted against the connection
+//! limit.
 
 use std::io;
 use std::pin::Pin;
@@ -11,12 +12,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::places::Place;
 
-/// What bytes go through.
+/// A duplex byte stream.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for T {}
 
-/// A connection, and its place among all.
+/// A connection and its slot in the connection limit.
 pub(super) struct Wire {
     stream: TokioIo<Box<dyn Stream>>,
     place: Place,

@@ -1,4 +1,4 @@
-//! The guard, attacked: addresses, names, redirects, answers.
+//! The SSRF guard under attack: addresses, DNS names, redirects, responses.
 
 mod answers;
 mod names;

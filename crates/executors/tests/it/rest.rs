@@ -1,4 +1,4 @@
-//! API documents become tools, and tools become requests.
+//! REST: API documents become tools, and tools send requests.
 
 mod choices;
 mod corpus;

@@ -1,7 +1,7 @@
 //! The HTTP API, over real connections to the real program.
 //!
-//! Every answer is held against `/openapi.json`: a status, a media type or a
-//! property that the document does not have fails the test that met it.
+//! Every response is validated against `/openapi.json`: a status, media type or property
+//! that the document does not describe fails the test.
 
 mod approvals;
 mod audit;

@@ -1,5 +1,4 @@
-//! The engine as a server of the Model Context Protocol, over its two wires, and
-//! servers of others behind it.
+//! The MCP server over both transports, and third-party servers behind it.
 
 mod bearers;
 pub(crate) mod http;

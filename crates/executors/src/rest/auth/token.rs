@@ -1,8 +1,7 @@
-//! Tokens of OAuth 2.0 for clients that ask in their own name (RFC 6749, 4.4).
+//! OAuth 2.0 client credentials flow (RFC 6749, section 4.4), with a token cache.
 //!
-//! A token is kept until shortly before it ends, by the client that it was
-//! given to. Whoever needs one that is not there asks for it while the others
-//! wait: one request, however many calls begin at once.
+//! A token is cached for the client that it was issued to until shortly before it
+//! expires. Concurrent calls that need the same token share one request.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,18 +19,17 @@ use crate::outbound::{Answer, Outbound, Request, of_status};
 use crate::rest::media;
 use crate::rest::request::ENCODED;
 
-/// How long before its end a token is not used any more.
+/// How long before its expiry a token is renewed.
 const MARGIN: Duration = Duration::from_secs(30);
-/// How long a token is used whose end is not said.
+/// TTL of a token without `expires_in`.
 const UNSAID: Duration = Duration::from_secs(300);
-/// How many clients are remembered; whoever has the most gives up the one that
-/// it used least recently.
+/// Maximum number of cached clients.
 const MAX_CLIENTS: usize = 1_000;
 
-/// Tells clients apart, without holding their secrets.
+/// Cache key: a hash that identifies a client without holding its secrets.
 pub(crate) type Key = [u8; 32];
 
-/// Who asks for a token.
+/// The client that asks for a token.
 pub(super) struct Client<'a> {
     /// Whose it is.
     pub(super) tenant: &'a TenantId,
@@ -55,7 +53,7 @@ impl Client<'_> {
     }
 }
 
-/// The tokens of all clients.
+/// The token cache.
 #[derive(Default)]
 pub(crate) struct Tokens(parking_lot::Mutex<HashMap<Key, Known>>);
 
@@ -73,7 +71,7 @@ struct CachedToken {
 }
 
 impl Tokens {
-    /// A token that is good for a while.
+    /// A valid token, from the cache or from the token endpoint.
     pub(super) async fn of(
         &self,
         client: &Client<'_>,
@@ -102,7 +100,7 @@ impl Tokens {
         Ok(token)
     }
 
-    /// Forgets a token that was refused.
+    /// Drops a token that was rejected.
     pub(crate) fn forget(&self, key: &Key) {
         self.0.lock().remove(key);
     }
@@ -125,7 +123,7 @@ async fn ask(client: &Client<'_>, outbound: &Outbound) -> Result<CachedToken, Er
     if !client.scopes.is_empty() {
         form.push_str(&format!("&scope={}", encode(&client.scopes.join(" "))));
     }
-    // By header, as RFC 6749 wants every server to take it.
+    // HTTP Basic, which RFC 6749 requires every server to support.
     let pair = format!("{}:{}", encode(client.id), encode(client.secret));
     let pair = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, pair);
     let request = Request::parse(Method::POST, client.token_url)
@@ -155,8 +153,8 @@ async fn ask(client: &Client<'_>, outbound: &Outbound) -> Result<CachedToken, Er
     Ok(CachedToken { token: Secret::new(token), until: Instant::now() + lives })
 }
 
-/// Why no token was given. An endpoint may repeat the whole request, in any
-/// encoding: of what it says, only RFC 6749's code is taken over.
+/// The error for a token request that was refused. The endpoint may echo the whole
+/// request in any encoding, so only RFC 6749's error code is quoted.
 async fn refused(mut answer: Answer) -> Error {
     const LONGEST: usize = 40;
     let (status, url) = (answer.status(), answer.url().clone());

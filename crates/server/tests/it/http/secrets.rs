@@ -1,8 +1,8 @@
-//! The canary matrix: every source of a secret, every shape that others may give
-//! it, every place where it could show.
+//! The canary matrix for secrets: every source, every encoding, every place where one
+//! could leak.
 //!
-//! Whoever is told a secret here repeats it at once, in all shapes: servers of MCP
-//! over both transports, a webhook, an API, a model.
+//! Whoever receives a secret here echoes it in all encodings: MCP servers over both
+//! transports, a webhook, an API, a model.
 
 use std::io::{BufRead, Write};
 use std::path::Path;

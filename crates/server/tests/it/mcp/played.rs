@@ -1,5 +1,5 @@
-//! A server of the older era that does what a test needs, as a process of its own:
-//! this test binary, started again.
+//! A scripted server of the legacy era in a process of its own: this test binary, started
+//! again.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, Write};
