@@ -29,10 +29,10 @@ use windlass_executors::model::ModelSettings;
 use crate::cli::exit::Failure;
 use crate::cli::options::Global;
 use crate::state::quota::QuotaSettings;
-pub(crate) use database::Database;
+pub(crate) use database::DatabaseLocation;
 pub(crate) use effective::Effective;
 use layers::Layers;
-pub(crate) use layers::{Flag, Origin};
+pub(crate) use layers::{Flag, SettingOrigin};
 #[cfg(test)]
 pub(crate) use log::LogLevel;
 pub(crate) use log::{LogFormat, LogSettings};
@@ -54,7 +54,7 @@ pub(crate) struct Settings {
     /// Where definitions are read from.
     pub(crate) tools: Vec<ToolsFolder>,
     /// Where records are kept.
-    pub(crate) database: Database,
+    pub(crate) database: DatabaseLocation,
     /// The language of descriptions and errors.
     pub(crate) lang: Lang,
     /// How a server looks for changed definitions, if it does.
@@ -130,7 +130,7 @@ impl Settings {
             raw.tools_directory = vec![base.join(TOOLS)];
         }
         if raw.database.is_none() {
-            raw.database = Some(Database::default_for(root.as_deref())?);
+            raw.database = Some(DatabaseLocation::default_for(root.as_deref())?);
         }
         Self::of_layers(layers, path, None)
     }
@@ -151,7 +151,7 @@ impl Settings {
         let Layers { raw, warnings, .. } = layers;
         Ok(Self {
             tools,
-            database: raw.database.unwrap_or(Database::Memory),
+            database: raw.database.unwrap_or(DatabaseLocation::Memory),
             lang: raw.lang,
             reload: raw.auto_reload.then_some(WatchOptions {
                 interval: raw.reload_interval,
@@ -239,9 +239,9 @@ fn find_project(named: Option<&Path>, here: &Path) -> Result<Project, Failure> {
 fn tools_folders(layers: &Layers) -> Result<Vec<ToolsFolder>, Failure> {
     let origin = layers.origin("tools_directory");
     let from = match &origin {
-        Origin::Flag(flag) => Some((*flag).to_owned()),
-        Origin::Variable(name) => Some(name.clone()),
-        Origin::File(..) | Origin::Default => None,
+        SettingOrigin::Flag(flag) => Some((*flag).to_owned()),
+        SettingOrigin::Variable(name) => Some(name.clone()),
+        SettingOrigin::File(..) | SettingOrigin::Default => None,
     };
     let paths = &layers.raw.tools_directory;
     if let Some(from) = from
@@ -251,6 +251,6 @@ fn tools_folders(layers: &Layers) -> Result<Vec<ToolsFolder>, Failure> {
         return Err(Failure::usage(format!("{from} {}: {what}", path.display()))
             .hint("name a folder with tool definitions in *.yaml or *.json files"));
     }
-    let asked_for = origin != Origin::Default;
+    let asked_for = origin != SettingOrigin::Default;
     Ok(paths.iter().map(|path| ToolsFolder { path: path.clone(), asked_for }).collect())
 }

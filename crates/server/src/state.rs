@@ -8,9 +8,9 @@ pub(crate) mod credential_source;
 #[allow(dead_code, unused_imports, reason = "the HTTP layer uses what commands do not")]
 pub(crate) mod identity;
 pub(crate) mod imports;
+#[allow(dead_code, reason = "the HTTP layer uses what commands do not")]
+pub(crate) mod last_used;
 pub(crate) mod quota;
 pub(crate) mod runs;
-#[allow(dead_code, reason = "the HTTP layer uses what commands do not")]
-pub(crate) mod uses;
 #[allow(dead_code, unused_imports, reason = "the HTTP layer uses what commands do not")]
 pub(crate) mod vault;

@@ -12,7 +12,7 @@
 
 mod unique;
 
-pub(crate) use unique::Unique;
+pub(crate) use unique::UniqueKeys;
 
 use std::fs::File;
 use std::io::Read;

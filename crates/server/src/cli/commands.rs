@@ -18,5 +18,5 @@ pub(crate) mod mcp;
 pub(crate) mod providers;
 pub(crate) mod serve;
 pub(crate) mod stats;
+mod time_argument;
 pub(crate) mod tools;
-mod when;

@@ -76,7 +76,7 @@ mod unix {
     use std::path::{Path, PathBuf};
 
     use super::Exposed;
-    use crate::settings::{Database, Settings};
+    use crate::settings::{DatabaseLocation, Settings};
 
     const OTHERS_WRITE: u32 = 0o002;
     const OTHERS: u32 = 0o007;
@@ -99,7 +99,7 @@ mod unix {
         for folder in &settings.tools {
             tools(&folder.path, &mut found);
         }
-        if let Database::File(path) = &settings.database {
+        if let DatabaseLocation::File(path) = &settings.database {
             database(path, &mut found);
         }
         if let Some(tls) = &settings.server.tls {

@@ -10,24 +10,24 @@ use windlass_executors::mcp::Servers;
 use windlass_executors::outbound::{Network, Outbound};
 use windlass_store::Documents;
 
-use super::cluster::members::Members;
+use super::broker::EventBroker;
+use super::cluster::membership::Membership;
 use super::front::connections::ConnectionLimits;
 use super::front::failed_keys::{self, FailedKeys};
 use super::front::refusals::Refusals;
-use super::front::traffic::Timeouts;
-use super::hub::Hub;
+use super::front::watchdog::Timeouts;
 use super::metrics::Metrics;
 use super::readiness::Readiness;
 use super::routes::files::Links;
-use crate::human::approvals::Desk;
+use crate::human::approvals::ApprovalQueue;
 use crate::human::consents::Consents;
-use crate::human::questions::Questions;
+use crate::human::questions::CallQuestions;
 use crate::mcp::{MAX_SESSIONS, Sessions};
 use crate::prerequisites::Prerequisites;
 use crate::state::audit::Audit;
-use crate::state::identity::{Bearers, Keys, OAuthSettings};
-use crate::state::quota::Quotas;
-use crate::state::runs::KeptRuns;
+use crate::state::identity::{ApiKeys, Bearers, OAuthSettings};
+use crate::state::quota::TenantQuotas;
+use crate::state::runs::StoredRuns;
 use crate::state::vault::Credentials;
 use crate::telemetry::Tracer;
 
@@ -37,32 +37,32 @@ pub(crate) struct App {
     /// The servers whose tools it runs.
     pub(crate) servers: Arc<Servers>,
     pub(crate) documents: Arc<dyn Documents>,
-    pub(crate) keys: Keys,
+    pub(crate) keys: ApiKeys,
     /// Who changed what.
     pub(crate) audit: Audit,
     pub(crate) failed_keys: FailedKeys,
     /// The sessions of clients of MCP.
     pub(crate) sessions: Arc<Sessions>,
     /// What tenants and keys may have.
-    pub(crate) quotas: Arc<Quotas>,
+    pub(crate) quotas: Arc<TenantQuotas>,
     /// Who logs in elsewhere.
     pub(crate) bearers: Option<Bearers>,
     pub(crate) credentials: Arc<Credentials>,
     /// Which built-in tools cannot work yet.
     pub(crate) prerequisites: Prerequisites,
-    pub(crate) desk: Arc<Desk>,
+    pub(crate) approvals: Arc<ApprovalQueue>,
     /// What tools ask in the middle of calls.
-    pub(crate) questions: Arc<Questions>,
+    pub(crate) questions: Arc<CallQuestions>,
     /// People who are asked to agree.
     pub(crate) consents: Arc<Consents>,
     /// The guarded way out.
     pub(crate) outbound: Outbound,
     /// What is kept of agents' runs.
-    pub(crate) runs: Arc<KeptRuns>,
+    pub(crate) runs: Arc<StoredRuns>,
     pub(crate) links: Links,
-    pub(crate) hub: Arc<Hub>,
+    pub(crate) events: Arc<EventBroker>,
     /// The servers on this database.
-    pub(crate) members: Members,
+    pub(crate) membership: Membership,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) readiness: Readiness,
     /// What keys were refused that may not do it.
@@ -130,7 +130,7 @@ pub(crate) struct HttpSettings {
     /// Whether tenants besides the first may add commands.
     pub(crate) tenant_commands: bool,
     /// How long events are kept for a tenant after its last reader was seen.
-    pub(crate) events_linger: Duration,
+    pub(crate) event_listener_ttl: Duration,
     /// Whose tokens `/mcp` takes, besides keys.
     pub(crate) oauth: OAuthSettings,
 }
@@ -182,7 +182,7 @@ impl Default for HttpSettings {
             approvals_expire: Duration::from_secs(24 * 3600),
             four_eyes: false,
             tenant_commands: false,
-            events_linger: Duration::from_secs(600),
+            event_listener_ttl: Duration::from_secs(600),
             oauth: OAuthSettings::default(),
         }
     }

@@ -2,6 +2,6 @@
 //! that crashed, and what they tell each other.
 
 pub(crate) mod background;
-pub(crate) mod kept;
-pub(crate) mod members;
+pub(crate) mod membership;
 pub(crate) mod recovery;
+pub(crate) mod registrations;

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use windlass::{CallRecord, Engine, Status, TenantId, Usage};
 
 use super::app::App;
-use crate::telemetry::Counts;
+use crate::telemetry::ExportCounts;
 
 /// Upper bounds of the buckets, in seconds.
 const BUCKETS: [f64; 14] =
@@ -36,7 +36,7 @@ pub(crate) struct Metrics {
     pub(crate) refused: AtomicU64,
     /// Connections that were refused or cut off.
     pub(crate) cut: AtomicU64,
-    pub(crate) traces: Arc<Counts>,
+    pub(crate) traces: Arc<ExportCounts>,
 }
 
 #[derive(Clone, Default)]

@@ -28,10 +28,10 @@ pub(crate) mod tools;
 pub(crate) mod turns;
 pub(crate) mod view;
 
-use super::document::operation::{Operation, tagged};
+use super::document::operation::{RouteSpec, tagged};
 
 /// All routes.
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     tagged("tools", tools::rows())
         .chain(tagged("tools", definitions::rows()))
         .chain(tagged("tools", own_tools::rows()))

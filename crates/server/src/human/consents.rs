@@ -21,7 +21,7 @@ use windlass_executors::rest::Consent;
 use windlass_store::{Documents, Expect, Put};
 
 use crate::random;
-use crate::state::vault::{Endpoint, Grantee, Grants, Tokens};
+use crate::state::vault::{GrantedTokens, Grantee, Grants, TokenEndpoint};
 
 /// Where consents that are under way are kept.
 const SPACE: &str = crate::state::quota::CONSENTS;
@@ -41,22 +41,22 @@ pub(crate) struct Consents {
 
 /// What is needed to finish.
 #[derive(Serialize, Deserialize)]
-struct Pending {
+struct PendingConsent {
     provider: String,
     user: Option<String>,
     field: String,
-    endpoint: Endpoint,
+    endpoint: TokenEndpoint,
     verifier: String,
     redirect_uri: String,
 }
 
 /// A consent that a person gave.
-pub(crate) struct Agreed {
+pub(crate) struct GivenConsent {
     pub(crate) tenant: TenantId,
-    pending: Pending,
+    pending: PendingConsent,
 }
 
-impl Agreed {
+impl GivenConsent {
     pub(crate) fn provider(&self) -> &str {
         &self.pending.provider
     }
@@ -87,11 +87,11 @@ impl Consents {
         let client = call.secret(&consent.client_id).map(Secret::expose).unwrap_or_default();
         let (state, verifier) = (random::text(43)?, random::text(64)?);
         let caller = call.caller();
-        let pending = Pending {
+        let pending = PendingConsent {
             provider: consent.provider,
             user: caller.user.as_deref().map(str::to_owned),
             field: consent.field,
-            endpoint: Endpoint {
+            endpoint: TokenEndpoint {
                 token_url: consent.token_url,
                 refresh_url: consent.refresh_url,
                 client_id: consent.client_id,
@@ -135,7 +135,7 @@ impl Consents {
 
     /// A person has agreed: the consent that this is about. It is taken away, so
     /// that it is finished once.
-    pub(crate) async fn take(&self, state: &str) -> Result<Agreed, Error> {
+    pub(crate) async fn take(&self, state: &str) -> Result<GivenConsent, Error> {
         let unknown = || {
             let why = "this consent is not known, was used or has expired; call the tool again";
             Error::new(ErrorKind::NotFound, why)
@@ -145,19 +145,19 @@ impl Consents {
         if !self.documents.delete(SPACE, &document.tenant, &document.id, version).await? {
             return Err(unknown());
         }
-        let pending = Pending::deserialize(&document.body).map_err(|_| unknown())?;
-        Ok(Agreed { tenant: document.tenant, pending })
+        let pending = PendingConsent::deserialize(&document.body).map_err(|_| unknown())?;
+        Ok(GivenConsent { tenant: document.tenant, pending })
     }
 
     /// Takes the code for tokens, and keeps them. `fields` are those of the
     /// provider's credential.
     pub(crate) async fn finish(
         &self,
-        agreed: Agreed,
+        agreed: GivenConsent,
         code: &str,
         fields: &[(String, Secret)],
     ) -> Result<(), Error> {
-        let Agreed { tenant, pending } = agreed;
+        let GivenConsent { tenant, pending } = agreed;
         let form = [
             ("grant_type", "authorization_code"),
             ("code", code),
@@ -175,10 +175,10 @@ impl Consents {
 /// Asks a token endpoint, through the guard.
 pub(crate) async fn exchange(
     outbound: &Outbound,
-    endpoint: &Endpoint,
+    endpoint: &TokenEndpoint,
     fields: &[(String, Secret)],
     form: &[(&str, &str)],
-) -> Result<Tokens, Error> {
+) -> Result<GrantedTokens, Error> {
     let of = |name: &str| {
         let found = fields.iter().find(|(own, _)| own == name);
         found.map(|(_, secret)| secret.expose()).filter(|value| !value.is_empty())
@@ -213,7 +213,7 @@ pub(crate) async fn exchange(
     let seconds = value["expires_in"].as_i64().map(|seconds| seconds.clamp(0, MAX_LIFE));
     let expires_at =
         seconds.map(|seconds| Timestamp::now() + jiff::SignedDuration::from_secs(seconds));
-    Ok(Tokens { access, refresh: text("refresh_token"), expires_at })
+    Ok(GrantedTokens { access, refresh: text("refresh_token"), expires_at })
 }
 
 /// A state is kept as its hash: whoever reads the database cannot finish it.

@@ -23,19 +23,19 @@ pub(crate) const ASKING: Duration = Duration::from_secs(300);
 
 /// Calls in the background, and what they were asked.
 #[derive(Default)]
-pub(crate) struct Questions {
-    calls: Mutex<HashMap<CallId, Background>>,
+pub(crate) struct CallQuestions {
+    calls: Mutex<HashMap<CallId, BackgroundCall>>,
     /// Calls whose questions somebody else keeps, and how many each has.
     elsewhere: Mutex<HashMap<CallId, (TenantId, usize)>>,
 }
 
-struct Background {
+struct BackgroundCall {
     tenant: TenantId,
     grace: Option<Grace>,
-    asked: VecDeque<Asked>,
+    asked: VecDeque<OpenQuestion>,
 }
 
-struct Asked {
+struct OpenQuestion {
     questions: mcp::Questions,
     answer: oneshot::Sender<Answers>,
 }
@@ -43,7 +43,7 @@ struct Asked {
 /// A call that waits for answers, until this is dropped.
 pub(crate) struct Suspended {
     id: CallId,
-    all: Arc<Questions>,
+    all: Arc<CallQuestions>,
 }
 
 impl Drop for Suspended {
@@ -59,7 +59,7 @@ impl Drop for Suspended {
 /// A call that can be asked, until this is dropped.
 pub(crate) struct Askable {
     id: CallId,
-    all: Arc<Questions>,
+    all: Arc<CallQuestions>,
 }
 
 impl Drop for Askable {
@@ -68,7 +68,7 @@ impl Drop for Askable {
     }
 }
 
-impl Questions {
+impl CallQuestions {
     /// Has the questions of a call kept until somebody answers them, and gives it
     /// time for that.
     pub(crate) fn expect(
@@ -77,7 +77,7 @@ impl Questions {
         id: CallId,
         grace: Option<Grace>,
     ) -> Askable {
-        self.calls.lock().insert(id, Background { tenant, grace, asked: VecDeque::new() });
+        self.calls.lock().insert(id, BackgroundCall { tenant, grace, asked: VecDeque::new() });
         Askable { id, all: Arc::clone(self) }
     }
 
@@ -130,7 +130,7 @@ impl Questions {
         Some(Ok(count))
     }
 
-    fn put(&self, id: CallId, asked: Asked) {
+    fn put(&self, id: CallId, asked: OpenQuestion) {
         if let Some(call) = self.calls.lock().get_mut(&id) {
             call.grace.iter().for_each(|grace| grace.extend(ASKING));
             call.asked.push_back(asked);
@@ -138,12 +138,12 @@ impl Questions {
     }
 }
 
-fn asker(all: &Arc<Questions>, id: CallId) -> Asker {
+fn asker(all: &Arc<CallQuestions>, id: CallId) -> Asker {
     let all = Arc::clone(all);
     let can = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}});
     Asker::new(can, move |questions| {
         let (answer, answered) = oneshot::channel();
-        all.put(id, Asked { questions, answer });
+        all.put(id, OpenQuestion { questions, answer });
         Box::pin(async move {
             let gone = |_| Error::new(ErrorKind::Denied, "nobody can be asked any more");
             answered.await.map_err(gone)

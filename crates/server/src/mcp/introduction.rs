@@ -6,10 +6,10 @@
 use rmcp::model::{Implementation, ProtocolVersion, ServerCapabilities, ServerConfig};
 use serde_json::{Value, json};
 
-use super::service::Service;
-use super::who::Client;
+use super::client::McpClient;
+use super::service::McpHandler;
 
-impl Service {
+impl McpHandler {
     /// What it says where it stands for nobody else.
     pub(super) fn own_introduction() -> ServerConfig {
         let own = Implementation::new("windlass", env!("CARGO_PKG_VERSION"));
@@ -21,7 +21,7 @@ impl Service {
     /// What it says to a client. Of a server that cannot be asked it is not known
     /// what it has; all that it could have is promised then, so that a client finds
     /// it when the server is back.
-    pub(super) async fn introduction(&self, client: &Client) -> ServerConfig {
+    pub(super) async fn introduction(&self, client: &McpClient) -> ServerConfig {
         let own = Self::own_introduction();
         let Ok(Some(server)) = self.server(client).await else { return own };
         let mut said = match server.about().await {

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use super::file;
 use super::raw::Raw;
-use super::table::{self, ROWS, Row};
-use super::value::{Given, Said};
+use super::table::{self, ROWS, SettingRow};
+use super::value::{SettingInput, WrittenValue};
 use crate::cli::exit::Failure;
 use crate::cli::output::nearest;
 use crate::state::vault::MASTER_KEY;
@@ -23,7 +23,7 @@ pub(crate) type Flag = (&'static str, Vec<String>);
 
 /// Where a value came from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum SettingOrigin {
     #[default]
     Default,
     File(PathBuf, usize),
@@ -31,7 +31,7 @@ pub(crate) enum Origin {
     Flag(&'static str),
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for SettingOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
@@ -46,7 +46,7 @@ impl fmt::Display for Origin {
 #[derive(Default)]
 pub(super) struct Layers {
     pub(super) raw: Raw,
-    origins: HashMap<&'static str, Origin>,
+    origins: HashMap<&'static str, SettingOrigin>,
     pub(super) warnings: Vec<String>,
 }
 
@@ -95,14 +95,14 @@ impl Layers {
     }
 
     /// Where the value of a setting came from.
-    pub(super) fn origin(&self, name: &str) -> Origin {
+    pub(super) fn origin(&self, name: &str) -> SettingOrigin {
         self.origins.get(name).cloned().unwrap_or_default()
     }
 
     fn apply_file(&mut self, path: &Path, text: &str, root: &Path, faults: &mut Vec<String>) {
         let read = file::apply(text, root, &mut self.raw);
         for (row, line) in read.set {
-            self.origins.insert(row.name, Origin::File(path.to_owned(), line));
+            self.origins.insert(row.name, SettingOrigin::File(path.to_owned(), line));
         }
         let place = path.display();
         faults.extend(
@@ -112,7 +112,7 @@ impl Layers {
 
     fn apply_variable(
         &mut self,
-        row: &'static Row,
+        row: &'static SettingRow,
         name: String,
         value: &str,
     ) -> Result<(), String> {
@@ -121,13 +121,13 @@ impl Layers {
             let paths =
                 env::split_paths(value).filter_map(|path| path.into_os_string().into_string().ok());
             several = paths.collect();
-            Said::Several(&several)
+            WrittenValue::Several(&several)
         } else {
-            Said::One(value)
+            WrittenValue::One(value)
         };
-        let given = Given { name: &name, said, base: Path::new(""), least: row.least };
+        let given = SettingInput { name: &name, said, base: Path::new(""), least: row.least };
         (row.set)(&mut self.raw, &given)?;
-        self.origins.insert(row.name, Origin::Variable(name));
+        self.origins.insert(row.name, SettingOrigin::Variable(name));
         Ok(())
     }
 
@@ -136,12 +136,12 @@ impl Layers {
             return Err(format!("{flag} is no setting"));
         };
         let said = match values {
-            [one] if !row.is_paths => Said::One(one),
-            several => Said::Several(several),
+            [one] if !row.is_paths => WrittenValue::One(one),
+            several => WrittenValue::Several(several),
         };
-        let given = Given { name: flag, said, base: Path::new(""), least: row.least };
+        let given = SettingInput { name: flag, said, base: Path::new(""), least: row.least };
         (row.set)(&mut self.raw, &given)?;
-        self.origins.insert(row.name, Origin::Flag(flag));
+        self.origins.insert(row.name, SettingOrigin::Flag(flag));
         Ok(())
     }
 }
@@ -163,7 +163,7 @@ fn unknown_variable(name: &str) -> Option<String> {
     if !name.starts_with("WINDLASS_") || OTHERS.iter().any(|ours| name.starts_with(ours)) {
         return None;
     }
-    let own = ROWS.iter().map(Row::variable);
+    let own = ROWS.iter().map(SettingRow::variable);
     let short = ROWS.iter().filter_map(|row| row.short_variable.map(str::to_owned));
     let known: Vec<String> = own.chain(short).chain([MASTER_KEY.to_owned()]).collect();
     if known.iter().any(|known| known == name) {
@@ -179,7 +179,7 @@ fn unknown_variable(name: &str) -> Option<String> {
 }
 
 /// The setting of this name, or what to say.
-pub(super) fn row_named(name: &str) -> Result<&'static Row, Failure> {
+pub(super) fn row_named(name: &str) -> Result<&'static SettingRow, Failure> {
     table::find(name).ok_or_else(|| {
         let failure =
             Failure::new(crate::cli::exit::Exit::NotFound, format!("there is no setting `{name}`"));

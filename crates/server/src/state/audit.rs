@@ -12,8 +12,8 @@
 mod chain;
 mod entry;
 
-pub(crate) use chain::{Checked, Verifier};
-pub(crate) use entry::{Actor, Entry, Happened};
+pub(crate) use chain::{ChainReport, Verifier};
+pub(crate) use entry::{Actor, AuditEntry, Happened};
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ impl Audit {
         let _turn = self.turn(tenant).await;
         for _ in 0..ATTEMPTS {
             let (head, version) = self.head(tenant).await?;
-            let entry = Entry::after(&head, Timestamp::now(), happened.clone())?;
+            let entry = AuditEntry::after(&head, Timestamp::now(), happened.clone())?;
             let put = Put::of(SPACE, tenant.clone(), id(entry.number), &entry)?;
             let added = self.documents.put(put, Expect::Absent).await?.is_some();
             // Where another server was quicker, or ended in between, its entry is
@@ -126,14 +126,14 @@ impl Audit {
         tenant: &TenantId,
         after: u64,
         limit: usize,
-    ) -> Result<Vec<Entry>, Error> {
+    ) -> Result<Vec<AuditEntry>, Error> {
         let after = id(after);
         let found = self.documents.list(SPACE, tenant, Some(&after), limit).await?;
         Ok(found.into_iter().filter_map(|found| serde_json::from_value(found.body).ok()).collect())
     }
 
     /// Looks whether a tenant's log is as it was written.
-    pub(crate) async fn verify(&self, tenant: &TenantId) -> Result<Checked, Error> {
+    pub(crate) async fn verify(&self, tenant: &TenantId) -> Result<ChainReport, Error> {
         // The end first: what comes meanwhile is after it.
         let (head, _) = self.head(tenant).await?;
         let mut verifier = Verifier::default();
@@ -162,7 +162,7 @@ impl Audit {
         Ok((head, Some(kept.version)))
     }
 
-    async fn entry(&self, tenant: &TenantId, number: u64) -> Result<Option<Entry>, Error> {
+    async fn entry(&self, tenant: &TenantId, number: u64) -> Result<Option<AuditEntry>, Error> {
         let found = self.documents.get(SPACE, tenant, &id(number)).await?;
         Ok(found.and_then(|found| serde_json::from_value(found.body).ok()))
     }

@@ -13,8 +13,8 @@ mod tool_view;
 
 pub(crate) use bearers::{Bearers, OAuthSettings};
 pub(crate) use key::{ApiKey, NewKey};
-pub(crate) use keys::{KeyRequest, Keys, works};
-pub(crate) use role::{Action, Role};
+pub(crate) use keys::{ApiKeys, KeyRequest, works};
+pub(crate) use role::{Permission, Role};
 pub(crate) use tool_view::ToolView;
 
 use std::sync::Arc;
@@ -82,7 +82,7 @@ impl From<UserBinding> for String {
 impl Identity {
     /// Whether they may do this. What concerns all tenants is for the tenant
     /// that the installation begins with: whoever runs it.
-    pub(crate) fn may(&self, action: Action) -> bool {
+    pub(crate) fn may(&self, action: Permission) -> bool {
         self.role.may(action) && (!action.concerns_all() || self.tenant == TenantId::default())
     }
 
@@ -100,7 +100,7 @@ impl Identity {
         match &self.user {
             Some(UserBinding::One(own)) => **own == *user,
             Some(UserBinding::Anybody) => true,
-            None => self.may(Action::ActForUsers),
+            None => self.may(Permission::ActForUsers),
         }
     }
 }

@@ -13,9 +13,9 @@
 //! and of what is live are each server's own, but those of a day are shared
 //! ([`days`]).
 
+mod concurrent;
 mod days;
 mod documents;
-mod live;
 mod stored;
 
 use std::collections::HashMap;
@@ -28,12 +28,12 @@ use windlass_store::Documents;
 
 use crate::state::identity::Identity;
 
+pub(crate) use concurrent::{ConcurrentUse, QuotaPermit};
 pub(crate) use days::DaySharer;
 pub(crate) use documents::{
     API_KEYS, APPROVALS, CONSENTS, CONVERSATIONS, CREDENTIALS, CheckedDocuments,
 };
-pub(crate) use live::{Live, Permit};
-pub(crate) use stored::{Stored, Whose};
+pub(crate) use stored::{QuotaHolder, StoredResource};
 
 /// Where files that were uploaded are described.
 pub(crate) const FILES: &str = "files";
@@ -154,20 +154,20 @@ impl QuotaSettings {
 }
 
 /// What has been used of quotas, but for those of calls.
-pub(crate) struct Quotas {
+pub(crate) struct TenantQuotas {
     pub(crate) settings: QuotaSettings,
-    live: Mutex<live::Counts>,
+    live: Mutex<concurrent::ConcurrentCounts>,
     /// Files by tenant, as they were counted a short while ago.
-    files: Mutex<HashMap<TenantId, documents::Files>>,
-    making: Mutex<HashMap<(TenantId, What), Turn>>,
+    files: Mutex<HashMap<TenantId, documents::FileCounts>>,
+    making: Mutex<HashMap<(TenantId, NewResource), QuotaLock>>,
 }
 
 /// Whoever holds it makes something.
-type Turn = Arc<tokio::sync::Mutex<()>>;
+type QuotaLock = Arc<tokio::sync::Mutex<()>>;
 
 /// What somebody is about to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum What {
+pub(crate) enum NewResource {
     /// Tools, whichever way they come.
     Tools,
     /// A file.
@@ -176,7 +176,7 @@ pub(crate) enum What {
     Document,
 }
 
-impl Quotas {
+impl TenantQuotas {
     pub(crate) fn new(settings: QuotaSettings) -> Arc<Self> {
         let (live, files, making) = (Mutex::default(), Mutex::default(), Mutex::default());
         Arc::new(Self { settings, live, files, making })
@@ -184,7 +184,7 @@ impl Quotas {
 
     /// Lets a tenant make one thing at a time: between looking and making, nobody
     /// else makes one.
-    pub(crate) async fn making(&self, tenant: &TenantId, what: What) -> OwnedMutexGuard<()> {
+    pub(crate) async fn making(&self, tenant: &TenantId, what: NewResource) -> OwnedMutexGuard<()> {
         let turn = {
             let mut making = self.making.lock();
             making.retain(|_, turn| Arc::strong_count(turn) > 1);
@@ -194,12 +194,12 @@ impl Quotas {
     }
 
     /// Whether a tenant, or a key of it, may have so many tools.
-    pub(crate) fn allow_tools(&self, whose: Whose<'_>, wanted: usize) -> Result<(), Error> {
-        Stored::Tools.within(whose, wanted as u64, &self.settings, None)
+    pub(crate) fn allow_tools(&self, whose: QuotaHolder<'_>, wanted: usize) -> Result<(), Error> {
+        StoredResource::Tools.within(whose, wanted as u64, &self.settings, None)
     }
 
     /// Whether a key may upload one more file of this size. Whoever asks is
-    /// [making](Quotas::making) it.
+    /// [making](TenantQuotas::making) it.
     pub(crate) async fn allow_file(
         &self,
         documents: &dyn Documents,
@@ -209,10 +209,10 @@ impl Quotas {
         let files = self.files_of(documents, &who.tenant).await?;
         let of_key = files.of_key(&who.key_id);
         for (whose, files) in
-            [(Whose::Tenant(&who.tenant), files.all), (Whose::Key(&who.key_id), of_key)]
+            [(QuotaHolder::Tenant(&who.tenant), files.all), (QuotaHolder::Key(&who.key_id), of_key)]
         {
-            Stored::Files.within(whose, files.count + 1, &self.settings, None)?;
-            Stored::FileBytes.within(whose, files.bytes + size, &self.settings, None)?;
+            StoredResource::Files.within(whose, files.count + 1, &self.settings, None)?;
+            StoredResource::FileBytes.within(whose, files.bytes + size, &self.settings, None)?;
         }
         Ok(())
     }

@@ -9,21 +9,21 @@ use windlass::{BoxFuture, Error, ErrorKind, TenantId};
 use windlass_executors::agent::{Entry, History, RunLog, taken_over};
 use windlass_store::{Documents, Expect, KEEP_RUNS, Put};
 
-use crate::state::quota::{CONVERSATIONS, Quotas};
+use crate::state::quota::{CONVERSATIONS, TenantQuotas};
 
 const SPACE: &str = "agent_runs";
 /// The longest conversation that is kept, as JSON.
 const MAX_CONVERSATION: usize = 4 * 1024 * 1024;
 
 /// A log that outlives the process.
-pub(crate) struct KeptRuns(pub(crate) Arc<dyn Documents>);
+pub(crate) struct StoredRuns(pub(crate) Arc<dyn Documents>);
 
 /// Entries of a run stand together, in their order.
 fn name(run: &str, number: u32) -> String {
     format!("{run}:{number:08}")
 }
 
-impl RunLog for KeptRuns {
+impl RunLog for StoredRuns {
     fn append<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -57,7 +57,7 @@ impl RunLog for KeptRuns {
 }
 
 /// Where a conversation with an agent is kept from run to run.
-pub(crate) struct Conversation {
+pub(crate) struct AgentConversation {
     documents: Arc<dyn Documents>,
     tenant: TenantId,
     /// The key that it is held with.
@@ -68,7 +68,7 @@ pub(crate) struct Conversation {
     model: String,
 }
 
-impl Conversation {
+impl AgentConversation {
     pub(crate) fn new(
         documents: Arc<dyn Documents>,
         tenant: TenantId,
@@ -86,7 +86,7 @@ impl Conversation {
     }
 
     /// Refuses one that begins where there is no room to keep it.
-    pub(crate) async fn allow(&self, quotas: &Quotas) -> Result<(), Error> {
+    pub(crate) async fn allow(&self, quotas: &TenantQuotas) -> Result<(), Error> {
         if self.documents.get(CONVERSATIONS, &self.tenant, &self.id).await?.is_some() {
             return Ok(());
         }

@@ -19,11 +19,12 @@ mod key_file;
 mod master;
 mod seal;
 
-pub(crate) use credential::{Credential, Validation};
+pub(crate) use credential::{MaskedCredential, Validation};
 pub(crate) use credentials::{
-    CredentialChange, CredentialRequest, Credentials, Filter, Revealed, Wanted,
+    CredentialChange, CredentialChoice, CredentialFilter, CredentialRequest, Credentials,
+    RevealedCredential,
 };
 pub(crate) use data_keys::{Rotation, Vault};
-pub(crate) use fields::{Given, is_masked};
-pub(crate) use grants::{Endpoint, Grantee, Grants, Tokens};
-pub(crate) use master::{KEY_FILE, KeySource, MASTER_KEY, Missing};
+pub(crate) use fields::{FieldValue, is_masked};
+pub(crate) use grants::{GrantedTokens, Grantee, Grants, TokenEndpoint};
+pub(crate) use master::{KEY_FILE, KeySource, MASTER_KEY, MissingKeyFile};

@@ -13,7 +13,7 @@ use crate::cli::options;
 use crate::cli::output::{Grid, Screen, cell, local_time, strong};
 use crate::installation::{Installation, block_on};
 use crate::settings::Settings;
-use crate::state::audit::{Audit, Checked, Entry, Verifier};
+use crate::state::audit::{Audit, AuditEntry, ChainReport, Verifier};
 
 /// Entries in one read.
 const PAGE: usize = 500;
@@ -88,8 +88,8 @@ pub(crate) fn run(args: AuditArgs, settings: &Settings, screen: Screen) -> Resul
     })
 }
 
-async fn all(audit: &Audit, tenant: &TenantId) -> Result<Vec<Entry>, Failure> {
-    let mut entries: Vec<Entry> = Vec::new();
+async fn all(audit: &Audit, tenant: &TenantId) -> Result<Vec<AuditEntry>, Failure> {
+    let mut entries: Vec<AuditEntry> = Vec::new();
     loop {
         let after = entries.last().map_or(0, |last| last.number);
         let page = audit.list(tenant, after, PAGE).await?;
@@ -101,7 +101,7 @@ async fn all(audit: &Audit, tenant: &TenantId) -> Result<Vec<Entry>, Failure> {
     }
 }
 
-fn verify_lines(lines: impl BufRead) -> Result<Checked, Failure> {
+fn verify_lines(lines: impl BufRead) -> Result<ChainReport, Failure> {
     let mut verifier = Verifier::default();
     for line in lines.lines() {
         let line = line?;
@@ -114,7 +114,7 @@ fn verify_lines(lines: impl BufRead) -> Result<Checked, Failure> {
     Ok(verifier.end(None))
 }
 
-fn verified(checked: &Checked, screen: Screen) -> Result<Exit, Failure> {
+fn verified(checked: &ChainReport, screen: Screen) -> Result<Exit, Failure> {
     if screen.json {
         screen.document(checked)?;
     } else {
@@ -129,7 +129,7 @@ fn verified(checked: &Checked, screen: Screen) -> Result<Exit, Failure> {
     Ok(if checked.intact { Exit::Success } else { Exit::Failed })
 }
 
-fn list(entries: &[Entry], screen: Screen) -> Result<(), Failure> {
+fn list(entries: &[AuditEntry], screen: Screen) -> Result<(), Failure> {
     if screen.json {
         screen.document(&entries)?;
         return Ok(());

@@ -11,13 +11,13 @@ use crate::cli::arguments;
 use crate::cli::context::{ContextArgs, Stdin};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::finish::finish;
-use crate::cli::follow::{Watch, follow};
+use crate::cli::follow::{ProgressWatch, follow};
 use crate::cli::interrupt::Interrupts;
 use crate::cli::options;
 use crate::cli::output::Screen;
 use crate::installation::{Installation, block_on};
-use crate::mcp::Upstream;
-use crate::settings::{Database, Settings};
+use crate::mcp::CommandServers;
+use crate::settings::{DatabaseLocation, Settings};
 
 /// Call a tool
 #[derive(Debug, Args)]
@@ -86,9 +86,9 @@ pub(crate) fn run(
         let installation = Installation::new(&settings, screen);
         let engine = installation.engine().await?;
         let names = std::iter::once(args.name.as_str());
-        let upstream = Upstream::of_tools(&installation, &engine, names).await?;
+        let upstream = CommandServers::of_tools(&installation, &engine, names).await?;
         let request = request(args, &engine)?;
-        let watch = Watch::choose(args.progress, &screen, Watch::JsonEvents);
+        let watch = ProgressWatch::choose(args.progress, &screen, ProgressWatch::JsonEvents);
         let mut interrupts = Interrupts::listen()?;
         let work =
             |engine: Engine, token| async move { engine.call(request.cancel_token(token)).await };
@@ -97,11 +97,11 @@ pub(crate) fn run(
         // seen can also be looked up.
         let stored = finish(&engine, &settings.database, screen, &mut interrupts).await;
         upstream.stop().await;
-        let view = show::View {
+        let view = show::CallPrintOptions {
             lang: settings.lang,
             raw: args.raw,
             keyed: args.idempotency_key.is_some(),
-            kept: settings.database != Database::Memory,
+            kept: settings.database != DatabaseLocation::Memory,
         };
         let exit = show::show(&result, &view, screen)?;
         if let Err(error) = stored {

@@ -10,7 +10,7 @@ use windlass::{
     TenantId,
 };
 
-use super::when;
+use super::time_argument;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::options;
 use crate::cli::output::{
@@ -32,7 +32,7 @@ const MAX_ERROR: usize = 120;
 pub(crate) struct CallsArgs {
     /// Show this call; the beginning of its id is enough
     #[arg(value_parser = find::parse)]
-    id: Option<find::Wanted>,
+    id: Option<find::CallSelector>,
     /// Print the whole result of the call and nothing else
     #[arg(long, requires = "id")]
     output: bool,
@@ -49,10 +49,10 @@ pub(crate) struct CallsArgs {
     #[arg(long, value_name = "ID", conflicts_with = "id")]
     caller: Option<String>,
     /// Only calls from then on: 30m, 2d, 2026-11-16, 2026-11-16T08:00:00Z
-    #[arg(long, value_name = "WHEN", value_parser = when::parse_past, conflicts_with = "id")]
+    #[arg(long, value_name = "WHEN", value_parser = time_argument::parse_past, conflicts_with = "id")]
     since: Option<Timestamp>,
     /// Only calls before then
-    #[arg(long, value_name = "WHEN", value_parser = when::parse_past, conflicts_with = "id")]
+    #[arg(long, value_name = "WHEN", value_parser = time_argument::parse_past, conflicts_with = "id")]
     until: Option<Timestamp>,
     /// How many at the most, up to 1000
     #[arg(long, value_name = "N", default_value_t = 20, conflicts_with = "id")]

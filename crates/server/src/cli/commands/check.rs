@@ -36,7 +36,7 @@ fn after_help() -> String {
 
 /// What was found.
 #[derive(Debug, Default, Serialize)]
-struct Report {
+struct CheckReport {
     files: usize,
     tools: usize,
     errors: usize,
@@ -98,7 +98,7 @@ fn project_paths(settings: &Settings) -> Result<Vec<PathBuf>, Failure> {
     Ok(paths)
 }
 
-fn show(report: &Report, screen: Screen) -> Result<(), Failure> {
+fn show(report: &CheckReport, screen: Screen) -> Result<(), Failure> {
     for finding in &report.findings {
         let (style, word) = match finding.severity {
             Severity::Error => (BAD, "error"),

@@ -19,7 +19,7 @@ use crate::installation::{Installation, block_on};
 use crate::settings::Settings;
 use crate::state::audit::Audit;
 use crate::state::imports;
-use crate::state::vault::{CredentialRequest, Credentials, Filter};
+use crate::state::vault::{CredentialFilter, CredentialRequest, Credentials};
 use crate::wiring;
 use input::{Purpose, ValueArgs};
 
@@ -136,7 +136,7 @@ pub(crate) fn run(
             CredentialsAction::Set { .. } => Installation::new(settings, screen),
             _ => Installation::to_look_at(settings, screen),
         };
-        let desk = Desk {
+        let command = CredentialCommands {
             credentials: Arc::clone(installation.credentials().await?),
             documents: Arc::clone(installation.documents().await?),
             tenant: TenantId::new(args.tenant),
@@ -144,13 +144,13 @@ pub(crate) fn run(
             settings,
             screen,
         };
-        desk.run(args.action).await?;
+        command.run(args.action).await?;
         Ok(Exit::Success)
     })
 }
 
 /// Where one command is done.
-struct Desk<'a> {
+struct CredentialCommands<'a> {
     credentials: Arc<Credentials>,
     documents: Arc<dyn Documents>,
     tenant: TenantId,
@@ -159,7 +159,7 @@ struct Desk<'a> {
     screen: Screen,
 }
 
-impl Desk<'_> {
+impl CredentialCommands<'_> {
     async fn run(&self, action: CredentialsAction) -> Result<(), Failure> {
         let (all, tenant, screen) = (&self.credentials, &self.tenant, self.screen);
         match action {
@@ -167,7 +167,8 @@ impl Desk<'_> {
                 self.set(&provider, name, default, &values).await
             }
             CredentialsAction::List { provider } => {
-                let filter = Filter { provider: provider.as_deref(), user: self.user.as_deref() };
+                let filter =
+                    CredentialFilter { provider: provider.as_deref(), user: self.user.as_deref() };
                 let listed = all.list(tenant, filter).await?;
                 show::list(&listed, &self.settings.database.describe(), screen)
             }
@@ -280,7 +281,7 @@ impl Desk<'_> {
 
     async fn provider(&self, name: &str) -> Result<ProviderSpec, Failure> {
         let kept = self.documents.get(imports::SPACE, &self.tenant, name).await?;
-        if let Some(kept) = kept.as_ref().and_then(imports::Kept::read) {
+        if let Some(kept) = kept.as_ref().and_then(imports::ImportedProvider::read) {
             return Ok(kept?.provider);
         }
         let mut providers = wiring::providers(self.settings);

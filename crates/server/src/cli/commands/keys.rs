@@ -7,14 +7,14 @@ use jiff::Timestamp;
 use serde_json::json;
 use windlass::TenantId;
 
-use super::when;
+use super::time_argument;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::options;
 use crate::cli::output::{Grid, Screen, cell, local_time, strong};
 use crate::installation::{Installation, block_on};
 use crate::settings::Settings;
 use crate::state::audit::Audit;
-use crate::state::identity::{ApiKey, KeyRequest, Keys, NewKey, Role, ToolView, UserBinding};
+use crate::state::identity::{ApiKey, ApiKeys, KeyRequest, NewKey, Role, ToolView, UserBinding};
 
 /// Make, list and revoke the API keys of a server
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ enum KeysAction {
         #[arg(long, value_enum, default_value_t = Role::Caller)]
         role: Role,
         /// When it stops working: 90d, 2027-01-31, 2027-01-31T08:00:00Z
-        #[arg(long, value_name = "WHEN", value_parser = when::parse_end)]
+        #[arg(long, value_name = "WHEN", value_parser = time_argument::parse_end)]
         expires: Option<Timestamp>,
         /// Only these tools, over /mcp alone: a name, or 'files/*'; may be repeated
         #[arg(long, value_name = "TOOL")]
@@ -92,7 +92,7 @@ pub(crate) fn run(args: KeysArgs, settings: &Settings, screen: Screen) -> Result
         };
         let documents = installation.documents().await?;
         let audit = Audit::new(Arc::clone(documents));
-        let keys = Keys::new(Arc::clone(documents));
+        let keys = ApiKeys::new(Arc::clone(documents));
         match args.action {
             KeysAction::Create { name, role, expires, tool, user } => {
                 let tools = ToolView::new(tool).map_err(Failure::named)?;

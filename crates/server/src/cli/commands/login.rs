@@ -14,7 +14,7 @@ use crate::cli::interrupt::Interrupts;
 use crate::cli::options;
 use crate::cli::output::Screen;
 use crate::installation::{Installation, block_on};
-use crate::mcp::Upstream;
+use crate::mcp::CommandServers;
 use crate::settings::Settings;
 use crate::state::audit::Audit;
 
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &LoginArgs, settings: &Settings, screen: Screen) -> Resu
     block_on(async {
         let mut installation = Installation::to_look_at(settings, screen);
         let engine = installation.catalogue_of_servers().await?;
-        let upstream = Upstream::none_started(&installation, &engine).await?;
+        let upstream = CommandServers::none_started(&installation, &engine).await?;
         let server = upstream.server(&args.provider).ok_or_else(|| {
             let why = format!("there is no MCP server `{}`", args.provider);
             Failure::new(Exit::NotFound, why).hint("name one of your definitions")

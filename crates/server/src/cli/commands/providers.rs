@@ -17,10 +17,10 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::options;
 use crate::cli::output::Screen;
 use crate::installation::{Installation, block_on};
-use crate::mcp::KeptNotebook;
+use crate::mcp::StoredNotebook;
 use crate::settings::Settings;
 use crate::state::audit::Audit;
-use crate::state::imports::{self, Kept, SPACE, Source};
+use crate::state::imports::{self, ApiDocument, ImportedProvider, SPACE};
 use crate::wiring;
 
 /// How often a change is tried where others change the same provider.
@@ -268,7 +268,14 @@ pub(crate) fn run(
         };
         let documents = Arc::clone(installation.documents().await?);
         let tenant = TenantId::new(args.tenant);
-        let desk = Desk { installation: &installation, documents, tenant, taken, settings, screen };
+        let command = ProviderCommands {
+            installation: &installation,
+            documents,
+            tenant,
+            taken,
+            settings,
+            screen,
+        };
         match args.action {
             ProvidersAction::Add { name, document, mcp: true, server, options, .. } => {
                 options.refuse_any()?;
@@ -281,22 +288,22 @@ pub(crate) fn run(
             ProvidersAction::Add { name, document, dry_run, server, options, .. } => {
                 let document = document.unwrap_or_default();
                 let options = ImportOptions { headers: server.of_document()?, ..options.read() };
-                desk.add(&name, &document, dry_run, options).await?;
+                command.add(&name, &document, dry_run, options).await?;
             }
-            ProvidersAction::List => desk.list().await?,
-            ProvidersAction::Show { name } => desk.show(&name).await?,
+            ProvidersAction::List => command.list().await?,
+            ProvidersAction::Show { name } => command.show(&name).await?,
             ProvidersAction::Update { name, document, dry_run, accept, auth } => {
                 let how = Updating { dry_run, accept, auth };
-                desk.update(&name, document.as_deref(), &how).await?;
+                command.update(&name, document.as_deref(), &how).await?;
             }
-            ProvidersAction::Accept { name, names } => desk.accept(&name, &names).await?,
+            ProvidersAction::Accept { name, names } => command.accept(&name, &names).await?,
             ProvidersAction::Remove { name, remove_credentials, keep_credentials } => {
                 let afterwards = match (remove_credentials, keep_credentials) {
-                    (true, _) => Afterwards::Remove,
-                    (false, true) => Afterwards::Keep,
-                    (false, false) => Afterwards::KeepAndTell,
+                    (true, _) => RemovedCredentials::Remove,
+                    (false, true) => RemovedCredentials::Keep,
+                    (false, false) => RemovedCredentials::KeepAndTell,
                 };
-                desk.remove(&name, afterwards).await?;
+                command.remove(&name, afterwards).await?;
             }
         }
         Ok(Exit::Success)
@@ -312,14 +319,14 @@ struct Updating {
 
 /// What becomes of the credentials of a provider that is removed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Afterwards {
+enum RemovedCredentials {
     Remove,
     Keep,
     KeepAndTell,
 }
 
 /// Where one command is done.
-struct Desk<'a> {
+struct ProviderCommands<'a> {
     installation: &'a Installation<'a>,
     documents: Arc<dyn Documents>,
     tenant: TenantId,
@@ -329,7 +336,7 @@ struct Desk<'a> {
     screen: Screen,
 }
 
-impl Desk<'_> {
+impl ProviderCommands<'_> {
     async fn add(
         &self,
         name: &str,
@@ -347,7 +354,7 @@ impl Desk<'_> {
         if known.is_some() {
             return Err(taken(name));
         }
-        let kept = Kept::new(Import::clone(&import), &source, options);
+        let kept = ImportedProvider::new(Import::clone(&import), &source, options);
         let put = kept.to_put(&self.tenant, name)?;
         if self.documents.put(put, Expect::Absent).await?.is_none() {
             return Err(taken(name));
@@ -361,7 +368,7 @@ impl Desk<'_> {
         let mut taken = self.taken.clone();
         for document in self.documents.of_tenant(SPACE, &self.tenant, "").await? {
             if document.id != provider
-                && let Some(kept) = Kept::read(&document).transpose()?
+                && let Some(kept) = ImportedProvider::read(&document).transpose()?
             {
                 taken.extend(kept.names().into_values());
             }
@@ -372,7 +379,7 @@ impl Desk<'_> {
     async fn list(&self) -> Result<(), Failure> {
         let mut all = Vec::new();
         for document in self.documents.of_tenant(SPACE, &self.tenant, "").await? {
-            all.extend(Kept::read(&document).transpose()?);
+            all.extend(ImportedProvider::read(&document).transpose()?);
         }
         show::list(&all, &wiring::providers(self.settings), self.screen)
     }
@@ -396,7 +403,7 @@ impl Desk<'_> {
             options.auth = how.auth.clone().or(options.auth);
             let import = source.import_again(name, &options, &names).map_err(Failure::named)?;
             let (warnings, strays) = (imports::warnings(&import), import.strays.clone());
-            let kept = Kept::new(import, &source, options);
+            let kept = ImportedProvider::new(import, &source, options);
             let (mut new, diff) = old.updated(kept, &strays);
             if how.accept {
                 new.accept(&[]);
@@ -447,7 +454,7 @@ impl Desk<'_> {
         let Some((owner, mut note)) = self.known_of(name).await? else { return Ok(None) };
         let accepted = note.accept(tools);
         must_wait(name, tools, &accepted)?;
-        let notebook = KeptNotebook(Arc::clone(&self.documents));
+        let notebook = StoredNotebook(Arc::clone(&self.documents));
         notebook.write(owner.as_ref(), name, note).await?;
         self.note("accept_changes", name).await?;
         Ok(Some(accepted))
@@ -455,7 +462,7 @@ impl Desk<'_> {
 
     /// What is known of an MCP server: the tenant's own, else everybody's.
     async fn known_of(&self, name: &str) -> Result<Option<(Option<TenantId>, Note)>, Failure> {
-        let notebook = KeptNotebook(Arc::clone(&self.documents));
+        let notebook = StoredNotebook(Arc::clone(&self.documents));
         let everybodys = (self.tenant == TenantId::default()).then_some(None);
         for owner in [Some(Some(self.tenant.clone())), everybodys].into_iter().flatten() {
             if let Some(note) = notebook.read(owner.as_ref(), name).await? {
@@ -465,7 +472,7 @@ impl Desk<'_> {
         Ok(None)
     }
 
-    async fn remove(&self, name: &str, afterwards: Afterwards) -> Result<(), Failure> {
+    async fn remove(&self, name: &str, afterwards: RemovedCredentials) -> Result<(), Failure> {
         let credentials = self.installation.credentials().await?;
         let kept = credentials.ids_of(&self.tenant, name).await?.len();
         if !self.documents.delete(SPACE, &self.tenant, name, Expect::Anything).await? {
@@ -473,11 +480,11 @@ impl Desk<'_> {
         }
         self.note("delete_provider", name).await?;
         let removed = match afterwards {
-            Afterwards::Remove => credentials.delete_all(&self.tenant, name).await?,
-            Afterwards::Keep | Afterwards::KeepAndTell => 0,
+            RemovedCredentials::Remove => credentials.delete_all(&self.tenant, name).await?,
+            RemovedCredentials::Keep | RemovedCredentials::KeepAndTell => 0,
         };
         show::removed(name, removed, self.screen)?;
-        if afterwards == Afterwards::KeepAndTell && kept > 0 {
+        if afterwards == RemovedCredentials::KeepAndTell && kept > 0 {
             self.screen.note(format_args!(
                 "its credentials stay ({kept}), for a provider of the same name; \
                  `--remove-credentials` deletes them, too"
@@ -486,7 +493,12 @@ impl Desk<'_> {
         Ok(())
     }
 
-    async fn replace(&self, name: &str, version: u64, kept: &Kept) -> Result<bool, Failure> {
+    async fn replace(
+        &self,
+        name: &str,
+        version: u64,
+        kept: &ImportedProvider,
+    ) -> Result<bool, Failure> {
         let put = kept.to_put(&self.tenant, name)?;
         let replaced = self.documents.put(put, Expect::Version(version)).await?.is_some();
         if replaced {
@@ -501,10 +513,10 @@ impl Desk<'_> {
         Ok(audit.by_command(&self.tenant, action, target).await?)
     }
 
-    async fn kept(&self, name: &str) -> Result<(u64, Kept), Failure> {
+    async fn kept(&self, name: &str) -> Result<(u64, ImportedProvider), Failure> {
         let document = self.documents.get(SPACE, &self.tenant, name).await?;
         let document = document.ok_or_else(|| missing(name))?;
-        match Kept::read(&document) {
+        match ImportedProvider::read(&document) {
             Some(kept) => Ok((document.version, kept?)),
             None => Err(Failure::new(
                 Exit::Failed,
@@ -514,17 +526,17 @@ impl Desk<'_> {
     }
 
     /// The document that a person named.
-    async fn source(&self, document: &str) -> Result<Source, Failure> {
+    async fn source(&self, document: &str) -> Result<ApiDocument, Failure> {
         if document.starts_with("http://") || document.starts_with("https://") {
             let outbound = self.installation.outbound();
             return imports::fetch(outbound, document).await.map_err(Failure::named);
         }
         if document == "-" {
-            return Ok(Source::pasted(std::io::read_to_string(std::io::stdin())?));
+            return Ok(ApiDocument::pasted(std::io::read_to_string(std::io::stdin())?));
         }
         let path = Path::new(document);
         let text = imports::read_file(path).map_err(Failure::named)?;
-        Ok(Source { text, url: None, folder: path.parent().map(Path::to_owned) })
+        Ok(ApiDocument { text, url: None, folder: path.parent().map(Path::to_owned) })
     }
 }
 

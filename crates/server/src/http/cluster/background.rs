@@ -42,7 +42,7 @@ pub(crate) struct Accepted {
 
 /// What is kept of a call in the background until it has a record.
 #[derive(Clone, Serialize, Deserialize)]
-struct Pending {
+struct UnfinishedCall {
     /// The server that runs it; none where there can be no other.
     #[serde(default)]
     server: Option<OwnerId>,
@@ -91,7 +91,7 @@ pub(crate) async fn begin(
     let created_at = Timestamp::now();
     let id = CallId::at(created_at);
     let server = app.engine.records().owner().await?;
-    let pending = Pending { server, begun_by: Some(key_id.to_string()), created_at, call };
+    let pending = UnfinishedCall { server, begun_by: Some(key_id.to_string()), created_at, call };
     let mut put = Put::new(SPACE, tenant.clone(), id.to_string(), json!(pending));
     put.expires_at = created_at.checked_add(windlass::duration::MAX + GRACE).ok();
     app.documents.put(put, Expect::Anything).await?;
@@ -162,13 +162,17 @@ async fn look(app: &App, calls: &[Document]) {
 
 /// Closes a call as interrupted if its server is gone; returns whether it is.
 /// One that waits for a person goes on waiting.
-async fn close_left(app: &App, document: &Document, pending: &Pending) -> Result<bool, Error> {
+async fn close_left(
+    app: &App,
+    document: &Document,
+    pending: &UnfinishedCall,
+) -> Result<bool, Error> {
     let Some(server) = &pending.server else { return Ok(false) };
     if !app.engine.records().is_gone(server).await? {
         return Ok(false);
     }
     // Of several who look, one closes it.
-    let own = Pending { server: app.engine.records().owner().await?, ..pending.clone() };
+    let own = UnfinishedCall { server: app.engine.records().owner().await?, ..pending.clone() };
     let Some(version) = keep(app, document, &own, document.version).await? else {
         return Ok(true);
     };
@@ -182,10 +186,10 @@ async fn close_left(app: &App, document: &Document, pending: &Pending) -> Result
     Ok(true)
 }
 
-async fn close(app: &App, document: &Document, pending: &Pending) -> Result<(), Error> {
+async fn close(app: &App, document: &Document, pending: &UnfinishedCall) -> Result<(), Error> {
     let id: CallId = document.id.parse().map_err(|_| unreadable(document))?;
     let tenant = &document.tenant;
-    if app.desk.get(tenant, id).await?.is_some() {
+    if app.approvals.get(tenant, id).await?.is_some() {
         return Ok(());
     }
     let body: CallBody = serde_json::from_str(&pending.call)
@@ -197,7 +201,7 @@ async fn close(app: &App, document: &Document, pending: &Pending) -> Result<(), 
 async fn keep(
     app: &App,
     document: &Document,
-    pending: &Pending,
+    pending: &UnfinishedCall,
     version: u64,
 ) -> Result<Option<u64>, Error> {
     let mut put = Put::new(SPACE, document.tenant.clone(), &document.id, json!(pending));
@@ -205,7 +209,7 @@ async fn keep(
     app.documents.put(put, Expect::Version(version)).await
 }
 
-fn read(document: &Document) -> Result<Pending, Error> {
+fn read(document: &Document) -> Result<UnfinishedCall, Error> {
     serde_json::from_value(document.body.clone())
         .map_err(|error| unreadable(document).with_source(error))
 }

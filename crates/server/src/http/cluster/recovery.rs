@@ -45,7 +45,7 @@ async fn look_after(app: &App) {
 /// Recovers what can be recovered now.
 pub(crate) async fn look(app: &App) {
     let recovered = async {
-        app.members.stay().await?;
+        app.membership.stay().await?;
         recover(app).await
     };
     if let Err(error) = recovered.await {
@@ -56,24 +56,24 @@ pub(crate) async fn look(app: &App) {
 /// Recovers the events of all servers that have crashed.
 async fn recover(app: &App) -> Result<(), Error> {
     let records = app.engine.records();
-    let crashed = app.members.crashed(records).await?;
+    let crashed = app.membership.crashed(records).await?;
     if crashed.is_empty() {
         return Ok(());
     }
-    let alone = app.members.others(records).await?.is_empty();
+    let alone = app.membership.others(records).await?.is_empty();
     for member in crashed {
-        let Some(member) = app.members.claim(member).await? else { continue };
+        let Some(member) = app.membership.claim(member).await? else { continue };
         let (_, newest) = app.documents.event_range().await?;
         let mut ends = 0;
-        for (tenant, since, since_at) in app.hub.listened() {
-            let told = Told::read(app, &tenant, since, &member.id).await?;
+        for (tenant, since, since_at) in app.events.listened() {
+            let told = PublishedEvents::read(app, &tenant, since, &member.id).await?;
             let from = alone.then(|| told.unsure_from(since_at.max(member.started_at)));
             ends += recover_tenant(app, &tenant, &told, from).await?;
         }
         // The mark is set before the server is taken off the list, and both may
         // be done twice.
-        app.hub.mark_gap(newest).await?;
-        app.members.bury(&member).await?;
+        app.events.mark_gap(newest).await?;
+        app.membership.bury(&member).await?;
         tracing::warn!(server = member.id.as_str(), ends, "recovered the events of a crash");
     }
     Ok(())
@@ -85,7 +85,7 @@ async fn recover(app: &App) -> Result<(), Error> {
 async fn recover_tenant(
     app: &App,
     tenant: &TenantId,
-    told: &Told,
+    told: &PublishedEvents,
     from: Option<Timestamp>,
 ) -> Result<usize, Error> {
     let mut ends = Vec::new();
@@ -101,13 +101,13 @@ async fn recover_tenant(
         }
     }
     let count = ends.len();
-    app.hub.append_ends(ends).await?;
+    app.events.append_ends(ends).await?;
     Ok(count)
 }
 
 /// What a tenant's readers have been told.
 #[derive(Default)]
-struct Told {
+struct PublishedEvents {
     /// Calls of the server whose beginning was told, but no end.
     open: HashMap<CallId, NewEvent>,
     ended: HashSet<CallId>,
@@ -115,7 +115,7 @@ struct Told {
     last_at: Option<Timestamp>,
 }
 
-impl Told {
+impl PublishedEvents {
     async fn read(
         app: &App,
         tenant: &TenantId,

@@ -6,8 +6,8 @@ mod record;
 mod rules;
 mod tool;
 
-pub(crate) use event::{BatchEvent, CallEvent, FollowedEvent, RunEvent, TurnEvent};
-pub(crate) use record::{CallState, LimitMetrics};
+pub(crate) use event::{BatchEventDoc, CallEventDoc, FollowedEventDoc, RunEventDoc, TurnEventDoc};
+pub(crate) use record::{CallState, LimitMetricsDoc};
 pub(crate) use rules::RulesDoc;
 pub(crate) use tool::{FieldDoc, ToolDoc};
 

@@ -16,13 +16,13 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 use windlass::Secret;
 
-use super::lapse::{self, Shown};
-use super::observe::{self, Asker};
+use super::observe::{self, Requester};
 use super::problem::Problem;
-use super::slots::Slot;
+use super::revocation::{self, PresentedKey};
+use super::slots::RequestSlot;
 use crate::http::app::{App, HttpSettings};
 use crate::http::routes::audit::{self, Performed};
-use crate::state::identity::{Action, Identity};
+use crate::state::identity::{Identity, Permission};
 
 /// The header that holds a key and nothing else.
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -32,7 +32,7 @@ const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 #[derive(Clone)]
 pub(crate) struct Gated<H> {
     pub(crate) handler: H,
-    pub(crate) action: Action,
+    pub(crate) action: Permission,
     /// The operation's name.
     pub(crate) name: &'static str,
 }
@@ -52,12 +52,12 @@ impl<H: Handler<T, Arc<App>>, T: 'static> Handler<T, Arc<App>> for Gated<H> {
 /// Lets a request through whose key may do this.
 async fn check<F: Future<Output = Response>>(
     app: &Arc<App>,
-    operation: (Action, &'static str),
+    operation: (Permission, &'static str),
     request: Request,
     next: impl FnOnce(Request) -> F,
 ) -> Result<Response, Problem> {
-    let pass = Pass::of(&request);
-    let identity = bearer_of_key(app, pass.as_ref().and_then(Pass::key).as_deref()).await?;
+    let pass = AuthHeader::of(&request);
+    let identity = bearer_of_key(app, pass.as_ref().and_then(AuthHeader::key).as_deref()).await?;
     // Only the protocol shows a part of the tools.
     if identity.tools.is_some() {
         let why = "this key is for some of the tools, over /mcp";
@@ -65,19 +65,19 @@ async fn check<F: Future<Output = Response>>(
             .hint("use a key without a view of tools"));
     }
     let response = admit(app, operation, identity, request, next).await?;
-    Ok(watched(response, app, pass, Shown::Key))
+    Ok(watched(response, app, pass, PresentedKey::Key))
 }
 
 /// The same for a route that also takes tokens of an authorization server.
 pub(crate) async fn check_bearer(
     app: &Arc<App>,
-    action: Action,
+    action: Permission,
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    let pass = Pass::of(&request);
-    let shown = pass.as_ref().and_then(Pass::key);
-    let token = shown.as_deref().filter(|text| lapse::is_token(text));
+    let pass = AuthHeader::of(&request);
+    let shown = pass.as_ref().and_then(AuthHeader::key);
+    let token = shown.as_deref().filter(|text| revocation::is_token(text));
     let identity = match (&app.bearers, token) {
         (Some(bearers), Some(token)) => match bearers.verify(token).await? {
             Some(identity) => identity,
@@ -90,7 +90,7 @@ pub(crate) async fn check_bearer(
     };
     let operation = (action, "mcp");
     let response = admit(app, operation, identity, request, |request| next.run(request)).await?;
-    Ok(watched(response, app, pass, Shown::Bearer))
+    Ok(watched(response, app, pass, PresentedKey::Bearer))
 }
 
 /// An answer that goes on for long ends when what was shown for it stops
@@ -98,12 +98,12 @@ pub(crate) async fn check_bearer(
 fn watched(
     response: Response,
     app: &Arc<App>,
-    pass: Option<Pass>,
-    shown: fn(Secret) -> Shown,
+    pass: Option<AuthHeader>,
+    shown: fn(Secret) -> PresentedKey,
 ) -> Response {
-    let stream = pass.filter(|_| lapse::is_stream(&response));
-    match stream.as_ref().and_then(Pass::key) {
-        Some(key) => lapse::until_lapsed(response, app, shown(Secret::new(key.into_owned()))),
+    let stream = pass.filter(|_| revocation::is_stream(&response));
+    match stream.as_ref().and_then(AuthHeader::key) {
+        Some(key) => revocation::until_lapsed(response, app, shown(Secret::new(key.into_owned()))),
         None => response,
     }
 }
@@ -126,12 +126,12 @@ async fn bearer_of_key(app: &App, key: Option<&str>) -> Result<Identity, Problem
 /// Lets somebody through who may do this.
 async fn admit<F: Future<Output = Response>>(
     app: &App,
-    (action, name): (Action, &'static str),
+    (action, name): (Permission, &'static str),
     identity: Identity,
     mut request: Request,
     next: impl FnOnce(Request) -> F,
 ) -> Result<Response, Problem> {
-    let slot = request.extensions().get::<Arc<Slot>>().cloned();
+    let slot = request.extensions().get::<Arc<RequestSlot>>().cloned();
     if let Some(slot) = &slot {
         slot.identify(&identity)?;
     }
@@ -154,14 +154,14 @@ async fn admit<F: Future<Output = Response>>(
         }
         return Ok(answer);
     }
-    let asker = observe::is_told(app).then(|| Asker::from(&identity));
+    let asker = observe::is_told(app).then(|| Requester::from(&identity));
     request.extensions_mut().insert(identity);
     let mut response = next(request).await;
     if let Some(performed) = audited {
         let (tenant, happened) = performed.answered(&response);
         app.write_down(&tenant, happened).await;
     }
-    if let Some(slot) = slot.filter(|_| lapse::is_stream(&response)) {
+    if let Some(slot) = slot.filter(|_| revocation::is_stream(&response)) {
         slot.follow()?;
     }
     if let Some(asker) = asker {
@@ -175,13 +175,13 @@ fn unauthorized(why: &str) -> Problem {
 }
 
 /// The header by which a request shows who sends it.
-struct Pass {
+struct AuthHeader {
     value: HeaderValue,
     is_bare: bool,
     only_looks: bool,
 }
 
-impl Pass {
+impl AuthHeader {
     fn of(request: &Request) -> Option<Self> {
         let headers = request.headers();
         let bare = headers.get(&API_KEY);

@@ -23,12 +23,12 @@ const NOWHERE: &str = "(no route)";
 
 /// Who asked, left on an answer for those who tell about it.
 #[derive(Clone)]
-pub(crate) struct Asker {
+pub(crate) struct Requester {
     tenant: TenantId,
     key: Arc<str>,
 }
 
-impl From<&Identity> for Asker {
+impl From<&Identity> for Requester {
     fn from(identity: &Identity) -> Self {
         Self { tenant: identity.tenant.clone(), key: Arc::clone(&identity.key_id) }
     }
@@ -41,7 +41,7 @@ pub(crate) async fn observe(
     next: Next,
 ) -> Response {
     let id = request.extensions_mut().remove::<RequestId>();
-    let seen = Seen::begin(&app, &mut request);
+    let seen = ObservedRequest::begin(&app, &mut request);
     let mut response = next.run(request).await;
     seen.end(&app, &mut response, id.as_ref());
     response
@@ -53,14 +53,14 @@ pub(crate) fn is_told(app: &App) -> bool {
 }
 
 /// A request under way.
-struct Seen {
+struct ObservedRequest {
     began: Instant,
     method: Method,
     route: Arc<str>,
     span: Option<RequestSpan>,
 }
 
-impl Seen {
+impl ObservedRequest {
     fn begin(app: &App, request: &mut Request) -> Self {
         let matched = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
         Self {
@@ -72,7 +72,7 @@ impl Seen {
     }
 
     fn end(self, app: &App, response: &mut Response, id: Option<&RequestId>) {
-        let asker = response.extensions_mut().remove::<Asker>();
+        let asker = response.extensions_mut().remove::<Requester>();
         let status = response.status().as_u16();
         tracing::debug!(
             method = %self.method,

@@ -19,12 +19,12 @@ pub(crate) const LATER: Duration = Duration::from_secs(2);
 /// one.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub(crate) struct Problem(Box<Told>);
+pub(crate) struct Problem(Box<ProblemBody>);
 
 /// Why a request got no answer.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Problem")]
-pub(crate) struct Told {
+pub(crate) struct ProblemBody {
     /// What kind of problem, as a URI that identifies it.
     #[serde(rename = "type")]
     kind: String,
@@ -41,7 +41,7 @@ pub(crate) struct Told {
     hint: Option<String>,
     /// What is wrong with the request, place by place.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    errors: Vec<Fault>,
+    errors: Vec<InvalidField>,
     /// The result of the call that was refused, where there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<serde_json::Value>,
@@ -51,7 +51,8 @@ pub(crate) struct Told {
 
 /// One thing that is wrong with a request.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Fault {
+#[schemars(rename = "Fault")]
+pub(crate) struct InvalidField {
     /// Where, as a JSON pointer into the body, or the name of a parameter.
     pub(crate) path: String,
     /// What.
@@ -60,7 +61,7 @@ pub(crate) struct Fault {
 
 impl Problem {
     pub(crate) fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> Self {
-        Self(Box::new(Told {
+        Self(Box::new(ProblemBody {
             kind: format!("urn:windlass:problem:{code}"),
             title: status.canonical_reason().unwrap_or("Problem").to_owned(),
             status: status.as_u16(),
@@ -102,7 +103,7 @@ impl Problem {
     }
 
     pub(crate) fn at(mut self, path: impl Into<String>, message: impl Into<String>) -> Self {
-        self.0.errors.push(Fault { path: path.into(), message: message.into() });
+        self.0.errors.push(InvalidField { path: path.into(), message: message.into() });
         self
     }
 
@@ -118,7 +119,7 @@ impl Problem {
     }
 
     /// The same with other words for what is wrong.
-    pub(crate) fn each_fault(mut self, change: impl FnMut(&mut Fault)) -> Self {
+    pub(crate) fn each_fault(mut self, change: impl FnMut(&mut InvalidField)) -> Self {
         self.0.errors.iter_mut().for_each(change);
         self
     }

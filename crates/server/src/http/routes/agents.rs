@@ -16,28 +16,28 @@ use windlass::{
 };
 use windlass_executors::agent::{Entry, RunLog, RunScope, Stop};
 
-use super::context::{Span, check_name, user_of};
+use super::context::{DurationBody, check_name, user_of};
 use super::view;
 use crate::http::app::App;
-use crate::http::document::operation::Operation;
-use crate::http::document::shape::{self, RunEvent};
-use crate::http::front::extract::{Body, Name, Who};
+use crate::http::document::operation::RouteSpec;
+use crate::http::document::shape::{self, RunEventDoc};
+use crate::http::front::extract::{Authenticated, JsonBody, PathName};
 use crate::http::front::problem::Problem;
-use crate::state::identity::{Action, Identity};
-use crate::state::quota::Live;
-use crate::state::runs::Conversation;
-use follow::Asked;
+use crate::state::identity::{Identity, Permission};
+use crate::state::quota::ConcurrentUse;
+use crate::state::runs::AgentConversation;
+use follow::RunRequest;
 
 /// What the names of agents' tools may begin with.
 const PREFIX: &str = "invoke_";
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
-        Operation::get("/v1/agents", "list_agents", list)
-            .may(Action::ReadTools, "The agents")
+        RouteSpec::get("/v1/agents", "list_agents", list)
+            .may(Permission::ReadTools, "The agents")
             .answer::<AgentsDoc>(200, "The agents"),
-        Operation::post("/v1/agents/{name}/runs", "run_agent", run)
-            .may(Action::CallTools, "Run an agent")
+        RouteSpec::post("/v1/agents/{name}/runs", "run_agent", run)
+            .may(Permission::CallTools, "Run an agent")
             .details(
                 "The model is asked, the tools that it calls run, and it is asked again, until \
                  it calls none. Runs of one `conversation_id` go on from each other. With \
@@ -50,19 +50,19 @@ pub(crate) fn rows() -> Vec<Operation> {
             .body::<RunBody>()
             .example(|| json!({"message": "What is 6 * 7?"}))
             .answer::<RunDoc>(200, "What came of it")
-            .events::<RunEvent>("What came of it"),
-        Operation::get("/v1/runs/{run_id}", "get_run", show)
-            .may(Action::ReadCalls, "How far a run has come")
+            .events::<RunEventDoc>("What came of it"),
+        RouteSpec::get("/v1/runs/{run_id}", "get_run", show)
+            .may(Permission::ReadCalls, "How far a run has come")
             .answer::<StateDoc>(200, "How far it has come"),
-        Operation::post("/v1/runs/{run_id}/resume", "resume_run", resume)
-            .may(Action::CallTools, "Let a run go on that was cut off")
+        RouteSpec::post("/v1/runs/{run_id}/resume", "resume_run", resume)
+            .may(Permission::CallTools, "Let a run go on that was cut off")
             .details(
                 "The model is not asked again for what it has answered, and what its calls did \
                  is not done again. A run that has ended gives its result again; one that is \
                  going on here is refused with 409.",
             )
             .answer::<RunDoc>(200, "What came of it")
-            .events::<RunEvent>("What came of it"),
+            .events::<RunEventDoc>("What came of it"),
     ]
 }
 
@@ -99,7 +99,7 @@ fn model_of(tool: &Tool) -> &str {
     tool.spec().entry.config.get("model").and_then(Value::as_str).unwrap_or_default()
 }
 
-async fn list(State(app): State<Arc<App>>, Who(who): Who) -> Response {
+async fn list(State(app): State<Arc<App>>, Authenticated(who): Authenticated) -> Response {
     let tools = app.engine.registry().list_for(&who.tenant);
     let agents = tools.iter().filter(|tool| tool.spec().kind == Kind::Agent).map(|tool| {
         let spec = tool.spec();
@@ -150,7 +150,7 @@ struct RunBody {
     credential: Option<String>,
     /// How long it may take: seconds, or a text such as `30s` or `2m`.
     #[serde(default)]
-    timeout: Option<Span>,
+    timeout: Option<DurationBody>,
 }
 
 fn maybe_object(_: &mut SchemaGenerator) -> Schema {
@@ -199,14 +199,14 @@ pub(crate) struct RunDoc {
 
 async fn run(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(name): Name,
+    Authenticated(who): Authenticated,
+    PathName(name): PathName,
     headers: HeaderMap,
-    Body(body): Body<RunBody>,
+    JsonBody(body): JsonBody<RunBody>,
 ) -> Result<Response, Problem> {
     app.refuse_while_draining()?;
     let tool = find(&app, &who.tenant, &name)?;
-    let permit = app.quotas.begin(Live::Runs, &who)?;
+    let permit = app.quotas.begin(ConcurrentUse::Runs, &who)?;
     let id = CallId::at(Timestamp::now());
     let user_id = user_of(&who, body.user_id, "/user_id")?;
     let conversation = body
@@ -215,7 +215,7 @@ async fn run(
         .map(|name| talk(&app, &who, &tool, (name, user_id.as_deref())));
     let body = RunBody { user_id, ..body };
     let request = body.request(&tool, who.tenant)?.id(id).begun_by(who.key_id);
-    let asked = Asked { request, id, run: id.to_string().into(), conversation, permit };
+    let asked = RunRequest { request, id, run: id.to_string().into(), conversation, permit };
     follow::answer(&app, asked, &headers).await
 }
 
@@ -225,16 +225,16 @@ fn talk(
     who: &Identity,
     tool: &Tool,
     conversation: (&str, Option<&str>),
-) -> Conversation {
+) -> AgentConversation {
     let agent = (tool.name().as_str(), model_of(tool));
     let (documents, owner) = (Arc::clone(&app.documents), Some(who.key_id.to_string()));
-    Conversation::new(documents, who.tenant.clone(), owner, agent, conversation)
+    AgentConversation::new(documents, who.tenant.clone(), owner, agent, conversation)
 }
 
 async fn resume(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(run): Name,
+    Authenticated(who): Authenticated,
+    PathName(run): PathName,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     app.refuse_while_draining()?;
@@ -253,7 +253,7 @@ async fn resume(
     };
     let user = user_of(&who, user, "run_id")?;
     let tool = find(&app, &who.tenant, &tool)?;
-    let permit = app.quotas.begin(Live::Runs, &who)?;
+    let permit = app.quotas.begin(ConcurrentUse::Runs, &who)?;
     let run: Arc<str> = run.into();
     let talk = conversation.as_deref().map(|name| talk(&app, &who, &tool, (name, user.as_deref())));
     let context = Context::new(Caller {
@@ -267,7 +267,7 @@ async fn resume(
     let id = CallId::at(Timestamp::now());
     let request = CallRequest::new(tool.name().as_str(), input).id(id);
     let request = request.context(context.object(scope).begun_by(who.key_id));
-    let asked = Asked { request, id, run, conversation: talk, permit };
+    let asked = RunRequest { request, id, run, conversation: talk, permit };
     follow::answer(&app, asked, &headers).await
 }
 
@@ -313,8 +313,8 @@ struct Stopped(#[schemars(with = "String")] Stop);
 
 async fn show(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(run): Name,
+    Authenticated(who): Authenticated,
+    PathName(run): PathName,
 ) -> Result<Response, Problem> {
     let entries = kept(&app, &who, &run).await?;
     let call_id = Entry::last_call(&entries);

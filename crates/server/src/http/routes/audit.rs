@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use super::page::Limit;
 use super::{keys, view};
 use crate::http::app::App;
-use crate::http::document::operation::Operation;
-use crate::http::front::extract::{Query, Who};
-use crate::http::front::failed_keys::{Verdict, peer};
+use crate::http::document::operation::RouteSpec;
+use crate::http::front::extract::{Authenticated, QueryString};
+use crate::http::front::failed_keys::{FailedKeyOutcome, peer};
 use crate::http::front::problem::Problem;
-use crate::state::audit::{Actor, Checked, Entry, Happened};
-use crate::state::identity::{Action, Identity};
+use crate::state::audit::{Actor, AuditEntry, ChainReport, Happened};
+use crate::state::identity::{Identity, Permission};
 use windlass::TenantId;
 
 /// How many entries are looked through for one page.
@@ -25,10 +25,13 @@ const LOOK_AT: usize = 10_000;
 /// Entries in one read.
 const PAGE: usize = 500;
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
-        Operation::get("/v1/audit", "list_audit", list)
-            .may(Action::ManageKeys, "Who changed what: keys, credentials, rules, tools, approvals")
+        RouteSpec::get("/v1/audit", "list_audit", list)
+            .may(
+                Permission::ManageKeys,
+                "Who changed what: keys, credentials, rules, tools, approvals",
+            )
             .details(
                 "Oldest first. Every entry holds the hash of the one before it. Keys that did not \
                  work are in the log of the tenant `default`, at most once a minute for each \
@@ -38,17 +41,17 @@ pub(crate) fn rows() -> Vec<Operation> {
             )
             .query::<AuditQuery>()
             .answer::<AuditPage>(200, "The entries"),
-        Operation::get("/v1/audit/verify", "verify_audit", verify)
-            .may(Action::ManageKeys, "Whether the audit log is as it was written")
-            .query::<TenantQuery>()
-            .answer::<Checked>(200, "What was found"),
+        RouteSpec::get("/v1/audit/verify", "verify_audit", verify)
+            .may(Permission::ManageKeys, "Whether the audit log is as it was written")
+            .query::<AuditTenantQuery>()
+            .answer::<ChainReport>(200, "What was found"),
     ]
 }
 
 /// Whose log.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct TenantQuery {
+struct AuditTenantQuery {
     /// Whose it is, if not the asker's own tenant's.
     #[schemars(schema_with = "keys::tenant")]
     tenant_id: Option<String>,
@@ -75,19 +78,19 @@ struct AuditQuery {
 /// A page of the audit log.
 #[derive(Serialize, JsonSchema)]
 struct AuditPage {
-    entries: Vec<Entry>,
+    entries: Vec<AuditEntry>,
     /// Where the next page begins; none on the last.
     next: Option<u64>,
 }
 
 async fn list(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Query(query): Query<AuditQuery>,
+    Authenticated(who): Authenticated,
+    QueryString(query): QueryString<AuditQuery>,
 ) -> Result<Response, Problem> {
     let tenant = keys::owner(&who, query.tenant_id, "tenant_id")?;
     let limit = query.limit.unwrap_or_default().get();
-    let fits = |entry: &Entry| {
+    let fits = |entry: &AuditEntry| {
         query.action.as_ref().is_none_or(|action| *action == entry.action)
             && (query.key_id.is_none() || query.key_id == entry.actor.key_id)
     };
@@ -122,8 +125,8 @@ async fn list(
 
 async fn verify(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Query(query): Query<TenantQuery>,
+    Authenticated(who): Authenticated,
+    QueryString(query): QueryString<AuditTenantQuery>,
 ) -> Result<Response, Problem> {
     let tenant = keys::owner(&who, query.tenant_id, "tenant_id")?;
     Ok(view::ok(&app.audit.verify(&tenant).await?))
@@ -131,17 +134,17 @@ async fn verify(
 
 /// More about what was done, left on an answer for the audit log: no secrets.
 #[derive(Clone)]
-pub(crate) struct Details(pub(crate) Value);
+pub(crate) struct AuditDetails(pub(crate) Value);
 
 /// What is audited: whatever changes what others may do, or what is kept.
-pub(crate) fn is_audited(action: Action, method: &Method) -> bool {
+pub(crate) fn is_audited(action: Permission, method: &Method) -> bool {
     let changes = matches!(
         action,
-        Action::Approve
-            | Action::WriteCredentials
-            | Action::WriteTools
-            | Action::ManageKeys
-            | Action::Administer
+        Permission::Approve
+            | Permission::WriteCredentials
+            | Permission::WriteTools
+            | Permission::ManageKeys
+            | Permission::Administer
     );
     changes && *method != Method::GET
 }
@@ -149,7 +152,7 @@ pub(crate) fn is_audited(action: Action, method: &Method) -> bool {
 impl App {
     /// Counts a key that does not work; returns why the bearer is turned away.
     pub(crate) async fn failed_key(&self, refusal: Problem) -> Problem {
-        let Verdict { wait, entry } = self.failed_keys.count(peer());
+        let FailedKeyOutcome { wait, entry } = self.failed_keys.count(peer());
         if let Some(count) = entry {
             let happened = Happened {
                 actor: Actor::nobody(peer()),
@@ -186,7 +189,7 @@ pub(crate) struct Performed {
 impl Performed {
     /// What the log says of it, once it has been answered.
     pub(crate) fn answered(self, answer: &Response) -> (TenantId, Happened) {
-        let details = answer.extensions().get::<Details>().map(|details| details.0.clone());
+        let details = answer.extensions().get::<AuditDetails>().map(|details| details.0.clone());
         let happened = Happened {
             actor: Actor::key(&self.who, peer()),
             action: self.name.to_owned(),

@@ -18,18 +18,18 @@ use windlass::{
     TenantId, TraceContext,
 };
 
-use super::context::{CallBody, Span, check_key, user_of};
+use super::context::{CallBody, DurationBody, check_key, user_of};
 use super::page::{AfterId, Limit};
 use super::stream;
 use super::view;
 use crate::http::app::App;
 use crate::http::cluster::background::{self, Accepted};
-use crate::http::document::operation::{EVENTS, Operation};
-use crate::http::document::shape::{self, CallEvent, CallState};
-use crate::http::front::extract::{Body, Name, Query, Who};
+use crate::http::document::operation::{EVENTS, RouteSpec};
+use crate::http::document::shape::{self, CallEventDoc, CallState};
+use crate::http::front::extract::{Authenticated, JsonBody, PathName, QueryString};
 use crate::http::front::problem::Problem;
-use crate::http::front::slots::Own;
-use crate::state::identity::Action;
+use crate::http::front::slots::OwnSlot;
+use crate::state::identity::Permission;
 
 /// How many records a page has if nobody says.
 const LISTED: usize = 50;
@@ -41,10 +41,10 @@ pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// How long at the most until somebody who waits looks again.
 const LOOK_LATER: Duration = Duration::from_millis(300);
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
-        Operation::post("/v1/calls", "run_call", run)
-            .may(Action::CallTools, "Run a call")
+        RouteSpec::post("/v1/calls", "run_call", run)
+            .may(Permission::CallTools, "Run a call")
             .details(
                 "Looks the tool up, checks the arguments, runs it and answers with its one \
                  result. A tool that fails is a result, too: 200 with `is_success: false`, and a \
@@ -62,15 +62,15 @@ pub(crate) fn rows() -> Vec<Operation> {
             .body::<CallBody>()
             .example(|| json!({"tool": "echo", "arguments": {"message": "hello"}}))
             .answer::<ResultView<'static>>(200, "The result of the call")
-            .events::<CallEvent>("The result of the call")
-            .answer::<Started>(202, "The call runs in the background, or waits for a person"),
-        Operation::get("/v1/calls", "list_calls", list)
-            .may(Action::ReadCalls, "List the records of calls, newest first")
-            .query::<ListQuery>()
+            .events::<CallEventDoc>("The result of the call")
+            .answer::<StartedDoc>(202, "The call runs in the background, or waits for a person"),
+        RouteSpec::get("/v1/calls", "list_calls", list)
+            .may(Permission::ReadCalls, "List the records of calls, newest first")
+            .query::<CallsQuery>()
             .answer::<RecordsDoc>(200, "A page of records"),
-        Operation::get("/v1/calls/{call_id}", "get_call", get)
-            .may(Action::ReadCalls, "Get the record of a call, or that it still runs")
-            .query::<GetQuery>()
+        RouteSpec::get("/v1/calls/{call_id}", "get_call", get)
+            .may(Permission::ReadCalls, "Get the record of a call, or that it still runs")
+            .query::<CallQuery>()
             .answer::<CallState>(200, "The record; what is known of a call that has not ended"),
     ]
 }
@@ -79,7 +79,8 @@ pub(crate) fn rows() -> Vec<Operation> {
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "it only describes what two others write")]
-pub(crate) enum Started {
+#[schemars(rename = "Started")]
+pub(crate) enum StartedDoc {
     /// It runs in the background.
     Accepted(Accepted),
     /// It waits for a person.
@@ -88,14 +89,14 @@ pub(crate) enum Started {
 
 async fn run(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    wishes: Wishes,
-    Body(mut body): Body<CallBody>,
+    Authenticated(who): Authenticated,
+    wishes: CallHeaders,
+    JsonBody(mut body): JsonBody<CallBody>,
 ) -> Result<Response, Problem> {
     app.refuse_while_draining()?;
     body.idempotency_key = body.idempotency_key.or(wishes.key?);
     body.user_id = user_of(&who, body.user_id, "/user_id")?;
-    let later = (wishes.way == Way::Later).then(|| {
+    let later = (wishes.way == ResponseMode::Later).then(|| {
         let grace = (!app.is_timed(&who.tenant, &body)).then(Grace::default);
         (background::kept(&body), grace)
     });
@@ -103,7 +104,7 @@ async fn run(
     if let Some(trace) = wishes.trace {
         request = request.trace(trace);
     }
-    if wishes.way == Way::Events {
+    if wishes.way == ResponseMode::Events {
         return Ok(stream::call(&app, request));
     }
     if let Some((kept, grace)) = later {
@@ -115,8 +116,8 @@ async fn run(
 
 /// What the headers of a call say. They are read in place: a handler that takes
 /// all headers gets a copy of them.
-struct Wishes {
-    way: Way,
+struct CallHeaders {
+    way: ResponseMode,
     /// The `Idempotency-Key`; what is wrong with the body is told before what is
     /// wrong with it.
     key: Result<Option<String>, Problem>,
@@ -125,7 +126,7 @@ struct Wishes {
 
 /// How to answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum ResponseMode {
     /// With the result.
     Now,
     /// At once; the call runs in the background.
@@ -134,15 +135,15 @@ enum Way {
     Events,
 }
 
-impl FromRequestParts<Arc<App>> for Wishes {
+impl FromRequestParts<Arc<App>> for CallHeaders {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Infallible> {
         let headers = &parts.headers;
         let way = match wants_events(headers) {
-            true => Way::Events,
-            false if prefers_async(headers) => Way::Later,
-            false => Way::Now,
+            true => ResponseMode::Events,
+            false if prefers_async(headers) => ResponseMode::Later,
+            false => ResponseMode::Now,
         };
         let key = headers.get(&IDEMPOTENCY_KEY).map(idempotency_key).transpose();
         Ok(Self { way, key, trace: app.trace(headers) })
@@ -177,7 +178,7 @@ fn prefers_async(headers: &HeaderMap) -> bool {
 /// Which records.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ListQuery {
+pub(crate) struct CallsQuery {
     /// Of this conversation.
     conversation_id: Option<String>,
     /// Of this tool.
@@ -218,7 +219,7 @@ fn time(name: &str, text: Option<&str>) -> Result<Option<Timestamp>, Problem> {
     text.map(read).transpose()
 }
 
-impl ListQuery {
+impl CallsQuery {
     fn read(self) -> Result<(RecordFilter, PageRequest), Problem> {
         let (limit, after) = (self.limit.map_or(LISTED, Limit::get), self.cursor);
         let filter = RecordFilter {
@@ -235,8 +236,8 @@ impl ListQuery {
 
 async fn list(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Query(query): Query<ListQuery>,
+    Authenticated(who): Authenticated,
+    QueryString(query): QueryString<CallsQuery>,
 ) -> Result<Response, Problem> {
     let (filter, page) = query.read()?;
     let page = app.engine.records().query(&who.tenant, &filter, page).await?;
@@ -246,7 +247,7 @@ async fn list(
 /// How long to wait.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct GetQuery {
+pub(crate) struct CallQuery {
     /// Wait up to this long for a call that still runs: `10s`, at most 60s.
     #[serde(default)]
     #[schemars(schema_with = "super::context::span")]
@@ -255,20 +256,20 @@ pub(crate) struct GetQuery {
 
 async fn get(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Own(slot): Own,
-    name: Name,
-    Query(query): Query<GetQuery>,
+    Authenticated(who): Authenticated,
+    OwnSlot(slot): OwnSlot,
+    name: PathName,
+    QueryString(query): QueryString<CallQuery>,
 ) -> Result<Response, Problem> {
     let id: CallId = name.id("call")?;
-    let wait = query.wait.map(|wait| Span::Text(wait).read("wait")).transpose()?;
+    let wait = query.wait.map(|wait| DurationBody::Text(wait).read("wait")).transpose()?;
     let until = Instant::now() + wait.unwrap_or_default().min(MAX_WAIT);
     let (mut pause, mut waiting) = (LOOK_AGAIN, None);
     loop {
         if let Some(record) = app.engine.records().get(&who.tenant, id).await? {
             return Ok(view::ok(&record));
         }
-        let runs = match app.desk.get(&who.tenant, id).await? {
+        let runs = match app.approvals.get(&who.tenant, id).await? {
             Some(waiting) if waiting.is_open() => {
                 let why = waiting.call.reason;
                 let open = json!({"record_id": id, "status": "waiting", "reason": why});

@@ -30,7 +30,7 @@ pub(crate) struct CallBody {
     pub(crate) call_ref: Option<String>,
     /// How long it may take: seconds, or a text such as `500ms` or `2m`.
     #[serde(default)]
-    pub(crate) timeout: Option<Span>,
+    pub(crate) timeout: Option<DurationBody>,
     /// From -10 to 10; higher comes first where the strategy is `priority`.
     #[serde(default, deserialize_with = "integer")]
     #[schemars(range(min = -10, max = 10))]
@@ -104,7 +104,8 @@ pub(crate) enum CallerKind {
 /// A time span: seconds, or a text with a unit; at most a year.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub(crate) enum Span {
+#[schemars(rename = "Span")]
+pub(crate) enum DurationBody {
     /// Seconds.
     Seconds(#[schemars(range(min = 0.000001, max = 31536000))] f64),
     /// A number and a unit: `500ms`, `30s`, `2m`, `1h`.
@@ -128,7 +129,7 @@ fn is_span(text: &str) -> bool {
     (1..=most).contains(&digits) && !text.starts_with('0')
 }
 
-impl Span {
+impl DurationBody {
     /// The span, at this place of the request.
     pub(crate) fn read(&self, path: &str) -> Result<Duration, Problem> {
         let text = match self {

@@ -16,54 +16,54 @@ use windlass::{
 };
 use windlass_executors::rest::needs_credential;
 
-use super::page::{Key, Limit, PageQuery};
+use super::page::{Limit, PageQuery, TextCursor};
 use super::view;
 use crate::http::app::App;
-use crate::http::document::operation::Operation;
+use crate::http::document::operation::RouteSpec;
 use crate::http::document::shape;
-use crate::http::front::extract::{Name, Query, SecretBody, Who};
+use crate::http::front::extract::{Authenticated, PathName, QueryString, SecretBody};
 use crate::http::front::problem::Problem;
 use crate::human::approvals::Unattended;
-use crate::state::identity::Action;
+use crate::state::identity::Permission;
 use crate::state::vault::{
-    Credential, CredentialChange, CredentialRequest, Filter, Given, Validation,
+    CredentialChange, CredentialFilter, CredentialRequest, FieldValue, MaskedCredential, Validation,
 };
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
-        Operation::get("/v1/credentials", "list_credentials", list)
-            .may(Action::ReadCredentials, "List credentials; secrets are masked")
-            .query::<ListQuery>()
+        RouteSpec::get("/v1/credentials", "list_credentials", list)
+            .may(Permission::ReadCredentials, "List credentials; secrets are masked")
+            .query::<CredentialsQuery>()
             .answer::<CredentialsDoc>(200, "The credentials"),
-        Operation::post("/v1/providers/{name}/credentials", "store_credential", store)
-            .may(Action::WriteCredentials, "Store a credential for a provider")
+        RouteSpec::post("/v1/providers/{name}/credentials", "store_credential", store)
+            .may(Permission::WriteCredentials, "Store a credential for a provider")
             .details("Several may have names of their own, for the tenant or for one user.")
             .body::<StoreBody>()
             .example(|| json!({"name": "work", "values": {"api_key": "sk-12345678"}}))
             .answer::<CredentialDoc>(201, "The credential, masked"),
-        Operation::get("/v1/credentials/{credential_id}", "get_credential", get)
-            .may(Action::ReadCredentials, "Get a credential; secrets are masked")
+        RouteSpec::get("/v1/credentials/{credential_id}", "get_credential", get)
+            .may(Permission::ReadCredentials, "Get a credential; secrets are masked")
             .answer::<CredentialDoc>(200, "The credential, masked"),
-        Operation::put("/v1/credentials/{credential_id}", "rotate_credential", rotate)
-            .may(Action::WriteCredentials, "Change a credential: its values, name or rank")
+        RouteSpec::put("/v1/credentials/{credential_id}", "rotate_credential", rotate)
+            .may(Permission::WriteCredentials, "Change a credential: its values, name or rank")
             .details("A masked value that comes back from a form leaves the real one as it is.")
             .body::<RotateBody>()
             .example(|| json!({"values": {"api_key": "sk-87654321"}, "default": true}))
             .answer::<CredentialDoc>(200, "The credential, masked"),
-        Operation::delete("/v1/credentials/{credential_id}", "delete_credential", delete)
-            .may(Action::WriteCredentials, "Delete a credential")
+        RouteSpec::delete("/v1/credentials/{credential_id}", "delete_credential", delete)
+            .may(Permission::WriteCredentials, "Delete a credential")
             .answer_as(204, "It is gone", "", None),
-        Operation::post(
+        RouteSpec::post(
             "/v1/credentials/{credential_id}/validate",
             "validate_credential",
             try_kept,
         )
-        .may(Action::WriteCredentials, "Find out whether the provider takes a credential")
+        .may(Permission::WriteCredentials, "Find out whether the provider takes a credential")
         .details(TRIED)
         .answer::<ValidationDoc>(200, "It does, as far as could be found out")
         .problem(424, UNTESTED),
-        Operation::post("/v1/providers/{name}/credentials/validate", "validate_values", try_values)
-            .may(Action::WriteCredentials, "Try values without storing them")
+        RouteSpec::post("/v1/providers/{name}/credentials/validate", "validate_values", try_values)
+            .may(Permission::WriteCredentials, "Try values without storing them")
             .details(TRIED)
             .body::<ValuesBody>()
             .example(|| json!({"values": {"api_key": "sk-12345678"}}))
@@ -84,7 +84,7 @@ const UNTESTED: &str = "Whether it does could not be found out: the provider was
 /// Which credentials.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ListQuery {
+struct CredentialsQuery {
     /// Of this provider.
     provider: Option<String>,
     /// Of this user.
@@ -92,7 +92,7 @@ struct ListQuery {
     /// How many at the most; 100 if nobody says.
     limit: Option<Limit>,
     /// The `next` of the page before.
-    cursor: Option<Key>,
+    cursor: Option<TextCursor>,
 }
 
 /// A page of credentials.
@@ -157,10 +157,11 @@ enum TriedDoc {
 
 async fn list(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Query(query): Query<ListQuery>,
+    Authenticated(who): Authenticated,
+    QueryString(query): QueryString<CredentialsQuery>,
 ) -> Result<Response, Problem> {
-    let filter = Filter { provider: query.provider.as_deref(), user: query.user_id.as_deref() };
+    let filter =
+        CredentialFilter { provider: query.provider.as_deref(), user: query.user_id.as_deref() };
     let credentials = app.credentials.list(&who.tenant, filter).await?;
     let page = PageQuery { limit: query.limit, cursor: query.cursor };
     let page = page.cut(credentials, |credential| credential.id.clone());
@@ -186,13 +187,13 @@ fn default_name() -> String {
 }
 
 /// The values of a form. What they were read from is wiped with them.
-fn given(values: BTreeMap<String, Value>) -> Result<Vec<(String, Given)>, Problem> {
+fn given(values: BTreeMap<String, Value>) -> Result<Vec<(String, FieldValue)>, Problem> {
     let read = |(name, value): (String, Value)| {
         let given = match value {
-            Value::String(text) => Given::Text(Secret::new(text)),
-            Value::Number(number) => Given::Text(Secret::new(number.to_string())),
-            Value::Bool(flag) => Given::Flag(flag),
-            Value::Null => Given::Nothing,
+            Value::String(text) => FieldValue::Text(Secret::new(text)),
+            Value::Number(number) => FieldValue::Text(Secret::new(number.to_string())),
+            Value::Bool(flag) => FieldValue::Flag(flag),
+            Value::Null => FieldValue::Nothing,
             _ => {
                 let why = "a text, a number, true or false";
                 return Err(Problem::bad("a value is wrong").at(format!("/values/{name}"), why));
@@ -205,8 +206,8 @@ fn given(values: BTreeMap<String, Value>) -> Result<Vec<(String, Given)>, Proble
 
 async fn store(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(provider): Name,
+    Authenticated(who): Authenticated,
+    PathName(provider): PathName,
     SecretBody(body): SecretBody<StoreBody>,
 ) -> Result<Response, Problem> {
     let provider = app.provider(&who.tenant, &provider)?;
@@ -248,14 +249,14 @@ fn missing(error: windlass::Error) -> Problem {
     }
 }
 
-async fn find(app: &App, tenant: &TenantId, id: &str) -> Result<Credential, Problem> {
+async fn find(app: &App, tenant: &TenantId, id: &str) -> Result<MaskedCredential, Problem> {
     app.credentials.get(tenant, id).await.map_err(missing)
 }
 
 async fn get(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(id): Name,
+    Authenticated(who): Authenticated,
+    PathName(id): PathName,
 ) -> Result<Response, Problem> {
     Ok(view::ok(&find(&app, &who.tenant, &id).await?))
 }
@@ -277,8 +278,8 @@ struct RotateBody {
 
 async fn rotate(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(id): Name,
+    Authenticated(who): Authenticated,
+    PathName(id): PathName,
     SecretBody(body): SecretBody<RotateBody>,
 ) -> Result<Response, Problem> {
     let credential = find(&app, &who.tenant, &id).await?;
@@ -291,8 +292,8 @@ async fn rotate(
 
 async fn delete(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(id): Name,
+    Authenticated(who): Authenticated,
+    PathName(id): PathName,
 ) -> Result<Response, Problem> {
     find(&app, &who.tenant, &id).await?;
     app.credentials.delete(&who.tenant, &id).await.map_err(missing)?;
@@ -344,8 +345,8 @@ impl ValidationDoc {
 
 async fn try_kept(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(id): Name,
+    Authenticated(who): Authenticated,
+    PathName(id): PathName,
 ) -> Result<Response, Problem> {
     let credential = find(&app, &who.tenant, &id).await?;
     let provider = app.provider(&who.tenant, &credential.provider)?;
@@ -375,8 +376,8 @@ struct ValuesBody {
 
 async fn try_values(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(provider): Name,
+    Authenticated(who): Authenticated,
+    PathName(provider): PathName,
     SecretBody(body): SecretBody<ValuesBody>,
 ) -> Result<Response, Problem> {
     let provider = app.provider(&who.tenant, &provider)?;

@@ -20,17 +20,17 @@ use windlass::{CallId, Error, ErrorKind, TenantId};
 use windlass_store::{Document, Documents, Expect, Put};
 
 use super::audit::Performed;
-use super::context::Span;
+use super::context::DurationBody;
 use super::page::{AfterId, PageQuery};
 use super::view;
 use crate::http::app::App;
-use crate::http::document::operation::Operation;
+use crate::http::document::operation::RouteSpec;
 use crate::http::document::shape;
-use crate::http::front::extract::{Body, Name, Query, Who, whole};
+use crate::http::front::extract::{Authenticated, JsonBody, PathName, QueryString, whole};
 use crate::http::front::problem::Problem;
 use crate::random;
-use crate::state::identity::Action;
-use crate::state::quota::What;
+use crate::state::identity::Permission;
+use crate::state::quota::NewResource;
 
 /// What is known of a file.
 const SPACE: &str = crate::state::quota::FILES;
@@ -57,11 +57,11 @@ const HARMLESS: [&str; 8] = [
     "application/pdf",
 ];
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     let part = "`bytes=0-99` or `bytes=-100`: a part of the file";
     vec![
-        Operation::post("/v1/files", "upload_file", upload)
-            .may(Action::CallTools, "Keep a file")
+        RouteSpec::post("/v1/files", "upload_file", upload)
+            .may(Permission::CallTools, "Keep a file")
             .details(
                 "The body is the file; its Content-Type is kept. Files and results that were cut \
                  share a bounded room: the oldest go first.",
@@ -69,27 +69,27 @@ pub(crate) fn rows() -> Vec<Operation> {
             .header("X-File-Name", "", "what the file is called")
             .bytes()
             .answer::<FileDoc>(201, "The file"),
-        Operation::get("/v1/files", "list_files", list)
-            .may(Action::ReadCalls, "List the files that were uploaded, oldest first")
+        RouteSpec::get("/v1/files", "list_files", list)
+            .may(Permission::ReadCalls, "List the files that were uploaded, oldest first")
             .query::<PageQuery<AfterId>>()
             .answer::<FilesDoc>(200, "The files"),
-        Operation::delete("/v1/files/{file_id}", "delete_file", delete)
-            .may(Action::CallTools, "Delete a file that was uploaded; links to it stop working")
+        RouteSpec::delete("/v1/files/{file_id}", "delete_file", delete)
+            .may(Permission::CallTools, "Delete a file that was uploaded; links to it stop working")
             .details("Whoever uploaded it deletes it, or an admin.")
             .answer_as(204, "It is gone", "", None),
-        Operation::get("/v1/files/{file_id}", "get_file", get)
-            .may(Action::ReadCalls, "Get a file, or the whole of a result that was cut short")
+        RouteSpec::get("/v1/files/{file_id}", "get_file", get)
+            .may(Permission::ReadCalls, "Get a file, or the whole of a result that was cut short")
             .details("The id of a result's file is the `handle` that the result gives.")
             .header("Range", "", part)
             .answer_as(200, "The file", "application/octet-stream", None)
             .answer_as(206, "A part of it", "application/octet-stream", None)
             .problem(416, "There is no such part"),
-        Operation::post("/v1/files/{file_id}/link", "link_file", link)
-            .may(Action::CallTools, "Make a link to a file that needs no key and expires")
+        RouteSpec::post("/v1/files/{file_id}/link", "link_file", link)
+            .may(Permission::CallTools, "Make a link to a file that needs no key and expires")
             .body::<LinkBody>()
             .example(|| json!({"expires_in": "10m"}))
             .answer::<LinkDoc>(200, "The link"),
-        Operation::get("/v1/files/{file_id}/content", "get_linked_file", linked)
+        RouteSpec::get("/v1/files/{file_id}/content", "get_linked_file", linked)
             .open("Get a file by a link that was made for it")
             .query::<LinkQuery>()
             .answer_as(200, "The file", "application/octet-stream", None)
@@ -128,8 +128,8 @@ struct FilesDoc {
 
 async fn list(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Query(query): Query<PageQuery<AfterId>>,
+    Authenticated(who): Authenticated,
+    QueryString(query): QueryString<PageQuery<AfterId>>,
 ) -> Result<Response, Problem> {
     let limit = query.limit();
     let after = query.cursor.map(|AfterId(id)| id.to_string());
@@ -151,8 +151,8 @@ async fn list(
 
 async fn delete(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    name: Name,
+    Authenticated(who): Authenticated,
+    name: PathName,
 ) -> Result<Response, Problem> {
     let (id, records) = (name.id::<CallId>("file")?, app.engine.records());
     let Some(file) = app.documents.get(SPACE, &who.tenant, &name.0).await? else {
@@ -162,7 +162,7 @@ async fn delete(
             .hint("only files that were uploaded can be deleted"));
     };
     let is_own = file.body["owner"].as_str() == Some(&*who.key_id);
-    if !is_own && !who.may(Action::DeleteFiles) {
+    if !is_own && !who.may(Permission::DeleteFiles) {
         let why = "somebody else uploaded this file";
         return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", why)
             .hint("whoever uploaded it deletes it, or an admin"));
@@ -181,7 +181,7 @@ async fn delete(
 
 async fn upload(
     State(app): State<Arc<App>>,
-    Who(who): Who,
+    Authenticated(who): Authenticated,
     request: Request,
 ) -> Result<Response, Problem> {
     let headers = request.headers().clone();
@@ -193,7 +193,7 @@ async fn upload(
     let name = text("x-file-name");
     let bytes = whole(request, &app).await?;
     let (id, size) = (CallId::at(Timestamp::now()), bytes.len());
-    let _turn = app.quotas.making(&who.tenant, What::File).await;
+    let _turn = app.quotas.making(&who.tenant, NewResource::File).await;
     app.quotas.allow_file(&*app.documents, &who, size as u64).await?;
     app.engine.records().keep_output(&who.tenant, id, bytes.to_vec()).await?;
     let about = json!({
@@ -214,8 +214,8 @@ async fn upload(
 
 async fn get(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    name: Name,
+    Authenticated(who): Authenticated,
+    name: PathName,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     send(&app, &who.tenant, &name, &headers).await
@@ -225,7 +225,7 @@ async fn get(
 async fn send(
     app: &App,
     tenant: &TenantId,
-    name: &Name,
+    name: &PathName,
     headers: &HeaderMap,
 ) -> Result<Response, Problem> {
     let id: CallId = name.id("file")?;
@@ -315,7 +315,7 @@ impl Range {
 struct LinkBody {
     /// An hour if nobody says; 30 days at the most.
     #[serde(default)]
-    expires_in: Option<Span>,
+    expires_in: Option<DurationBody>,
 }
 
 /// A link.
@@ -331,9 +331,9 @@ struct LinkDoc {
 
 async fn link(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    name: Name,
-    Body(body): Body<LinkBody>,
+    Authenticated(who): Authenticated,
+    name: PathName,
+    JsonBody(body): JsonBody<LinkBody>,
 ) -> Result<Response, Problem> {
     let id: CallId = name.id("file")?;
     let found = app.engine.records().read_output(&who.tenant, id, 0, 1).await?;
@@ -363,8 +363,8 @@ struct LinkQuery {
 
 async fn linked(
     State(app): State<Arc<App>>,
-    name: Name,
-    Query(query): Query<LinkQuery>,
+    name: PathName,
+    QueryString(query): QueryString<LinkQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     // A link that is wrong, over, or to nothing: nobody can tell which.

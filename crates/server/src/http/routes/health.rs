@@ -16,17 +16,17 @@ use serde_json::Value;
 use super::view;
 use crate::http::app::App;
 use crate::http::document::openapi;
-use crate::http::document::operation::Operation;
+use crate::http::document::operation::RouteSpec;
 use crate::http::document::reference;
 use crate::http::front::problem::LATER;
-use crate::state::identity::Action;
+use crate::state::identity::Permission;
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
-        Operation::get("/healthz", "healthz", healthz)
+        RouteSpec::get("/healthz", "healthz", healthz)
             .open("Whether the process lives")
             .answer::<Health>(200, "It lives"),
-        Operation::get("/readyz", "readyz", readyz)
+        RouteSpec::get("/readyz", "readyz", readyz)
             .open("Whether the server takes calls")
             .details(
                 "Reads from the database and writes to it; what was found out holds for a second. \
@@ -35,14 +35,14 @@ pub(crate) fn rows() -> Vec<Operation> {
             )
             .answer::<Health>(200, "It does")
             .answer::<Health>(503, "It ends, or cannot use its database"),
-        Operation::get("/metrics", "metrics", metrics)
-            .may(Action::Observe, "Counts for Prometheus, over all tenants")
+        RouteSpec::get("/metrics", "metrics", metrics)
+            .may(Permission::Observe, "Counts for Prometheus, over all tenants")
             .answer_as(200, "Counts in Prometheus' text form", "text/plain", None),
-        Operation::get("/openapi.json", "openapi", document)
-            .may(Action::ReadTools, "This description, for machines")
+        RouteSpec::get("/openapi.json", "openapi", document)
+            .may(Permission::ReadTools, "This description, for machines")
             .answer::<BTreeMap<String, Value>>(200, "An OpenAPI 3.1 document"),
-        Operation::get("/docs", "docs", page)
-            .may(Action::ReadTools, "This description, for people")
+        RouteSpec::get("/docs", "docs", page)
+            .may(Permission::ReadTools, "This description, for people")
             .details("A browser asks for a name and a password: any name, and the key.")
             .answer_as(200, "A page", "text/html", None),
     ]
@@ -111,7 +111,7 @@ pub(crate) struct Documentation {
 }
 
 impl Documentation {
-    pub(crate) fn new(rows: &[Operation]) -> Self {
+    pub(crate) fn new(rows: &[RouteSpec]) -> Self {
         let document = openapi::document(rows);
         let page = reference::page(&document).into();
         Self { document: document.to_string().into(), page }

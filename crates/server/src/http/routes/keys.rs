@@ -12,42 +12,42 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use windlass::{ErrorKind, TenantId};
 
-use super::audit::Details;
-use super::context::{Span, check_name};
-use super::page::{Key, Limit, PageQuery};
+use super::audit::AuditDetails;
+use super::context::{DurationBody, check_name};
+use super::page::{Limit, PageQuery, TextCursor};
 use super::view;
 use crate::http::app::App;
-use crate::http::document::operation::Operation;
+use crate::http::document::operation::RouteSpec;
 use crate::http::document::shape;
-use crate::http::front::extract::{Body, Name, Query, Who};
+use crate::http::front::extract::{Authenticated, JsonBody, PathName, QueryString};
 use crate::http::front::problem::Problem;
 use crate::state::identity::{
-    Action, ApiKey, Identity, KeyRequest, NewKey, Role, TENANT_NAME, TENANT_PATTERN, ToolView,
+    ApiKey, Identity, KeyRequest, NewKey, Permission, Role, TENANT_NAME, TENANT_PATTERN, ToolView,
     UserBinding, is_tenant_name,
 };
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
-        Operation::get("/v1/keys", "list_keys", list)
-            .may(Action::ManageKeys, "List the API keys of the tenant")
+        RouteSpec::get("/v1/keys", "list_keys", list)
+            .may(Permission::ManageKeys, "List the API keys of the tenant")
             .details(OF_OTHERS)
             .query::<KeysQuery>()
             .answer::<KeysDoc>(200, "The keys, without their secrets"),
-        Operation::post("/v1/keys", "create_key", create)
-            .may(Action::ManageKeys, "Make an API key; it is shown only now")
+        RouteSpec::post("/v1/keys", "create_key", create)
+            .may(Permission::ManageKeys, "Make an API key; it is shown only now")
             .details(OF_OTHERS)
             .body::<KeyBody>()
             .example(|| json!({"name": "my agent", "role": "caller", "expires_in": "720h"}))
             .answer::<NewKeyDoc>(201, "The key"),
-        Operation::delete("/v1/keys/{key_id}", "revoke_key", revoke)
-            .may(Action::ManageKeys, "Revoke an API key; it stops working on all servers")
+        RouteSpec::delete("/v1/keys/{key_id}", "revoke_key", revoke)
+            .may(Permission::ManageKeys, "Revoke an API key; it stops working on all servers")
             .details(OF_OTHERS)
-            .query::<TenantQuery>()
+            .query::<KeyTenantQuery>()
             .answer::<KeyDoc>(200, "The key"),
-        Operation::post("/v1/keys/{key_id}/rotate", "rotate_key", rotate)
-            .may(Action::ManageKeys, "Give a key a new secret; the old one stops working")
+        RouteSpec::post("/v1/keys/{key_id}/rotate", "rotate_key", rotate)
+            .may(Permission::ManageKeys, "Give a key a new secret; the old one stops working")
             .details(OF_OTHERS)
-            .query::<TenantQuery>()
+            .query::<KeyTenantQuery>()
             .answer::<NewKeyDoc>(200, "The key"),
     ]
 }
@@ -58,7 +58,7 @@ const OF_OTHERS: &str = "An admin of the tenant `default` keeps the keys of all 
 /// Whose keys.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct TenantQuery {
+struct KeyTenantQuery {
     /// Whose they are, if not the asker's own tenant's.
     #[schemars(schema_with = "tenant")]
     tenant_id: Option<String>,
@@ -74,7 +74,7 @@ struct KeysQuery {
     /// How many at the most; 100 if nobody says.
     limit: Option<Limit>,
     /// The `next` of the page before.
-    cursor: Option<Key>,
+    cursor: Option<TextCursor>,
 }
 
 /// A page of API keys.
@@ -136,8 +136,8 @@ fn shown(new: &NewKey) -> Value {
 
 async fn list(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Query(query): Query<KeysQuery>,
+    Authenticated(who): Authenticated,
+    QueryString(query): QueryString<KeysQuery>,
 ) -> Result<Response, Problem> {
     let tenant = owner(&who, query.tenant_id, "tenant_id")?;
     let keys = app.keys.list(&tenant).await?;
@@ -161,7 +161,7 @@ struct KeyBody {
     /// How long it works: `12h`, `720h`; for ever where nobody says.
     #[serde(default)]
     #[schemars(schema_with = "life")]
-    expires_in: Option<Span>,
+    expires_in: Option<DurationBody>,
     /// Which tools its bearer sees: names, in which `*` stands for anything. Such
     /// a key is for `/mcp` alone.
     #[serde(default)]
@@ -248,8 +248,8 @@ pub(crate) fn owner(
 
 async fn create(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Body(body): Body<KeyBody>,
+    Authenticated(who): Authenticated,
+    JsonBody(body): JsonBody<KeyBody>,
 ) -> Result<Response, Problem> {
     let tenant = owner(&who, body.tenant_id, "/tenant_id")?;
     let expires_in = body.expires_in.map(|span| span.read("/expires_in")).transpose()?;
@@ -284,9 +284,9 @@ fn missing(error: windlass::Error) -> Problem {
 
 async fn revoke(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(id): Name,
-    Query(query): Query<TenantQuery>,
+    Authenticated(who): Authenticated,
+    PathName(id): PathName,
+    QueryString(query): QueryString<KeyTenantQuery>,
 ) -> Result<Response, Problem> {
     let tenant = owner(&who, query.tenant_id, "tenant_id")?;
     let key = app.keys.revoke(&tenant, &id).await.map_err(missing)?;
@@ -297,9 +297,9 @@ async fn revoke(
 
 async fn rotate(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(id): Name,
-    Query(query): Query<TenantQuery>,
+    Authenticated(who): Authenticated,
+    PathName(id): PathName,
+    QueryString(query): QueryString<KeyTenantQuery>,
 ) -> Result<Response, Problem> {
     let tenant = owner(&who, query.tenant_id, "tenant_id")?;
     let new = app.keys.rotate(&tenant, &id).await.map_err(missing)?;
@@ -309,6 +309,8 @@ async fn rotate(
 }
 
 /// What the audit log says of a key.
-fn about(key: &ApiKey) -> Details {
-    Details(json!({"key_id": key.id, "tenant": key.tenant, "name": key.name, "role": key.role}))
+fn about(key: &ApiKey) -> AuditDetails {
+    AuditDetails(
+        json!({"key_id": key.id, "tenant": key.tenant, "name": key.name, "role": key.role}),
+    )
 }

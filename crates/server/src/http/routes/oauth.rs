@@ -11,14 +11,14 @@ use windlass::{Error, ErrorKind, TenantId};
 use windlass_executors::mcp::Account;
 
 use crate::http::app::App;
-use crate::http::document::operation::Operation;
+use crate::http::document::operation::RouteSpec;
 use crate::http::front::failed_keys::peer;
 use crate::state::audit::{Actor, Happened};
-use crate::state::vault::Wanted;
+use crate::state::vault::CredentialChoice;
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
-        Operation::get("/v1/oauth/callback", "oauth_callback", callback)
+        RouteSpec::get("/v1/oauth/callback", "oauth_callback", callback)
             .open("Where a browser comes back to after a person agreed")
             .query::<CallbackQuery>()
             .answer_as(200, "It worked: a page that says so", "text/html", None)
@@ -74,7 +74,7 @@ async fn finish(app: &App, state: &str, code: &str) -> Result<(), Error> {
     let provider = app.engine.providers().get_for(&agreed.tenant, agreed.provider());
     let missing = || Error::new(ErrorKind::ProviderNotFound, "the provider is gone");
     let provider = provider.ok_or_else(missing)?;
-    let wanted = Wanted { name: None, user: agreed.user() };
+    let wanted = CredentialChoice { name: None, user: agreed.user() };
     let revealed = app.credentials.reveal(&agreed.tenant, &provider, wanted).await?;
     let fields = revealed.map(|revealed| revealed.values).unwrap_or_default();
     let (tenant, user) = (agreed.tenant.clone(), agreed.user().map(str::to_owned));

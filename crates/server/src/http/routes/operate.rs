@@ -11,35 +11,35 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
 use windlass::{LimitSettings, Session, Strategy, TenantId, ToolStatistics, Usage};
 
-use super::context::{Span, integer};
+use super::context::{DurationBody, integer};
 use super::view;
 use crate::http::app::App;
-use crate::http::document::operation::Operation;
-use crate::http::document::shape::LimitMetrics;
-use crate::http::front::extract::{Body, Name, Who};
+use crate::http::document::operation::RouteSpec;
+use crate::http::document::shape::LimitMetricsDoc;
+use crate::http::front::extract::{Authenticated, JsonBody, PathName};
 use crate::http::front::problem::Problem;
-use crate::state::identity::{Action, Identity};
+use crate::state::identity::{Identity, Permission};
 
 /// The most of anything that can be limited.
 const MAX_COUNT: u32 = 1_000_000;
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
-        Operation::get("/v1/conversations/{conversation_id}/summary", "get_summary", summary)
-            .may(Action::ReadCalls, "Sum up the calls of a conversation")
+        RouteSpec::get("/v1/conversations/{conversation_id}/summary", "get_summary", summary)
+            .may(Permission::ReadCalls, "Sum up the calls of a conversation")
             .answer::<SummaryDoc>(200, "The summary"),
-        Operation::get("/v1/stats", "get_stats", stats)
-            .may(Action::ReadCalls, "Statistics over all calls of the tenant")
+        RouteSpec::get("/v1/stats", "get_stats", stats)
+            .may(Permission::ReadCalls, "Statistics over all calls of the tenant")
             .answer::<StatsDoc>(200, "The statistics"),
-        Operation::get("/v1/limits", "get_limits", limits)
-            .may(Action::ReadCalls, "The limits, and how full the engine is")
+        RouteSpec::get("/v1/limits", "get_limits", limits)
+            .may(Permission::ReadCalls, "The limits, and how full the engine is")
             .details(
                 "The tenant `default`, which runs the installation, is told of all calls; any \
                  other tenant of its own.",
             )
             .answer::<LimitsDoc>(200, "The limits"),
-        Operation::put("/v1/limits", "set_limits", set_limits)
-            .may(Action::Administer, "Change limits while calls run")
+        RouteSpec::put("/v1/limits", "set_limits", set_limits)
+            .may(Permission::Administer, "Change limits while calls run")
             .details(
                 "What is not named stays as it is; null takes an optional limit away. Limits are \
                  those of this server, until it ends; windlass.yaml has those that stay.",
@@ -47,17 +47,17 @@ pub(crate) fn rows() -> Vec<Operation> {
             .body::<LimitsBody>()
             .example(|| json!({"max_concurrent": 20, "bucket_limits": {"http": 5}}))
             .answer::<LimitsDoc>(200, "The limits as they are now"),
-        Operation::get("/v1/sessions/{conversation_id}/groups", "get_groups", groups)
-            .may(Action::ReadCalls, "The groups of tools, as they are for a conversation")
+        RouteSpec::get("/v1/sessions/{conversation_id}/groups", "get_groups", groups)
+            .may(Permission::ReadCalls, "The groups of tools, as they are for a conversation")
             .answer::<GroupsDoc>(200, "The groups"),
-        Operation::put("/v1/sessions/{conversation_id}/groups", "set_groups", set_groups)
-            .may(Action::CallTools, "Switch groups of tools on and off for a conversation")
+        RouteSpec::put("/v1/sessions/{conversation_id}/groups", "set_groups", set_groups)
+            .may(Permission::CallTools, "Switch groups of tools on and off for a conversation")
             .details("Sessions are those of this server: send a conversation to the same one.")
             .body::<GroupsBody>()
             .example(|| json!({"activate": ["research"], "deactivate": []}))
             .answer::<GroupsDoc>(200, "The groups as they are now"),
-        Operation::delete("/v1/sessions/{conversation_id}/groups", "reset_groups", reset_groups)
-            .may(Action::CallTools, "Forget what a conversation switched")
+        RouteSpec::delete("/v1/sessions/{conversation_id}/groups", "reset_groups", reset_groups)
+            .may(Permission::CallTools, "Forget what a conversation switched")
             .answer::<GroupsDoc>(200, "The groups as they are now"),
     ]
 }
@@ -80,8 +80,8 @@ struct SummaryDoc {
 
 async fn summary(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(conversation): Name,
+    Authenticated(who): Authenticated,
+    PathName(conversation): PathName,
 ) -> Result<Response, Problem> {
     Ok(view::ok(&app.engine.records().summary(&who.tenant, &conversation).await?))
 }
@@ -96,7 +96,10 @@ struct StatsDoc {
     tools: BTreeMap<String, ToolStatistics>,
 }
 
-async fn stats(State(app): State<Arc<App>>, Who(who): Who) -> Result<Response, Problem> {
+async fn stats(
+    State(app): State<Arc<App>>,
+    Authenticated(who): Authenticated,
+) -> Result<Response, Problem> {
     Ok(view::ok(&app.engine.records().statistics(&who.tenant).await?))
 }
 
@@ -107,7 +110,7 @@ struct LimitsDoc {
     /// What is set.
     settings: LimitsView,
     /// How full the engine is, or how much the tenant has it do.
-    metrics: LimitMetrics,
+    metrics: LimitMetricsDoc,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -139,14 +142,14 @@ fn show_limits(app: &App, who: &Identity) -> Response {
         calls_per_second: limits.calls_per_second,
         ageing: limits.ageing.as_secs_f64(),
     };
-    let metrics = match who.may(Action::Observe) {
+    let metrics = match who.may(Permission::Observe) {
         true => json!(app.engine.limit_metrics()),
         false => json!(app.engine.tenant_load(&who.tenant)),
     };
     view::ok(&json!({"settings": settings, "metrics": metrics}))
 }
 
-async fn limits(State(app): State<Arc<App>>, Who(who): Who) -> Response {
+async fn limits(State(app): State<Arc<App>>, Authenticated(who): Authenticated) -> Response {
     show_limits(&app, &who)
 }
 
@@ -156,7 +159,7 @@ async fn limits(State(app): State<Arc<App>>, Who(who): Who) -> Response {
 struct LimitsBody {
     /// How many calls run at once.
     #[serde(default)]
-    max_concurrent: Option<Count>,
+    max_concurrent: Option<LimitCount>,
     /// How many calls may wait.
     #[serde(default, deserialize_with = "integer")]
     #[schemars(range(min = 0, max = 1_000_000))]
@@ -166,36 +169,36 @@ struct LimitsBody {
     strategy: Option<StrategyName>,
     /// How many calls of a category run at once; in place of all that were set.
     #[serde(default)]
-    bucket_limits: Option<BTreeMap<String, Count>>,
+    bucket_limits: Option<BTreeMap<String, LimitCount>>,
     /// How many calls of one tenant run at once.
     #[serde(default, deserialize_with = "told")]
-    per_tenant: Option<Option<Count>>,
+    per_tenant: Option<Option<LimitCount>>,
     /// How many calls of one agent run at once.
     #[serde(default, deserialize_with = "told")]
-    per_agent: Option<Option<Count>>,
+    per_agent: Option<Option<LimitCount>>,
     /// How many slots are kept for tenants that have less than their share.
     #[serde(default, deserialize_with = "told")]
-    reserved_slots: Option<Option<Count>>,
+    reserved_slots: Option<Option<LimitCount>>,
     /// How many calls begin in a second.
     #[serde(default, deserialize_with = "told")]
-    calls_per_second: Option<Option<Count>>,
+    calls_per_second: Option<Option<LimitCount>>,
     /// How long a waiting call waits for one step of priority.
     #[serde(default)]
-    ageing: Option<Span>,
+    ageing: Option<DurationBody>,
 }
 
 /// At least one of something.
 #[derive(Clone, Copy, JsonSchema)]
 #[schemars(transparent)]
-struct Count(#[schemars(range(min = 1, max = 1_000_000))] u32);
+struct LimitCount(#[schemars(range(min = 1, max = 1_000_000))] u32);
 
-impl Count {
+impl LimitCount {
     fn get(self) -> usize {
         self.0 as usize
     }
 }
 
-impl<'de> Deserialize<'de> for Count {
+impl<'de> Deserialize<'de> for LimitCount {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         match integer::<u32, D>(from)? {
             Some(count @ 1..=MAX_COUNT) => Ok(Self(count)),
@@ -223,14 +226,14 @@ fn told<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Optio
 
 impl LimitsBody {
     fn apply(self, limits: &mut LimitSettings) -> Result<(), Problem> {
-        let told = |wanted: Option<Option<Count>>, own: Option<usize>| {
-            wanted.map_or(own, |wanted| wanted.map(Count::get))
+        let told = |wanted: Option<Option<LimitCount>>, own: Option<usize>| {
+            wanted.map_or(own, |wanted| wanted.map(LimitCount::get))
         };
         if self.queue_size.is_some_and(|size| size > MAX_COUNT) {
             let why = format!("at most {MAX_COUNT}");
             return Err(Problem::bad("a limit is wrong").at("/queue_size", why));
         }
-        limits.max_concurrent = self.max_concurrent.map_or(limits.max_concurrent, Count::get);
+        limits.max_concurrent = self.max_concurrent.map_or(limits.max_concurrent, LimitCount::get);
         limits.queue_size = self.queue_size.map_or(limits.queue_size, |size| size as usize);
         if let Some(strategy) = self.strategy {
             limits.strategy = match strategy {
@@ -258,8 +261,8 @@ impl LimitsBody {
 
 async fn set_limits(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Body(body): Body<LimitsBody>,
+    Authenticated(who): Authenticated,
+    JsonBody(body): JsonBody<LimitsBody>,
 ) -> Result<Response, Problem> {
     let mut limits = app.engine.limits();
     body.apply(&mut limits)?;
@@ -304,7 +307,11 @@ fn show_groups(app: &App, session: &Session, own: &BTreeSet<String>) -> Response
     view::ok(&json!({"groups": groups}))
 }
 
-async fn groups(State(app): State<Arc<App>>, Who(who): Who, Name(conversation): Name) -> Response {
+async fn groups(
+    State(app): State<Arc<App>>,
+    Authenticated(who): Authenticated,
+    PathName(conversation): PathName,
+) -> Response {
     let own = groups_of(&app, &who.tenant);
     show_groups(&app, &Session::new(who.tenant, conversation), &own)
 }
@@ -326,9 +333,9 @@ struct GroupsBody {
 
 async fn set_groups(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(conversation): Name,
-    Body(body): Body<GroupsBody>,
+    Authenticated(who): Authenticated,
+    PathName(conversation): PathName,
+    JsonBody(body): JsonBody<GroupsBody>,
 ) -> Result<Response, Problem> {
     let own = groups_of(&app, &who.tenant);
     if body.activate.iter().chain(&body.deactivate).any(|name| !own.contains(name)) {
@@ -349,8 +356,8 @@ async fn set_groups(
 
 async fn reset_groups(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(conversation): Name,
+    Authenticated(who): Authenticated,
+    PathName(conversation): PathName,
 ) -> Response {
     let own = groups_of(&app, &who.tenant);
     let session = Session::new(who.tenant, conversation);

@@ -13,23 +13,23 @@ use windlass::CallId;
 use super::view;
 use crate::http::app::App;
 use crate::http::cluster::background;
-use crate::http::document::operation::Operation;
-use crate::http::front::extract::{Body, Name, Who};
+use crate::http::document::operation::RouteSpec;
+use crate::http::front::extract::{Authenticated, JsonBody, PathName};
 use crate::http::front::problem::Problem;
-use crate::state::identity::{Action, Identity};
+use crate::state::identity::{Identity, Permission};
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
-        Operation::get("/v1/calls/{call_id}/questions", "get_questions", get)
-            .may(Action::ReadCalls, "What a call in the background waits to be told")
+        RouteSpec::get("/v1/calls/{call_id}/questions", "get_questions", get)
+            .may(Permission::ReadCalls, "What a call in the background waits to be told")
             .details(
                 "A server of tools may ask in the middle of a call: a form for a person \
                  (`elicitation/create`), or a message for a model (`sampling/createMessage`). \
                  Only calls with `Prefer: respond-async` are asked; others say no at once.",
             )
             .answer::<QuestionsDoc>(200, "The questions, by name"),
-        Operation::post("/v1/calls/{call_id}/answers", "answer_questions", answer)
-            .may(Action::CallTools, "Answer what a call in the background waits for")
+        RouteSpec::post("/v1/calls/{call_id}/answers", "answer_questions", answer)
+            .may(Permission::CallTools, "Answer what a call in the background waits for")
             .details(
                 "Whoever made the call answers: its key, or a key of the person on whose behalf \
                  it is made. Operators and admins answer for others.",
@@ -65,7 +65,11 @@ struct AnsweredDoc {
     answered: usize,
 }
 
-async fn get(State(app): State<Arc<App>>, Who(who): Who, name: Name) -> Result<Response, Problem> {
+async fn get(
+    State(app): State<Arc<App>>,
+    Authenticated(who): Authenticated,
+    name: PathName,
+) -> Result<Response, Problem> {
     let id: CallId = name.id("call")?;
     let open = app.questions.open(&who.tenant, id).ok_or_else(|| Problem::not_found("question"))?;
     Ok(view::ok(&json!({"questions": open})))
@@ -73,9 +77,9 @@ async fn get(State(app): State<Arc<App>>, Who(who): Who, name: Name) -> Result<R
 
 async fn answer(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    name: Name,
-    Body(body): Body<AnswersBody>,
+    Authenticated(who): Authenticated,
+    name: PathName,
+    JsonBody(body): JsonBody<AnswersBody>,
 ) -> Result<Response, Problem> {
     let id: CallId = name.id("call")?;
     if !may_answer(&app, &who, &name.0).await? {

@@ -12,16 +12,16 @@ use windlass::{CallQuota, QuotaScope, QuotaUse};
 
 use super::view;
 use crate::http::app::App;
-use crate::http::document::operation::Operation;
-use crate::http::front::extract::Who;
+use crate::http::document::operation::RouteSpec;
+use crate::http::front::extract::Authenticated;
 use crate::http::front::problem::Problem;
-use crate::state::identity::{Action, Identity};
-use crate::state::quota::{Live, Stored};
+use crate::state::identity::{Identity, Permission};
+use crate::state::quota::{ConcurrentUse, StoredResource};
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
-        Operation::get("/v1/quotas", "get_quotas", show)
-            .may(Action::ReadCalls, "The quotas of the tenant and of this key")
+        RouteSpec::get("/v1/quotas", "get_quotas", show)
+            .may(Permission::ReadCalls, "The quotas of the tenant and of this key")
             .details(
                 "Over a quota, requests and calls fail with `quota_exceeded`. Those of a minute \
                  and of a day end with it, in UTC; the others end when something is given up. \
@@ -60,7 +60,10 @@ fn maybe_time(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({"type": ["string", "null"], "format": "date-time"})
 }
 
-async fn show(State(app): State<Arc<App>>, Who(who): Who) -> Result<Response, Problem> {
+async fn show(
+    State(app): State<Arc<App>>,
+    Authenticated(who): Authenticated,
+) -> Result<Response, Problem> {
     let mut quotas = stored(&app, &who).await?;
     quotas.extend(live(&app, &who));
     quotas.extend(calls(&app, &who));
@@ -70,7 +73,7 @@ async fn show(State(app): State<Arc<App>>, Who(who): Who) -> Result<Response, Pr
 async fn stored(app: &App, who: &Identity) -> Result<Vec<QuotaDoc>, Problem> {
     let settings = &app.quotas.settings;
     let mut all = Vec::new();
-    for what in Stored::ALL {
+    for what in StoredResource::ALL {
         let used = used(app, who, what, None).await?;
         all.push(quota(what.name(), "tenant", Some(what.most(settings)), used));
         if what.is_counted_by_key() {
@@ -82,14 +85,19 @@ async fn stored(app: &App, who: &Identity) -> Result<Vec<QuotaDoc>, Problem> {
 }
 
 /// How much the tenant of whoever asks has, or one of its keys has made.
-async fn used(app: &App, who: &Identity, what: Stored, key: Option<&str>) -> Result<u64, Problem> {
+async fn used(
+    app: &App,
+    who: &Identity,
+    what: StoredResource,
+    key: Option<&str>,
+) -> Result<u64, Problem> {
     let (tenant, documents) = (&who.tenant, &*app.documents);
     Ok(match what {
-        Stored::Tools => app.tools_made(tenant, key, None).await? as u64,
-        Stored::Files | Stored::FileBytes => {
+        StoredResource::Tools => app.tools_made(tenant, key, None).await? as u64,
+        StoredResource::Files | StoredResource::FileBytes => {
             let files = app.quotas.files_of(documents, tenant).await?;
             let files = key.map_or(files.all, |key| files.of_key(key));
-            if what == Stored::Files { files.count } else { files.bytes }
+            if what == StoredResource::Files { files.count } else { files.bytes }
         }
         _ => what.of(&app.quotas.kept(documents, what, tenant, key).await?),
     })
@@ -97,7 +105,7 @@ async fn used(app: &App, who: &Identity, what: Stored, key: Option<&str>) -> Res
 
 fn live(app: &App, who: &Identity) -> Vec<QuotaDoc> {
     let quotas = &app.quotas;
-    let one = |what: Live| {
+    let one = |what: ConcurrentUse| {
         let (of_tenant, of_key) = quotas.live(what, who);
         [
             quota(what.name(), "tenant", Some(quotas.most(what)), of_tenant),
@@ -109,7 +117,7 @@ fn live(app: &App, who: &Identity) -> Vec<QuotaDoc> {
         quota("sessions", scope, Some(most as u64), used as u64)
     };
     let sessions = [session("tenant", of_tenant), session("key", of_key)];
-    Live::ALL.into_iter().flat_map(one).chain(sessions).collect()
+    ConcurrentUse::ALL.into_iter().flat_map(one).chain(sessions).collect()
 }
 
 fn calls(app: &App, who: &Identity) -> Vec<QuotaDoc> {

@@ -19,14 +19,14 @@ use windlass::{
 
 use super::calls::wants_events;
 use super::context::{check_name, user_of};
-use super::stream::{self, Outlet};
+use super::stream::{self, EventSink};
 use super::view;
 use crate::http::app::App;
-use crate::http::document::operation::Operation;
-use crate::http::document::shape::{self, TurnEvent};
-use crate::http::front::extract::{ModelBody, Query, Who};
+use crate::http::document::operation::RouteSpec;
+use crate::http::document::shape::{self, TurnEventDoc};
+use crate::http::front::extract::{Authenticated, ModelBody, QueryString};
 use crate::http::front::problem::Problem;
-use crate::state::identity::Action;
+use crate::state::identity::Permission;
 
 /// How long a model may be silent while it writes.
 const SILENCE: Duration = Duration::from_secs(600);
@@ -36,10 +36,10 @@ const NO_STREAM: &str =
 /// More than a model writes in one message.
 const MAX_BYTES: usize = 256 * 1024 * 1024;
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
-        Operation::post("/v1/turns", "run_turn", run)
-            .may(Action::CallTools, "Run the calls of a model's message")
+        RouteSpec::post("/v1/turns", "run_turn", run)
+            .may(Permission::CallTools, "Run the calls of a model's message")
             .details(
                 "The body is what the model's API answered, or the message in it: Anthropic \
                  Messages, OpenAI Chat Completions or Responses, Gemini. Its calls run as one \
@@ -51,9 +51,9 @@ pub(crate) fn rows() -> Vec<Operation> {
             .body::<Message>()
             .example(example)
             .answer::<TurnDoc>(200, "What the model is to read next")
-            .events::<TurnEvent>("What the model is to read next"),
-        Operation::post("/v1/turns/stream", "stream_turn", follow)
-            .may(Action::CallTools, "Run the calls of a model's message while it is written")
+            .events::<TurnEventDoc>("What the model is to read next"),
+        RouteSpec::post("/v1/turns/stream", "stream_turn", follow)
+            .may(Permission::CallTools, "Run the calls of a model's message while it is written")
             .details(
                 "The body is the stream of server-sent events of the model's API, passed on as \
                  it comes: each call begins as soon as it is complete and its turn has come. The \
@@ -63,7 +63,7 @@ pub(crate) fn rows() -> Vec<Operation> {
             )
             .query::<TurnQuery>()
             .bytes()
-            .events::<TurnEvent>("The events of the batch, then `turn`"),
+            .events::<TurnEventDoc>("The events of the batch, then `turn`"),
     ]
 }
 
@@ -162,8 +162,8 @@ fn show(answer: &TurnAnswer, app: &App) -> Value {
 
 async fn run(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Query(query): Query<TurnQuery>,
+    Authenticated(who): Authenticated,
+    QueryString(query): QueryString<TurnQuery>,
     headers: HeaderMap,
     ModelBody(message): ModelBody,
 ) -> Result<Response, Problem> {
@@ -179,10 +179,10 @@ async fn run(
     if !wants_events(&headers) {
         return Ok(view::ok(&show(&app.engine.turn(turn, context, app.lang).await, &app)));
     }
-    let (outlet, followed) = Outlet::open();
+    let (outlet, followed) = EventSink::open();
     app.tasks.clone().spawn(async move {
         let mut batch = turn.batch(context);
-        let mut told = Telling::new(&app, outlet, batch.id());
+        let mut told = TurnReporter::new(&app, outlet, batch.id());
         told.own = batch.call_ids();
         let Some(results) = told.until(app.engine.call_batch(batch)).await else { return };
         told.end(&turn.answer(results, app.lang), &app).await;
@@ -192,18 +192,18 @@ async fn run(
 
 async fn follow(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Query(query): Query<TurnQuery>,
+    Authenticated(who): Authenticated,
+    QueryString(query): QueryString<TurnQuery>,
     headers: HeaderMap,
     body: Incoming,
 ) -> Result<Response, Problem> {
     app.refuse_while_draining()?;
     let format = query.format()?;
     let context = app.traced(query.context(who)?, &headers);
-    let (outlet, followed) = Outlet::open();
+    let (outlet, followed) = EventSink::open();
     app.tasks.clone().spawn(async move {
         let mut turn = app.engine.open_turn(format, context, app.lang);
-        let mut told = Telling::new(&app, outlet, turn.batch_id());
+        let mut told = TurnReporter::new(&app, outlet, turn.batch_id());
         if !told.read(body, &mut turn).await {
             return;
         }
@@ -214,15 +214,15 @@ async fn follow(
 }
 
 /// Tells what happens to the calls of a turn.
-struct Telling {
-    outlet: Outlet,
+struct TurnReporter {
+    outlet: EventSink,
     events: Subscription,
     batch: BatchId,
     own: Vec<CallId>,
 }
 
-impl Telling {
-    fn new(app: &App, outlet: Outlet, batch: BatchId) -> Self {
+impl TurnReporter {
+    fn new(app: &App, outlet: EventSink, batch: BatchId) -> Self {
         outlet.tell("batch", &json!({"batch_id": batch}));
         Self { outlet, events: app.engine.events(), batch, own: Vec::new() }
     }

@@ -1,4 +1,4 @@
-//! [`Entry`]: one thing that somebody did or tried.
+//! [`AuditEntry`]: one thing that somebody did or tried.
 
 use std::env;
 use std::net::IpAddr;
@@ -91,7 +91,7 @@ pub(crate) struct Happened {
 /// One thing that somebody did or tried.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "AuditEntry")]
-pub(crate) struct Entry {
+pub(crate) struct AuditEntry {
     /// From 1, without a gap.
     pub(crate) number: u64,
     /// When.
@@ -116,7 +116,7 @@ pub(crate) struct Entry {
     pub(crate) hash: String,
 }
 
-impl Entry {
+impl AuditEntry {
     /// The entry that follows the end of a chain.
     pub(super) fn after(head: &Head, at: Timestamp, happened: Happened) -> Result<Self, Error> {
         let Happened { actor, action, target, status, details } = happened;

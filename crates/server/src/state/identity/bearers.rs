@@ -56,13 +56,13 @@ pub(crate) struct Bearers {
     audience: String,
     tenant_claim: Option<String>,
     outbound: Outbound,
-    keys: Mutex<Option<Known>>,
+    keys: Mutex<Option<KnownJwks>>,
     /// Held by the one who asks for keys.
     asking: tokio::sync::Mutex<()>,
 }
 
 #[derive(Clone)]
-struct Known {
+struct KnownJwks {
     keys: Arc<JwkSet>,
     since: Instant,
 }
@@ -164,11 +164,11 @@ impl Bearers {
         }
         let keys = Arc::new(self.ask().await?);
         let found = find(&keys, id);
-        *self.keys.lock() = Some(Known { keys, since: Instant::now() });
+        *self.keys.lock() = Some(KnownJwks { keys, since: Instant::now() });
         Ok(found)
     }
 
-    fn known(&self, life: Duration) -> Option<Known> {
+    fn known(&self, life: Duration) -> Option<KnownJwks> {
         self.keys.lock().clone().filter(|known| known.since.elapsed() < life)
     }
 

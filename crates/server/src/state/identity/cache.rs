@@ -17,7 +17,7 @@ use tokio::sync::broadcast::error::TryRecvError;
 use tokio::time::Instant;
 use windlass_store::Change;
 
-use super::key::{ApiKey, Hash};
+use super::key::{ApiKey, KeyHash};
 
 /// How long an entry is believed.
 const TTL: Duration = Duration::from_secs(5);
@@ -29,11 +29,11 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 const ENTRIES: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
 /// The keys that were just seen.
-pub(super) struct Cache(Mutex<State>);
+pub(super) struct KeyCache(Mutex<KeyCacheState>);
 
-struct State {
+struct KeyCacheState {
     space: &'static str,
-    entries: LruCache<Hash, (Arc<ApiKey>, Instant)>,
+    entries: LruCache<KeyHash, (Arc<ApiKey>, Instant)>,
     changes: Receiver<Change>,
     /// How many changes of keys were heard of.
     heard: u64,
@@ -43,19 +43,19 @@ struct State {
 
 /// What had been heard of when something was read.
 #[derive(Clone, Copy)]
-pub(super) struct Heard(u64);
+pub(super) struct ChangeCount(u64);
 
 /// What is known of a hash.
-pub(super) enum Found {
+pub(super) enum CacheLookup {
     Key(Arc<ApiKey>),
     /// Nothing: the database has to be asked.
-    Nothing(Heard),
+    Nothing(ChangeCount),
 }
 
-impl Cache {
+impl KeyCache {
     /// Forgets keys of this space when they change.
     pub(super) fn new(space: &'static str, changes: Receiver<Change>) -> Self {
-        Self(Mutex::new(State {
+        Self(Mutex::new(KeyCacheState {
             space,
             entries: LruCache::new(ENTRIES),
             changes,
@@ -65,20 +65,20 @@ impl Cache {
     }
 
     /// The key with this hash.
-    pub(super) fn get(&self, hash: &Hash) -> Found {
+    pub(super) fn get(&self, hash: &KeyHash) -> CacheLookup {
         let mut state = self.0.lock();
         state.listen();
         let fails = state.failed.is_some_and(|last| last.elapsed() < ASK_AGAIN);
         let believed = if fails { OUTAGE } else { TTL };
         match state.entries.get(hash) {
-            Some((key, read)) if read.elapsed() < believed => Found::Key(Arc::clone(key)),
-            _ => Found::Nothing(Heard(state.heard)),
+            Some((key, read)) if read.elapsed() < believed => CacheLookup::Key(Arc::clone(key)),
+            _ => CacheLookup::Nothing(ChangeCount(state.heard)),
         }
     }
 
     /// The key with this hash as it was known before the database could not be
     /// asked.
-    pub(super) fn in_outage(&self, hash: &Hash) -> Option<Arc<ApiKey>> {
+    pub(super) fn in_outage(&self, hash: &KeyHash) -> Option<Arc<ApiKey>> {
         let mut state = self.0.lock();
         state.listen();
         state.failed = Some(Instant::now());
@@ -86,9 +86,9 @@ impl Cache {
         (read.elapsed() < OUTAGE).then(|| Arc::clone(key))
     }
 
-    /// Remembers what was read after [`Cache::get`], unless a change was heard of
+    /// Remembers what was read after [`KeyCache::get`], unless a change was heard of
     /// in between: what was read may be from before it.
-    pub(super) fn put(&self, hash: Hash, key: Arc<ApiKey>, Heard(before): Heard) {
+    pub(super) fn put(&self, hash: KeyHash, key: Arc<ApiKey>, ChangeCount(before): ChangeCount) {
         let mut state = self.0.lock();
         state.listen();
         if state.heard == before {
@@ -97,7 +97,7 @@ impl Cache {
     }
 }
 
-impl State {
+impl KeyCacheState {
     /// Drops what has changed; everything, where changes were missed.
     fn listen(&mut self) {
         loop {

@@ -37,9 +37,9 @@ fn number() -> Value {
 
 /// The stream of one call: `started`, `progress` and `retried` as they come,
 /// then one `result`.
-pub(crate) struct CallEvent;
+pub(crate) struct CallEventDoc;
 
-impl JsonSchema for CallEvent {
+impl JsonSchema for CallEventDoc {
     fn schema_name() -> Cow<'static, str> {
         "CallEvent".into()
     }
@@ -59,9 +59,9 @@ impl JsonSchema for CallEvent {
 
 /// The stream of a batch: `batch`, then what happens to its calls, then
 /// `results`.
-pub(crate) struct BatchEvent;
+pub(crate) struct BatchEventDoc;
 
-impl JsonSchema for BatchEvent {
+impl JsonSchema for BatchEventDoc {
     fn schema_name() -> Cow<'static, str> {
         "BatchEvent".into()
     }
@@ -78,9 +78,9 @@ impl JsonSchema for BatchEvent {
 
 /// The stream of a turn: that of its batch, then `turn`; `broken` where the
 /// model's message broke off.
-pub(crate) struct TurnEvent;
+pub(crate) struct TurnEventDoc;
 
-impl JsonSchema for TurnEvent {
+impl JsonSchema for TurnEventDoc {
     fn schema_name() -> Cow<'static, str> {
         "TurnEvent".into()
     }
@@ -95,9 +95,9 @@ impl JsonSchema for TurnEvent {
 
 /// The stream of an agent's run: `run`, then its words and what happens to the
 /// calls that it makes, then `result`.
-pub(crate) struct RunEvent;
+pub(crate) struct RunEventDoc;
 
-impl JsonSchema for RunEvent {
+impl JsonSchema for RunEventDoc {
     fn schema_name() -> Cow<'static, str> {
         "RunEvent".into()
     }
@@ -186,9 +186,9 @@ struct ToolEventDoc {
 }
 
 /// What happens, as it is followed.
-pub(crate) struct FollowedEvent;
+pub(crate) struct FollowedEventDoc;
 
-impl JsonSchema for FollowedEvent {
+impl JsonSchema for FollowedEventDoc {
     fn schema_name() -> Cow<'static, str> {
         "FollowedEvent".into()
     }

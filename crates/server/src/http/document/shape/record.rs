@@ -42,7 +42,8 @@ pub(crate) enum CallState {
 
 /// How full the engine is.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct LimitMetrics {
+#[schemars(rename = "LimitMetrics")]
+pub(crate) struct LimitMetricsDoc {
     /// Calls that have a slot.
     current_concurrent: u64,
     /// Calls that wait.
@@ -59,12 +60,13 @@ pub(crate) struct LimitMetrics {
     /// How long a call ran on average, in seconds.
     avg_execution_time: Option<f64>,
     /// The categories that have a limit of their own.
-    buckets: Option<BTreeMap<String, BucketMetrics>>,
+    buckets: Option<BTreeMap<String, BucketMetricsDoc>>,
 }
 
 /// How full a category is.
 #[derive(Serialize, JsonSchema)]
-struct BucketMetrics {
+#[schemars(rename = "BucketMetrics")]
+struct BucketMetricsDoc {
     /// Calls that run.
     current: u64,
     /// How many may run.

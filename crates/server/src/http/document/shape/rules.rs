@@ -33,10 +33,10 @@ struct RuleDoc {
     provider: Option<String>,
     /// What the tool does to the world: all of these.
     #[serde(default)]
-    behaviour: Vec<BehaviourTest>,
+    behaviour: Vec<BehaviourTestDoc>,
     /// What the arguments are: all of these.
     #[serde(default)]
-    arguments: Vec<ArgumentRule>,
+    arguments: Vec<ArgumentRuleDoc>,
     then: Word,
     /// Why, for the person or the model.
     reason: Option<String>,
@@ -58,7 +58,8 @@ enum Word {
 /// What a tool does to the world.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum BehaviourTest {
+#[schemars(rename = "BehaviourTest")]
+enum BehaviourTestDoc {
     ReadOnly,
     NotReadOnly,
     Destructive,
@@ -68,15 +69,15 @@ enum BehaviourTest {
 }
 
 /// What an argument is.
-struct ArgumentRule;
+struct ArgumentRuleDoc;
 
-impl Serialize for ArgumentRule {
+impl Serialize for ArgumentRuleDoc {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_unit()
     }
 }
 
-impl JsonSchema for ArgumentRule {
+impl JsonSchema for ArgumentRuleDoc {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "ArgumentRule".into()
     }

@@ -23,7 +23,7 @@ use crate::human::questions::{self, ASKING, Suspended};
 const OPEN: usize = 8;
 
 /// What a tool asks, and where the answers go.
-pub(crate) struct Question {
+pub(crate) struct MailboxQuestion {
     pub(crate) questions: Questions,
     pub(crate) answer: oneshot::Sender<Result<Answers, Error>>,
 }
@@ -32,13 +32,13 @@ pub(crate) struct Question {
 /// is used, so it is small.
 #[derive(Default)]
 pub(crate) struct Mailbox {
-    asked: Mutex<VecDeque<Question>>,
+    asked: Mutex<VecDeque<MailboxQuestion>>,
     told: Notify,
 }
 
 impl Mailbox {
     /// The next question.
-    pub(crate) async fn recv(&self) -> Question {
+    pub(crate) async fn recv(&self) -> MailboxQuestion {
         loop {
             if let Some(question) = self.asked.lock().pop_front() {
                 return question;
@@ -47,7 +47,7 @@ impl Mailbox {
         }
     }
 
-    fn put(&self, question: Question) -> Result<(), Error> {
+    fn put(&self, question: MailboxQuestion) -> Result<(), Error> {
         let mut asked = self.asked.lock();
         if asked.len() >= OPEN {
             return Err(Error::new(ErrorKind::Denied, "too much is asked at once"));
@@ -64,7 +64,7 @@ pub(crate) struct Pause {
     /// Gives it the time that a person needs, where the tool's own time is not set.
     pub(crate) grace: Option<Grace>,
     /// The call that is shown as suspended, where it is one.
-    pub(crate) call: Option<(Arc<questions::Questions>, TenantId, CallId)>,
+    pub(crate) call: Option<(Arc<questions::CallQuestions>, TenantId, CallId)>,
 }
 
 impl Pause {
@@ -98,7 +98,7 @@ fn ask(
     questions: Questions,
 ) -> Result<oneshot::Receiver<Result<Answers, Error>>, Error> {
     let (answer, answered) = oneshot::channel();
-    mailbox.upgrade().ok_or_else(gone)?.put(Question { questions, answer })?;
+    mailbox.upgrade().ok_or_else(gone)?.put(MailboxQuestion { questions, answer })?;
     Ok(answered)
 }
 

@@ -6,14 +6,14 @@ use rmcp::model::{ErrorData, ProtocolVersion};
 use rmcp::service::RequestContext;
 use windlass::{Caller, CallerType, Context, OutputScope, TenantId, Tool};
 
-use crate::state::identity::{Action, Identity, Role};
+use crate::state::identity::{Identity, Permission, Role};
 
 /// The longest name of a client that records keep.
 const MAX_CLIENT: usize = 100;
 
 /// How it is known who a client is.
 #[derive(Clone)]
-pub(crate) enum Who {
+pub(crate) enum ClientAuth {
     /// Whoever started this program.
     Operator,
     /// Whoever holds the key that a request carries.
@@ -22,7 +22,7 @@ pub(crate) enum Who {
 
 /// Which tools a client sees.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum View {
+pub(crate) enum ServedTools {
     /// All of its tenant.
     All,
     /// Those of one provider, under their own names: the provider's server as if
@@ -31,15 +31,18 @@ pub(crate) enum View {
 }
 
 /// A client, for the time of a request.
-pub(super) struct Client {
+pub(super) struct McpClient {
     pub(super) identity: Identity,
     pub(super) session: Option<String>,
     pub(super) name: Option<String>,
     pub(super) is_modern: bool,
 }
 
-impl Who {
-    pub(super) fn client(&self, context: &RequestContext<RoleServer>) -> Result<Client, ErrorData> {
+impl ClientAuth {
+    pub(super) fn client(
+        &self,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<McpClient, ErrorData> {
         let parts = context.extensions.get::<Parts>();
         let identity = match self {
             Self::Operator => Some(operator()),
@@ -53,7 +56,7 @@ impl Who {
             .map(str::to_owned);
         let name = context.client_info().map(|client| kept_name(client.name));
         let is_modern = context.protocol_version().is_some_and(|version| !version.has_initialize());
-        Ok(Client { identity, session, name, is_modern })
+        Ok(McpClient { identity, session, name, is_modern })
     }
 }
 
@@ -75,14 +78,14 @@ fn kept_name(mut name: String) -> String {
     name
 }
 
-impl Client {
+impl McpClient {
     /// A client of the newer era, which has no session.
     pub(super) fn modern(identity: Identity, name: String) -> Self {
         Self { identity, session: None, name: Some(kept_name(name)), is_modern: true }
     }
 
     /// Refuses what the client's role does not allow.
-    pub(super) fn must(&self, action: Action) -> Result<(), ErrorData> {
+    pub(super) fn must(&self, action: Permission) -> Result<(), ErrorData> {
         if self.identity.role.may(action) {
             return Ok(());
         }
@@ -138,7 +141,7 @@ impl Client {
     }
 }
 
-impl View {
+impl ServedTools {
     pub(super) fn shows(&self, tool: &Tool) -> bool {
         match self {
             Self::All => true,

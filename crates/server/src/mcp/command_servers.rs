@@ -14,9 +14,9 @@ use crate::installation::Installation;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The servers of a command; nothing where no provider is one.
-pub(crate) struct Upstream(Option<Servers>);
+pub(crate) struct CommandServers(Option<Servers>);
 
-impl Upstream {
+impl CommandServers {
     /// Those that these tools need. Others are not started.
     pub(crate) async fn of_tools(
         installation: &Installation<'_>,

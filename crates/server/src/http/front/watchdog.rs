@@ -10,8 +10,8 @@
 //! | send | a client that takes nothing of an answer, whether it leaves the socket full or the window of its stream shut |
 //! | total | the connection itself |
 //!
-//! [`Wire`] sees the socket, [`Delivery`] the bodies of answers; both tell
-//! [`Traffic`], which decides.
+//! [`WatchedSocket`] sees the socket, [`ResponseBody`] the bodies of answers; both tell
+//! [`Watchdog`], which decides.
 
 use std::io;
 use std::net::IpAddr;
@@ -29,7 +29,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use windlass::TenantId;
 
-use super::slots::Slot;
+use super::slots::RequestSlot;
 
 /// How long a connection lingers that was told to end and has nothing to do.
 /// Whoever asks for something in that time is answered, in place of meeting a
@@ -58,7 +58,7 @@ impl Timeouts {
 
 /// Why a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Over {
+pub(crate) enum CloseReason {
     /// It has nothing to do, or is too old: it is told so, and ends when its
     /// requests have.
     Close,
@@ -69,15 +69,15 @@ pub(crate) enum Over {
 }
 
 /// A connection.
-pub(crate) struct Traffic {
+pub(crate) struct Watchdog {
     pub(crate) peer: IpAddr,
     opened: Instant,
-    state: Mutex<State>,
+    state: Mutex<WatchdogState>,
     /// Somebody needs its place.
     evicted: Notify,
 }
 
-struct State {
+struct WatchdogState {
     /// Requests that have come and whose answers have not gone.
     under_way: usize,
     has_asked: bool,
@@ -96,18 +96,18 @@ struct State {
     closing: Option<(Instant, Option<Instant>)>,
     is_cut: bool,
     /// The keys whose bearers have used it; the oldest first.
-    claims: Vec<Claim>,
+    claims: Vec<KeyClaim>,
 }
 
 /// A key whose bearer has used a connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Claim {
+pub(crate) struct KeyClaim {
     pub(crate) key: Arc<str>,
     pub(crate) tenant: TenantId,
 }
 
 /// How a connection is doing.
-pub(crate) struct Standing {
+pub(crate) struct ConnectionStatus {
     /// Whether it has a request under way.
     pub(crate) is_busy: bool,
     /// Who goes first where somebody has to: whoever never asked anything, then
@@ -115,10 +115,10 @@ pub(crate) struct Standing {
     pub(crate) rank: (bool, bool, Instant),
 }
 
-impl Traffic {
+impl Watchdog {
     pub(crate) fn new(peer: IpAddr) -> Arc<Self> {
         let now = Instant::now();
-        let state = State {
+        let state = WatchdogState {
             under_way: 0,
             has_asked: false,
             idle_since: now,
@@ -140,13 +140,13 @@ impl Traffic {
     }
 
     /// A request has come. It is under way until what comes back is dropped.
-    pub(crate) fn begin(self: &Arc<Self>) -> Exchange {
+    pub(crate) fn begin(self: &Arc<Self>) -> RequestInFlight {
         let mut state = self.state.lock();
         state.under_way += 1;
         state.has_asked = true;
         state.reading_since = None;
         state.next_body += 1;
-        Exchange { traffic: Arc::clone(self), body: state.next_body, is_marked: false }
+        RequestInFlight { traffic: Arc::clone(self), body: state.next_body, is_marked: false }
     }
 
     /// Tells it to end; it has to at `latest`, whatever it does.
@@ -164,21 +164,21 @@ impl Traffic {
         self.evicted.notify_one();
     }
 
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self) -> ConnectionStatus {
         let state = self.state.lock();
-        Standing {
+        ConnectionStatus {
             is_busy: state.under_way > 0,
             rank: (!state.claims.is_empty(), state.has_asked, state.idle_since),
         }
     }
 
     /// The keys whose bearers have used it.
-    pub(crate) fn claims<T>(&self, look: impl FnOnce(&mut Vec<Claim>) -> T) -> T {
+    pub(crate) fn claims<T>(&self, look: impl FnOnce(&mut Vec<KeyClaim>) -> T) -> T {
         look(&mut self.state.lock().claims)
     }
 
     /// Ends when the connection is to.
-    pub(crate) async fn over(&self, timeouts: Timeouts) -> Over {
+    pub(crate) async fn over(&self, timeouts: Timeouts) -> CloseReason {
         loop {
             let now = Instant::now();
             let (next, is_closing) = {
@@ -192,28 +192,33 @@ impl Traffic {
             let next = next.min(now + timeouts.shortest() / 2);
             tokio::select! {
                 () = sleep_until(next) => {}
-                () = self.evicted.notified(), if !is_closing => return Over::Close,
+                () = self.evicted.notified(), if !is_closing => return CloseReason::Close,
             }
         }
     }
 }
 
-impl State {
+impl WatchdogState {
     /// The next time at which something may be late, or what is over.
-    fn judge(&self, now: Instant, opened: Instant, timeouts: &Timeouts) -> Result<Instant, Over> {
+    fn judge(
+        &self,
+        now: Instant,
+        opened: Instant,
+        timeouts: &Timeouts,
+    ) -> Result<Instant, CloseReason> {
         let stalled = self.stalled.first().map(|(_, since)| *since);
         let blocked = self.blocked.map(|(since, _)| since);
         let sends = [stalled, blocked].into_iter().flatten();
-        let sends = sends.map(|since| (since + timeouts.send, Over::Cut));
+        let sends = sends.map(|since| (since + timeouts.send, CloseReason::Cut));
         let idle = (self.under_way == 0).then(|| match (self.closing, self.reading_since) {
-            (Some((since, _)), _) => (self.idle_since.max(since) + LINGER, Over::Drop),
-            (None, _) if !self.has_asked => (opened + timeouts.header, Over::Drop),
-            (None, Some(since)) => (since + timeouts.header, Over::Drop),
-            (None, None) => (self.idle_since + timeouts.idle, Over::Close),
+            (Some((since, _)), _) => (self.idle_since.max(since) + LINGER, CloseReason::Drop),
+            (None, _) if !self.has_asked => (opened + timeouts.header, CloseReason::Drop),
+            (None, Some(since)) => (since + timeouts.header, CloseReason::Drop),
+            (None, None) => (self.idle_since + timeouts.idle, CloseReason::Close),
         });
         let total = match self.closing {
-            Some((_, latest)) => latest.map(|latest| (latest, Over::Cut)),
-            None => Some((opened + timeouts.total, Over::Close)),
+            Some((_, latest)) => latest.map(|latest| (latest, CloseReason::Cut)),
+            None => Some((opened + timeouts.total, CloseReason::Close)),
         };
         let all = sends.chain(idle).chain(total);
         match all.min_by_key(|(deadline, _)| *deadline) {
@@ -233,13 +238,13 @@ impl State {
 }
 
 /// A request under way, until its answer has gone.
-pub(crate) struct Exchange {
-    traffic: Arc<Traffic>,
+pub(crate) struct RequestInFlight {
+    traffic: Arc<Watchdog>,
     body: u64,
     is_marked: bool,
 }
 
-impl Exchange {
+impl RequestInFlight {
     /// The body waits for the client.
     fn given(&mut self) {
         self.is_marked = true;
@@ -254,13 +259,13 @@ impl Exchange {
     }
 }
 
-impl State {
+impl WatchdogState {
     fn forget(&mut self, body: u64) {
         self.stalled.retain(|(own, _)| *own != body);
     }
 }
 
-impl Drop for Exchange {
+impl Drop for RequestInFlight {
     fn drop(&mut self) {
         let mut state = self.traffic.state.lock();
         if self.is_marked {
@@ -272,17 +277,21 @@ impl Drop for Exchange {
 }
 
 /// The body of an answer on its way.
-pub(crate) struct Delivery {
+pub(crate) struct ResponseBody {
     body: Body,
     /// What was cut off a part that was too large to hand on at once.
     rest: Bytes,
-    exchange: Exchange,
+    exchange: RequestInFlight,
     /// The slot of a stream that goes on.
-    _slot: Option<Arc<Slot>>,
+    _slot: Option<Arc<RequestSlot>>,
 }
 
-impl Delivery {
-    pub(crate) fn new(body: Body, mut exchange: Exchange, slot: Option<Arc<Slot>>) -> Self {
+impl ResponseBody {
+    pub(crate) fn new(
+        body: Body,
+        mut exchange: RequestInFlight,
+        slot: Option<Arc<RequestSlot>>,
+    ) -> Self {
         if !body.is_end_stream() {
             exchange.given();
         }
@@ -299,7 +308,7 @@ impl Delivery {
     }
 }
 
-impl HttpBody for Delivery {
+impl HttpBody for ResponseBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -335,13 +344,13 @@ impl HttpBody for Delivery {
 }
 
 /// The socket of a connection.
-pub(crate) struct Wire {
+pub(crate) struct WatchedSocket {
     stream: TcpStream,
-    traffic: Arc<Traffic>,
+    traffic: Arc<Watchdog>,
 }
 
-impl Wire {
-    pub(crate) fn new(stream: TcpStream, traffic: Arc<Traffic>) -> Self {
+impl WatchedSocket {
+    pub(crate) fn new(stream: TcpStream, traffic: Arc<Watchdog>) -> Self {
         Self { stream, traffic }
     }
 
@@ -357,7 +366,7 @@ impl Wire {
     }
 }
 
-impl Drop for Wire {
+impl Drop for WatchedSocket {
     fn drop(&mut self) {
         if self.traffic.state.lock().is_cut {
             // The system would keep what nobody takes for minutes.
@@ -366,7 +375,7 @@ impl Drop for Wire {
     }
 }
 
-impl AsyncRead for Wire {
+impl AsyncRead for WatchedSocket {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -384,7 +393,7 @@ impl AsyncRead for Wire {
     }
 }
 
-impl AsyncWrite for Wire {
+impl AsyncWrite for WatchedSocket {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -88,12 +88,12 @@ impl Topic {
 
 /// An event as readers get it: written once, however many there are.
 #[derive(Clone)]
-pub(crate) struct Told {
+pub(crate) struct EncodedEvent {
     pub(crate) position: u64,
     pub(crate) sent: Sent,
 }
 
-impl Told {
+impl EncodedEvent {
     pub(crate) fn new(event: &KeptEvent, ids: &EventIds) -> Self {
         let sent = match event.event.body.get(SERVER) {
             None => stream::event(&event.event.name, &event.event.body),
@@ -125,7 +125,7 @@ impl Told {
 
 /// Somebody listens to a tenant, or did a short while ago.
 #[derive(Clone, Copy)]
-struct Interest {
+struct TenantListeners {
     /// Until when events are kept if nobody is seen any more.
     until: Timestamp,
     /// The newest position when keeping began. What happened before, and after
@@ -135,7 +135,7 @@ struct Interest {
     since_at: Timestamp,
 }
 
-impl Interest {
+impl TenantListeners {
     /// As it is written down.
     fn read(listener: &Document) -> Self {
         let at = listener.body["at"].as_str().and_then(|at| at.parse().ok());
@@ -148,19 +148,19 @@ impl Interest {
 }
 
 /// Somebody who has begun to listen.
-pub(crate) struct Joined {
-    pub(crate) live: broadcast::Receiver<Arc<Told>>,
+pub(crate) struct Subscriber {
+    pub(crate) live: broadcast::Receiver<Arc<EncodedEvent>>,
     /// The position after which all events of the tenant are kept.
     pub(crate) since: u64,
 }
 
 /// Where events go.
-pub(crate) struct Hub {
+pub(crate) struct EventBroker {
     documents: Arc<dyn Documents>,
     pub(crate) ids: EventIds,
     /// How long events are kept for a tenant after its last reader was seen.
-    linger: Duration,
-    topics: Mutex<HashMap<Topic, broadcast::Sender<Arc<Told>>>>,
+    listener_ttl: Duration,
+    topics: Mutex<HashMap<Topic, broadcast::Sender<Arc<EncodedEvent>>>>,
     /// Held by the one who writes that somebody listens: of all readers that come
     /// at once, one writes.
     seeing: tokio::sync::Mutex<()>,
@@ -169,7 +169,7 @@ pub(crate) struct Hub {
     /// Held by the one who writes ends that may have been written already.
     ending: tokio::sync::Mutex<()>,
     /// The tenants whose events are kept.
-    interests: Mutex<HashMap<TenantId, Interest>>,
+    interests: Mutex<HashMap<TenantId, TenantListeners>>,
     interested: Notify,
     /// The position up to which readers have been told.
     told: watch::Sender<u64>,
@@ -177,13 +177,17 @@ pub(crate) struct Hub {
     records: watch::Sender<bool>,
 }
 
-impl Hub {
-    /// A hub that keeps events for so long after the last reader was seen.
-    pub(crate) fn new(documents: Arc<dyn Documents>, ids: EventIds, linger: Duration) -> Arc<Self> {
+impl EventBroker {
+    /// A broker that keeps events for so long after the last reader was seen.
+    pub(crate) fn new(
+        documents: Arc<dyn Documents>,
+        ids: EventIds,
+        listener_ttl: Duration,
+    ) -> Arc<Self> {
         Arc::new(Self {
             documents,
             ids,
-            linger,
+            listener_ttl,
             topics: Mutex::default(),
             seeing: tokio::sync::Mutex::default(),
             gaps: Mutex::default(),
@@ -211,20 +215,20 @@ impl Hub {
         server: Option<OwnerId>,
         stop: CancellationToken,
     ) -> JoinHandle<()> {
-        let (hub, engine, end) = (Arc::clone(self), engine.clone(), stop.clone());
+        let (broker, engine, end) = (Arc::clone(self), engine.clone(), stop.clone());
         let recorder =
-            tokio::spawn(async move { hub.record(&engine, server.as_ref(), &end).await });
-        let (hub, end) = (Arc::clone(self), stop.clone());
+            tokio::spawn(async move { broker.record(&engine, server.as_ref(), &end).await });
+        let (broker, end) = (Arc::clone(self), stop.clone());
         tokio::spawn(async move {
             tokio::select! {
-                () = hub.tail() => {}
+                () = broker.tail() => {}
                 () = end.cancelled() => {}
             }
         });
-        let hub = Arc::clone(self);
+        let broker = Arc::clone(self);
         tokio::spawn(async move {
             tokio::select! {
-                () = hub.stay_seen() => {}
+                () = broker.stay_seen() => {}
                 () = stop.cancelled() => {}
             }
         });
@@ -237,7 +241,7 @@ impl Hub {
     }
 
     /// Listens to a topic. From now on its tenant's events are kept.
-    pub(crate) async fn join(&self, topic: &Topic) -> Result<Joined, Error> {
+    pub(crate) async fn join(&self, topic: &Topic) -> Result<Subscriber, Error> {
         let live = {
             let mut topics = self.topics.lock();
             if topics.len() >= 1024 {
@@ -254,12 +258,12 @@ impl Hub {
         if begun.is_err() {
             tracing::warn!("events are not kept yet, although somebody listens");
         }
-        Ok(Joined { live, since })
+        Ok(Subscriber { live, since })
     }
 
     /// How often a reader is seen.
     fn seen_every(&self) -> Duration {
-        (self.linger / 5).max(Duration::from_millis(20))
+        (self.listener_ttl / 5).max(Duration::from_millis(20))
     }
 
     /// Writes down that somebody listens to a tenant, if that is not known.
@@ -268,7 +272,7 @@ impl Hub {
     /// The document outlives the server that wrote it. Once it has expired,
     /// keeping begins anew, from a later position, and all servers see that.
     async fn see(&self, tenant: &TenantId) -> Result<u64, Error> {
-        let soon = from_now(self.linger.saturating_sub(self.seen_every()));
+        let soon = from_now(self.listener_ttl.saturating_sub(self.seen_every()));
         let known = || {
             let known = self.interests.lock().get(tenant).copied();
             known.filter(|known| known.until > soon).map(|known| known.since)
@@ -283,16 +287,16 @@ impl Hub {
         for _ in 0..ATTEMPTS {
             let (mut interest, expect) = match self.documents.get(LISTENERS, tenant, EVENTS).await?
             {
-                Some(kept) => (Interest::read(&kept), Expect::Version(kept.version)),
+                Some(kept) => (TenantListeners::read(&kept), Expect::Version(kept.version)),
                 None => {
                     let (_, since) = self.documents.event_range().await?;
                     let (until, since_at) = (Timestamp::MIN, Timestamp::now());
-                    (Interest { until, since, since_at }, Expect::Absent)
+                    (TenantListeners { until, since, since_at }, Expect::Absent)
                 }
             };
             // Unless another server has just written it.
             let is_written = interest.until > soon || {
-                interest.until = from_now(self.linger);
+                interest.until = from_now(self.listener_ttl);
                 let body = json!({"since": interest.since, "at": interest.since_at});
                 let mut put = Put::new(LISTENERS, tenant.clone(), EVENTS, body);
                 put.expires_at = Some(interest.until);
@@ -345,7 +349,7 @@ impl Hub {
         let found = self.documents.all(LISTENERS).await?;
         let mut interests = self.interests.lock();
         for listener in found {
-            let interest = Interest::read(&listener);
+            let interest = TenantListeners::read(&listener);
             interests.insert(listener.tenant, interest);
         }
         drop(interests);
@@ -416,7 +420,7 @@ impl Hub {
         let topics = self.topics.lock();
         for position in new {
             for (topic, channel) in topics.iter() {
-                let told = Told::gap_at(position, &topic.tenant, &self.ids);
+                let told = EncodedEvent::gap_at(position, &topic.tenant, &self.ids);
                 // Nobody may be there any more.
                 drop(channel.send(Arc::new(told)));
             }
@@ -450,7 +454,7 @@ impl Hub {
                 }
             }
             let server = server.cloned();
-            let mut recorder = Recorder { hub: self, server, batches: HashMap::new() };
+            let mut recorder = EventRecorder { broker: self, server, batches: HashMap::new() };
             let mut events = engine.events();
             loop {
                 self.records.send_replace(true);
@@ -503,7 +507,8 @@ impl Hub {
         let mut told = None;
         for topic in Topic::of(&event.event) {
             if let Some(channel) = topics.get(&topic) {
-                let told = told.get_or_insert_with(|| Arc::new(Told::new(event, &self.ids)));
+                let told =
+                    told.get_or_insert_with(|| Arc::new(EncodedEvent::new(event, &self.ids)));
                 // Nobody may be there any more.
                 let _ = channel.send(Arc::clone(told));
             }
@@ -516,18 +521,18 @@ fn from_now(span: Duration) -> Timestamp {
 }
 
 /// Writes the engine's events down.
-struct Recorder<'a> {
-    hub: &'a Hub,
+struct EventRecorder<'a> {
+    broker: &'a EventBroker,
     /// Whose events these are; none where nobody else could tell of their end.
     server: Option<OwnerId>,
     /// The batches of calls that have not ended.
     batches: HashMap<CallId, BatchId>,
 }
 
-impl Recorder<'_> {
+impl EventRecorder<'_> {
     /// Until nobody listens, or until the server ends and nothing is left.
     async fn run(&mut self, events: &mut Subscription, stop: &CancellationToken) {
-        let mut tenants = self.hub.tenants();
+        let mut tenants = self.broker.tenants();
         while !tenants.is_empty() {
             let ends = stop.is_cancelled();
             let patience = if ends { Duration::ZERO } else { Duration::from_secs(5) };
@@ -547,13 +552,13 @@ impl Recorder<'_> {
             {
                 waiting.push(event);
             }
-            tenants = self.hub.tenants();
+            tenants = self.broker.tenants();
             let (left, happened): (Vec<Event>, Vec<Event>) =
                 waiting.into_iter().partition(is_of_another_server);
             let kept = happened.iter().flat_map(|event| self.keep(event, &tenants)).collect();
             self.write(kept).await;
             let ends: Vec<_> = left.iter().flat_map(|event| self.keep(event, &tenants)).collect();
-            while let Err(error) = self.hub.append_ends(ends.clone()).await {
+            while let Err(error) = self.broker.append_ends(ends.clone()).await {
                 tracing::warn!(%error, "events could not be kept");
                 tokio::time::sleep(AGAIN).await;
             }
@@ -564,7 +569,7 @@ impl Recorder<'_> {
         if events.is_empty() {
             return;
         }
-        while let Err(error) = self.hub.documents.append_events(events.clone()).await {
+        while let Err(error) = self.broker.documents.append_events(events.clone()).await {
             tracing::warn!(%error, "events could not be kept");
             tokio::time::sleep(AGAIN).await;
         }
