@@ -29,7 +29,7 @@ use crate::journal::{Journal, OpenCall};
 use crate::schedule::{
     Demand, Permit, RetryPolicy, Slot, SlotPool, TicketCell, UpstreamRef, Upstreams,
 };
-use crate::stage::{Checked, Injected};
+use crate::stage::{Checked, InjectedSecrets};
 use crate::tool::Tool;
 use crate::tool::registry::FoundTool;
 use crate::value::name::CallId;
@@ -255,7 +255,7 @@ pub struct Call {
     pub(crate) id: CallId,
     pub(crate) tool: FoundTool,
     arguments: CallArguments,
-    pub(crate) secrets: Injected,
+    pub(crate) secrets: InjectedSecrets,
     pub(crate) context: Arc<Context>,
     pub(crate) deadline: Instant,
     pub(crate) call_ref: Option<Arc<str>>,

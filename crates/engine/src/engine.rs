@@ -44,7 +44,7 @@ use crate::schedule::{
     LimitMetrics, LimitSettings, QuotaCounters, RunningCalls, TenantLoad, UnderWay, Upstreams,
 };
 use crate::shards::Shards;
-use crate::stage::{self, Attempts, Checked, Injected, Outcome};
+use crate::stage::{self, Attempts, Checked, InjectedSecrets, Outcome};
 use crate::tool::groups::Groups;
 use crate::tool::library::Library;
 use crate::tool::providers::Providers;

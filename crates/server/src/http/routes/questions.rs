@@ -99,7 +99,7 @@ async fn answer(
 
 /// Whether somebody may answer for a call: what is asked is for whoever made it.
 async fn may_answer(app: &App, who: &Identity, id: &str) -> Result<bool, Problem> {
-    if who.may(Action::CancelCalls) {
+    if who.may(Permission::CancelCalls) {
         return Ok(true);
     }
     // One that nobody knows has no questions either.
