@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::env;
 use std::io;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use windlass::definition::{self, Limits, Parsed, ProviderSpec};
@@ -415,9 +416,11 @@ fn load(
     Ok(engine)
 }
 
-/// Runs a command that waits for something.
+/// Runs a command that waits for something. It is boxed, so that what a runtime
+/// does with a future is compiled once and not for every command.
 pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = runtime()?;
+    let work: Pin<Box<dyn Future<Output = Result<T, Failure>> + '_>> = Box::pin(work);
     let done = runtime.block_on(work);
     // What ignores its cancellation must not keep the program from ending.
     runtime.shutdown_background();
