@@ -120,7 +120,7 @@ fn parameters(page: &mut String, spec: &ToolSpec) -> anyhow::Result<()> {
 
 /// What `windlass --help` and the help of every command print.
 fn command_line() -> anyhow::Result<String> {
-    must(&mut cargo(&["build", "--quiet", "--package", "windlass-server"]))?;
+    must(&mut cargo(&["build", "--quiet", "--profile", "test", "--package", "windlass-server"]))?;
     let mut page = format!("{NOTICE}# The command line\n");
     let main = help(&[])?;
     write!(page, "\n## windlass\n\n```text\n{main}\n```\n")?;
@@ -145,7 +145,8 @@ fn help(command: &[&str]) -> anyhow::Result<String> {
 
 /// What the program prints, with nothing set.
 fn windlass(args: &[&str]) -> anyhow::Result<String> {
-    let mut command = cargo(&["run", "--quiet", "--package", "windlass-server", "--"]);
+    let mut command =
+        cargo(&["run", "--quiet", "--profile", "test", "--package", "windlass-server", "--"]);
     command.args(args).env("NO_COLOR", "1").env("COLUMNS", "100");
     let names = std::env::vars_os().map(|(name, _)| name);
     for name in names.filter(|name| name.to_string_lossy().starts_with("WINDLASS_")) {
