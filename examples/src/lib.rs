@@ -1,8 +1,8 @@
 //! Nothing to call: the examples are the programs in `src/bin`.
 //!
-//! This library exists so that the Rust in the README, the guides and the
-//! concepts is compiled and run as documentation tests: from outside of the
-//! engine, with the dependencies that the guides name and no others.
+//! This library exists so that the Rust code in the READMEs, the guides and the
+//! concepts is compiled and run as documentation tests: as code of a user of the
+//! crates, with the dependencies that the guides name and no others.
 
 #[cfg(doctest)]
 mod doctests {
@@ -35,6 +35,12 @@ mod doctests {
 
     #[doc = include_str!("../../docs/guides/agents.md")]
     struct Agents;
+
+    #[doc = include_str!("../../docs/concepts/approvals.md")]
+    struct Approvals;
+
+    #[doc = include_str!("../../docs/concepts/tenants.md")]
+    struct Tenants;
 
     #[doc = include_str!("../../docs/concepts/batches-and-limits.md")]
     struct BatchesAndLimits;

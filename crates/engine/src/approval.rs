@@ -18,13 +18,13 @@ use serde_json::{Map, Value};
 
 pub use rules::{ApprovalRule, ApprovalRules, ArgumentRule, ArgumentTest, BehaviourTest};
 
+use crate::call::context::{Agent, Caller, Context};
 use crate::call::{Call, CallRequest};
-use crate::context::{Agent, Caller, Context};
 use crate::error::Error;
-use crate::executor::BoxFuture;
-use crate::fingerprint::Fingerprint;
-use crate::name::{BatchId, CallId};
 use crate::schedule::RetryPolicy;
+use crate::tool::executor::BoxFuture;
+use crate::value::fingerprint::Fingerprint;
+use crate::value::name::{BatchId, CallId};
 
 /// Whether a call may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +82,11 @@ pub struct SuspendedCall {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credential: Option<Arc<str>>,
     /// How long it may take, once it runs.
-    #[serde(default, with = "crate::duration::option", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        with = "crate::value::duration::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub timeout: Option<Duration>,
     /// Its priority.
     #[serde(default)]

@@ -1,6 +1,11 @@
 //! A call on its way through the engine: [`CallRequest`] as it comes in,
 //! [`Call`] once it has been checked, [`CallResult`] as it goes out.
 
+pub(crate) mod cache;
+pub(crate) mod content;
+pub(crate) mod context;
+pub(crate) mod credential;
+pub(crate) mod grace;
 mod result;
 
 use std::sync::{Arc, OnceLock, Weak};
@@ -14,20 +19,20 @@ use tokio_util::sync::CancellationToken;
 
 pub use result::{CallResult, ResultView};
 
-use crate::context::{Agent, Caller, Context, Objects};
+use crate::agent::nested::Tools;
+use crate::call::context::{Agent, Caller, Context, Objects};
+use crate::call::grace::Grace;
 use crate::engine::Parts;
 use crate::error::{Error, ErrorKind};
-use crate::event::{CallInfo, Emitter};
-use crate::grace::Grace;
 use crate::journal::Journal;
-use crate::name::CallId;
-use crate::nested::Tools;
-use crate::registry::Found;
+use crate::journal::event::{CallInfo, Emitter};
 use crate::schedule::{Demand, Limits, Permit, RetryPolicy, Slot, TicketCell};
-use crate::secret::{Secret, Veil};
 use crate::tool::Tool;
-use crate::trace::TraceContext;
-use crate::usage::{Bill, Usage};
+use crate::tool::registry::Found;
+use crate::value::name::CallId;
+use crate::value::secret::{Secret, Veil};
+use crate::value::trace::TraceContext;
+use crate::value::usage::{Bill, Usage};
 
 /// Beyond it, ageing would take longer than calls have time.
 const MAX_PRIORITY: i32 = 10;
@@ -99,7 +104,7 @@ impl CallRequest {
     /// engine's setting.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout.min(crate::duration::MAX));
+        self.timeout = Some(timeout.min(crate::value::duration::MAX));
         self
     }
 

@@ -32,29 +32,29 @@ use until::Stop;
 pub(crate) use until::Until;
 
 use crate::approval::Approvals;
-use crate::cache::Cache;
+use crate::call::cache::Cache;
+use crate::call::content::Output;
+use crate::call::context::Context;
+use crate::call::credential::{self, CredentialSource};
 use crate::call::{Arguments, Call, CallRequest, CallResult, Seldom, Shared};
-use crate::content::Output;
-use crate::context::Context;
-use crate::credential::{self, CredentialSource};
 use crate::error::{Error, ErrorKind};
-use crate::event::{Event, EventBus, Subscription};
-use crate::groups::Groups;
 use crate::hook::Hook;
 use crate::journal::OpenCall;
+use crate::journal::event::{Event, EventBus, Subscription};
+use crate::journal::record::{IdempotencyKey, RecordStore};
 use crate::lane::Lanes;
-use crate::library::Library;
-use crate::name::{BatchId, CallId, TenantId};
-use crate::providers::Providers;
-use crate::record::{IdempotencyKey, RecordStore};
-use crate::registry::{Found, Registry};
 use crate::schedule::{
     Attempt, LimitMetrics, LimitSettings, QuotaScope, QuotaUse, Quotas, RetryPolicy, Running,
     TenantLoad, TicketCell, UnderWay, Upstreams,
 };
-use crate::search::Finder;
 use crate::stage::{self, Attempts};
+use crate::tool::groups::Groups;
+use crate::tool::library::Library;
+use crate::tool::providers::Providers;
+use crate::tool::registry::{Found, Registry};
+use crate::tool::search::Finder;
 use crate::tool::{Kind, Tool};
+use crate::value::name::{BatchId, CallId, TenantId};
 
 /// Runs tool calls. Cheap to clone; all clones are one engine.
 #[derive(Clone)]

@@ -7,9 +7,9 @@
 use serde_json::Value;
 
 use crate::call::Call;
-use crate::content::Output;
+use crate::call::content::Output;
 use crate::error::Error;
-use crate::executor::BoxFuture;
+use crate::tool::executor::BoxFuture;
 
 /// Looks at calls and may change them. Every method has a default that does
 /// nothing.

@@ -4,7 +4,9 @@
 //! exactly once. If its future is dropped (the caller went away), the guard
 //! closes it as cancelled.
 
+pub(crate) mod event;
 mod open_call;
+pub(crate) mod record;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +15,12 @@ use tokio::time::Instant;
 
 pub(crate) use open_call::OpenCall;
 
-use crate::clock::Clock;
-use crate::context::Caller;
+use crate::call::context::Caller;
 use crate::error::{Error, ErrorKind};
-use crate::event::{CallInfo, EventBody, EventBus};
-use crate::name::BatchId;
-use crate::record::{CallRecord, RecordStore};
+use crate::journal::event::{CallInfo, EventBody, EventBus};
+use crate::journal::record::{CallRecord, RecordStore};
+use crate::value::clock::Clock;
+use crate::value::name::BatchId;
 
 /// How long it takes until a store that could not write is asked again.
 const BETWEEN_WRITES: Duration = Duration::from_millis(100);

@@ -1,7 +1,16 @@
 //! A tool: its description, its compiled schemas and the code that runs it.
 
 mod compact;
+pub(crate) mod executor;
+pub(crate) mod groups;
+pub(crate) mod library;
+pub mod native;
+pub(crate) mod output_tool;
+pub(crate) mod providers;
+pub(crate) mod registry;
 mod schema;
+pub(crate) mod search;
+pub(crate) mod search_tool;
 mod spec;
 
 use std::borrow::Cow;
@@ -19,13 +28,13 @@ pub use spec::{
     empty_object_schema,
 };
 
-use crate::context::Context;
+use crate::call::context::Context;
 use crate::error::{Error, ErrorKind};
-use crate::executor::Executor;
-use crate::name::{TenantId, ToolName};
 use crate::schedule::{RetryPolicy, Side, Upstream, Upstreams, asks_many};
-use crate::secret::Secret;
-use crate::text::Text;
+use crate::tool::executor::Executor;
+use crate::value::name::{TenantId, ToolName};
+use crate::value::secret::Secret;
+use crate::value::text::Text;
 
 /// A registered tool: everything about it is checked and compiled.
 pub struct Tool {

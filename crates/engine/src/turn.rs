@@ -31,11 +31,11 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::call::context::Context;
 use crate::call::{CallRequest, CallResult};
-use crate::context::Context;
 use crate::engine::{Batch, Engine};
 use crate::error::{Error, ErrorKind};
-use crate::text::Lang;
+use crate::value::text::Lang;
 use ids::Ids;
 pub use lenient::{lenient_json, replace_lone_surrogates};
 pub use open::OpenTurn;

@@ -1,62 +1,19 @@
 //! The HTTP API.
 //!
 //! ```text
-//! connection ─ listen ─ front ─► limits, names, origins ─ auth ─► a row of the table ─► Engine
-//!                                                                      │
-//!                                            openapi ◄─ operation ─────┘
+//! connection ─ front ─► limits, names, origins ─ auth ─► a row of routes ─► Engine
+//!                                                             │
+//!                                        document ◄─ operation ┘
 //! ```
 
-mod agents;
 mod app;
-mod approvals;
-mod audit;
-mod auth;
-mod background;
-mod batches;
-mod calls;
-mod cancel;
-mod connections;
-mod context;
-mod credentials;
-mod definitions;
-mod event_id;
-mod events;
-mod extract;
-mod failed_keys;
-mod files;
+mod cluster;
+mod document;
 mod front;
-mod health;
 mod hub;
-mod imports;
-mod kept;
-mod keys;
-mod lapse;
-mod listen;
-mod mcp;
-mod members;
 mod metrics;
-mod oauth;
-mod observe;
-mod openapi;
-mod operate;
-mod operation;
-mod own_tools;
-mod page;
-mod problem;
-mod providers;
-mod questions;
-mod quotas;
 mod readiness;
-mod recovery;
-mod reference;
-#[expect(dead_code, reason = "it only describes what others write")]
-mod shape;
-mod slots;
-mod stream;
-mod tools;
-mod traffic;
-mod turns;
-mod view;
+mod routes;
 
 use std::sync::Arc;
 
@@ -70,48 +27,24 @@ use windlass::Error;
 use windlass_store::Change;
 
 pub(crate) use app::{App, HttpSettings};
-pub(crate) use event_id::EventIds;
-pub(crate) use failed_keys::FailedKeys;
-pub(crate) use files::Links;
-use front::Front;
-use health::Documentation;
+pub(crate) use cluster::members::Members;
+use cluster::{background, kept, recovery};
+use document::operation;
+pub(crate) use front::failed_keys::FailedKeys;
+pub(crate) use front::listen::{Listener, Tls};
+pub(crate) use front::problem::Problem;
+use front::{Front, observe};
 pub(crate) use hub::Hub;
-pub(crate) use listen::{Listener, Tls};
-pub(crate) use members::Members;
+pub(crate) use hub::event_id::EventIds;
 pub(crate) use metrics::Metrics;
-use operation::{Operation, tagged};
-pub(crate) use problem::Problem;
 pub(crate) use readiness::Readiness;
-
-/// All routes.
-fn rows() -> Vec<Operation> {
-    tagged("tools", tools::rows())
-        .chain(tagged("tools", definitions::rows()))
-        .chain(tagged("tools", own_tools::rows()))
-        .chain(tagged("providers", providers::rows()))
-        .chain(tagged("providers", imports::rows()))
-        .chain(tagged("credentials", oauth::rows()))
-        .chain(tagged("credentials", credentials::rows()))
-        .chain(tagged("calls", calls::rows()))
-        .chain(tagged("calls", cancel::rows()))
-        .chain(tagged("calls", questions::rows()))
-        .chain(tagged("batches", batches::rows()))
-        .chain(tagged("turns", turns::rows()))
-        .chain(tagged("agents", agents::rows()))
-        .chain(tagged("approvals", approvals::rows()))
-        .chain(tagged("operation", operate::rows()))
-        .chain(tagged("operation", quotas::rows()))
-        .chain(tagged("events", events::rows()))
-        .chain(tagged("files", files::rows()))
-        .chain(tagged("keys", keys::rows()))
-        .chain(tagged("audit", audit::rows()))
-        .chain(tagged("health", health::rows()))
-        .collect()
-}
+pub(crate) use routes::files::Links;
+use routes::health::Documentation;
+use routes::{cancel, mcp};
 
 /// Everything that the server answers.
 pub(crate) fn front(app: &Arc<App>) -> Front {
-    let rows = rows();
+    let rows = routes::rows();
     let documentation = Documentation::new(&rows);
     let (health, rows) = rows.into_iter().partition(|row| row.tag == "health");
     // Only the rows that show it carry it along.

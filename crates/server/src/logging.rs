@@ -10,7 +10,7 @@ use std::io::{self, IsTerminal};
 
 use tracing_subscriber::EnvFilter;
 
-use crate::output::Screen;
+use crate::cli::output::Screen;
 use crate::settings::{LogFormat, LogSettings};
 
 /// Parts whose lower levels may hold what others sent.

@@ -12,7 +12,7 @@
 //! Everything that a client calls goes the way of every other call: limits,
 //! approvals, records, hidden secrets.
 
-mod asking;
+pub(crate) mod asking;
 mod calling;
 mod catalogue;
 mod changes;
@@ -30,15 +30,14 @@ mod library;
 mod malformed;
 mod notebook;
 mod offering;
-mod parked;
 mod plain;
 mod reply;
 mod reports;
 mod requests;
-mod running;
+pub(crate) mod running;
 mod service;
 mod sessions;
-mod shares;
+pub(crate) mod shares;
 mod tokens;
 mod upstream;
 mod who;

@@ -12,7 +12,7 @@ use windlass::{Engine, Error, TenantId, Tool};
 use windlass_executors::files;
 
 use crate::settings::Settings;
-use crate::vault::Credentials;
+use crate::state::vault::Credentials;
 use crate::wiring::SHIPPED;
 
 /// What there is to tell whether a tool can work.

@@ -9,11 +9,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use windlass::{Engine, EngineBuilder, Lang, Secret};
 
-use crate::commands::serve::{Started, start};
-use crate::exit::Failure;
+use crate::cli::commands::serve::{Started, start};
+use crate::cli::exit::Failure;
+use crate::cli::output::Screen;
 use crate::http::{Listener, Tls};
 use crate::mcp::{MAX_TOOLS, Service, Shared, View, Who};
-use crate::output::Screen;
 use crate::settings::{Embedded, Flag, Settings};
 
 /// What a program that says nothing keeps its records in.

@@ -26,9 +26,9 @@ use std::path::{Path, PathBuf};
 use windlass::{ApprovalRules, Lang, WatchOptions};
 use windlass_executors::model::ModelSettings;
 
-use crate::cli::Global;
-use crate::exit::Failure;
-use crate::quota::QuotaSettings;
+use crate::cli::exit::Failure;
+use crate::cli::options::Global;
+use crate::state::quota::QuotaSettings;
 pub(crate) use database::Database;
 pub(crate) use effective::Effective;
 use layers::Layers;

@@ -22,16 +22,16 @@ use windlass_store::{Documents, MemoryDocuments, Options, SqliteDocuments, Sqlit
 #[cfg(feature = "postgres")]
 use windlass_store::{PostgresDocuments, PostgresOptions, PostgresStore, PostgresUrl};
 
-use crate::approvals::NoDesk;
-use crate::credential_source::VaultSource;
-use crate::exit::Failure;
+use crate::cli::exit::Failure;
+use crate::cli::output::Screen;
 use crate::http::Metrics;
-use crate::imports;
-use crate::output::Screen;
-use crate::runs::KeptRuns;
+use crate::human::approvals::NoDesk;
 use crate::settings::{Database, OutboundSettings, RecordSettings, Settings};
+use crate::state::credential_source::VaultSource;
+use crate::state::imports;
+use crate::state::runs::KeptRuns;
+use crate::state::vault::{Credentials, Grants, KEY_FILE, KeySource, MASTER_KEY, Missing, Vault};
 use crate::telemetry::Tracer;
-use crate::vault::{Credentials, Grants, KEY_FILE, KeySource, MASTER_KEY, Missing, Vault};
 
 /// Finds what runs a definition.
 type Bind = Box<dyn Fn(&ToolSpec) -> Result<Arc<dyn Executor>, Error> + Send + Sync>;

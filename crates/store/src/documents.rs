@@ -8,7 +8,6 @@
 mod check;
 mod memory;
 mod news;
-mod sqlite;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -17,7 +16,6 @@ use tokio::sync::broadcast;
 use windlass::{BoxFuture, Error, ErrorKind, TenantId};
 
 pub use memory::MemoryDocuments;
-pub use sqlite::SqliteDocuments;
 
 #[cfg(feature = "postgres")]
 pub(crate) use check::can_be_kept;

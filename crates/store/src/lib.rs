@@ -46,54 +46,46 @@
 //! finished records), and who may run a call (the engine asks; the store says
 //! which call has a key).
 
-mod documents;
+mod store;
+
+mod queue;
+
 #[cfg(feature = "postgres")]
 mod postgres;
 mod sqlite;
 
-mod options;
+mod documents;
 
-mod queue;
-mod writer;
-
-mod book;
-mod intents;
-mod interrupted;
-mod orphans;
-mod outputs;
-mod owner;
-mod retention;
-mod stats;
-
-mod read;
-mod readers;
-mod rows;
+mod fault;
 mod value;
 
-mod connect;
-mod examine;
-mod fault;
-mod file_identity;
-mod schema;
+use std::time::Duration;
 
-pub use connect::private_folder;
 pub use documents::{
     Change, Document, Documents, EventFilter, Expect, KeptEvent, MemoryDocuments, NewEvent, Put,
-    SpaceSize, SqliteDocuments,
+    SpaceSize,
 };
-pub use examine::{Examination, examine_file};
-pub use options::{KEEP_RUNS, Options, Synchronous};
 #[cfg(feature = "postgres")]
 pub use postgres::{
-    PostgresDocuments, PostgresOptions, PostgresStore, PostgresUrl, examine_postgres,
+    PostgresDatabase, PostgresDocuments, PostgresOptions, PostgresStore, PostgresUrl,
+    examine_postgres,
 };
-pub use sqlite::SqliteStore;
+pub use sqlite::{
+    Examination, Options, SqliteDocuments, SqliteFile, SqliteStore, Synchronous, examine_file,
+    private_folder,
+};
+pub use store::QueuedStore;
+
+/// How long a run that was cut off can go on. The keys of its calls are kept
+/// longer than that, whatever [`Options::keep_keys`] says, or what it did would be
+/// done again.
+pub const KEEP_RUNS: Duration = Duration::from_hours(7 * 24);
 
 /// The parts that the benchmark measures the store against: the same rows in
 /// the same table without queue, writer and statistics. Not for other use.
 #[doc(hidden)]
 pub mod bare {
-    pub use crate::connect::writer as connect;
-    pub use crate::rows::insert_records;
+    pub use crate::sqlite::bare_connect as connect;
+    pub use crate::sqlite::insert_records;
     pub use rusqlite;
 }

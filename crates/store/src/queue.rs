@@ -7,6 +7,7 @@
 //! What is counted and bounded is the same for every store. Writers differ in
 //! how they wait: on a thread of their own (`thread`), or in a task (`task`).
 
+mod interrupted;
 mod progress;
 #[cfg(feature = "postgres")]
 mod task;
@@ -20,6 +21,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use windlass::{CallRecord, Error};
 
+pub(crate) use interrupted::Interrupted;
 pub(crate) use progress::Progress;
 #[cfg(feature = "postgres")]
 pub(crate) use task::TaskQueue;

@@ -1,25 +1,60 @@
 //! [`SqliteStore`]: the records of one installation in one file.
+//!
+//! The folder mirrors that of PostgreSQL: `writer` and `batch` write, `readers`
+//! and `read` answer, `owner` and `orphans` know which processes hold intents,
+//! `documents` is what a server keeps besides records.
+
+mod options;
+
+mod documents;
+
+mod writer;
+
+mod batch;
+mod intents;
+mod orphans;
+mod outputs;
+mod owner;
+mod retention;
+mod stats;
+
+mod read;
+mod readers;
+mod rows;
+
+mod connect;
+mod examine;
+mod fault;
+mod file_identity;
+mod schema;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 
-use tokio::sync::{oneshot, watch};
+use parking_lot::Condvar;
+use tokio::sync::watch;
 use uuid::Uuid;
 use windlass::{
-    Begun, BoxFuture, CallId, CallRecord, Error, Intent, OutputPart, OwnerId, PageRequest,
-    RecordFilter, RecordPage, RecordStore, Statistics, Summary, TenantId,
+    BoxFuture, CallId, CallRecord, Error, OutputPart, OwnerId, PageRequest, RecordFilter,
+    RecordPage, Statistics, Summary, TenantId,
 };
 
-use crate::book::Book;
+pub use connect::private_folder;
+pub use documents::SqliteDocuments;
+pub use examine::{Examination, examine_file};
+pub use options::{Options, Synchronous};
+/// For the benchmark alone: see [`crate::bare`].
+pub use {connect::writer as bare_connect, rows::insert_records};
+
+use batch::BatchWriter;
+use owner::Owner;
+use readers::Readers;
+use writer::Writer;
+
 use crate::fault::unavailable;
-use crate::interrupted::Interrupted;
-use crate::options::Options;
-use crate::owner::Owner;
-use crate::queue::{Begin, Progress, ThreadQueue};
-use crate::readers::Readers;
-use crate::writer::Writer;
-use crate::{connect, outputs, read};
+use crate::queue::{Interrupted, Progress, ThreadQueue};
+use crate::store::{Database, QueuedStore};
 
 /// Keeps call records in a SQLite file. Several processes may share the file.
 ///
@@ -31,14 +66,12 @@ use crate::{connect, outputs, read};
 /// A process that keeps intents holds a lock on a file beside the database,
 /// `NAME-owner-ID`, which goes away when the store is closed. Calls whose
 /// process has ended are closed as interrupted by whoever opens the store next.
-pub struct SqliteStore {
+pub type SqliteStore = QueuedStore<SqliteFile>;
+
+/// The file of a [`SqliteStore`].
+pub struct SqliteFile {
     path: PathBuf,
-    queue: Arc<ThreadQueue>,
-    progress: watch::Receiver<Progress>,
     readers: Readers,
-    interrupted: Arc<Interrupted>,
-    max_output_bytes: u64,
-    writer: Option<JoinHandle<()>>,
     owner: Arc<Owner>,
 }
 
@@ -70,9 +103,10 @@ impl SqliteStore {
         let interrupted = Arc::new(Interrupted::default());
         let owner = Arc::new(Owner::new(&path));
         let (keep_records, keep_keys) = (options.keep_records, options.keep_keys);
-        let book = Book::new(connection, identity, Arc::clone(&owner), keep_records, keep_keys);
+        let batch_writer =
+            BatchWriter::new(connection, identity, Arc::clone(&owner), keep_records, keep_keys);
         let mut writer = Writer::new(
-            book,
+            batch_writer,
             path.clone(),
             options,
             Arc::clone(&queue),
@@ -87,56 +121,35 @@ impl SqliteStore {
                 unavailable("cannot start the thread that writes records").with_source(cause)
             })?;
         Ok(Self {
-            path,
+            database: SqliteFile { path, readers, owner },
             queue,
             progress,
-            readers,
             interrupted,
             max_output_bytes,
             writer: Some(writer),
-            owner,
         })
     }
 
     /// The file.
     pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Lists and sums are told without what cannot be written for now.
-    async fn flush_if_possible(&self) {
-        if let Err(error) = self.flush().await {
-            tracing::warn!(%error, "the answer leaves out records that are not written yet");
-        }
-    }
-
-    fn writer_ended(&self) -> Error {
-        unavailable(format!("the thread that writes records to {} has ended", self.path.display()))
+        &self.database.path
     }
 }
 
-impl RecordStore for SqliteStore {
-    fn append(&self, record: CallRecord) {
-        self.queue.append(record);
+impl Database for SqliteFile {
+    type Wake = Condvar;
+
+    const REFUSES_INTENTS_IN_OUTAGE: bool = false;
+
+    fn place(&self) -> String {
+        self.path.display().to_string()
     }
 
-    fn keeps_intents(&self) -> bool {
-        true
-    }
-
-    fn begin(&self, intent: Intent) -> BoxFuture<'_, Result<Begun, Error>> {
-        Box::pin(async move {
-            let (done, answer) = oneshot::channel();
-            self.queue.begin(Begin { intent, done })?;
-            answer.await.unwrap_or_else(|_| Err(self.writer_ended()))
-        })
-    }
-
-    fn owner(&self) -> BoxFuture<'_, Result<Option<OwnerId>, Error>> {
+    fn owner(&self) -> BoxFuture<'_, Result<OwnerId, Error>> {
         let owner = Arc::clone(&self.owner);
         Box::pin(async move {
             self.readers.wait("lock a file beside the database", move || owner.hold()).await?;
-            Ok(Some(OwnerId::new(self.owner.id().to_string())))
+            Ok(OwnerId::new(self.owner.id().to_string()))
         })
     }
 
@@ -149,65 +162,24 @@ impl RecordStore for SqliteStore {
         })
     }
 
-    fn take_interrupted(&self) -> Vec<CallRecord> {
-        self.interrupted.take()
-    }
-
-    fn keeps_up(&self) -> bool {
-        self.queue.keeps_up()
-    }
-
-    fn caught_up(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.queue.caught_up(self.progress.clone()))
-    }
-
-    fn probe(&self) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(async move {
-            let (done, answer) = oneshot::channel();
-            self.queue.probe(done);
-            answer.await.unwrap_or_else(|_| Err(self.writer_ended()))
-        })
-    }
-
-    fn unwritten(&self) -> usize {
-        self.queue.left()
-    }
-
-    fn flush(&self) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(async move {
-            let end = self.queue.flushed(self.progress.clone()).await;
-            end.unwrap_or_else(|| Err(self.writer_ended()))
-        })
-    }
-
     fn get<'a>(
         &'a self,
         tenant: &'a TenantId,
         id: CallId,
     ) -> BoxFuture<'a, Result<Option<CallRecord>, Error>> {
-        Box::pin(async move {
-            let flushed = self.flush().await;
-            let tenant = tenant.clone();
-            let found = self.readers.ask("read a record", move |db| read::get(db, &tenant, id));
-            match found.await? {
-                // It may be among those that could not be written.
-                None => flushed.map(|()| None),
-                found => Ok(found),
-            }
-        })
+        let tenant = tenant.clone();
+        Box::pin(self.readers.ask("read a record", move |db| read::get(db, &tenant, id)))
     }
 
-    fn query<'a>(
+    fn page<'a>(
         &'a self,
         tenant: &'a TenantId,
         filter: &'a RecordFilter,
         page: PageRequest,
     ) -> BoxFuture<'a, Result<RecordPage, Error>> {
-        Box::pin(async move {
-            self.flush_if_possible().await;
-            let (tenant, filter) = (tenant.clone(), filter.clone());
-            self.readers.ask("read records", move |db| read::page(db, &tenant, &filter, page)).await
-        })
+        let (tenant, filter) = (tenant.clone(), filter.clone());
+        let question = move |db: &_| read::page(db, &tenant, &filter, page);
+        Box::pin(self.readers.ask("read records", question))
     }
 
     fn summary<'a>(
@@ -215,44 +187,14 @@ impl RecordStore for SqliteStore {
         tenant: &'a TenantId,
         conversation: &'a str,
     ) -> BoxFuture<'a, Result<Summary, Error>> {
-        Box::pin(async move {
-            self.flush_if_possible().await;
-            let (tenant, conversation) = (tenant.clone(), conversation.to_owned());
-            self.readers
-                .ask("sum up a conversation", move |db| read::summary(db, &tenant, &conversation))
-                .await
-        })
+        let (tenant, conversation) = (tenant.clone(), conversation.to_owned());
+        let question = move |db: &_| read::summary(db, &tenant, &conversation);
+        Box::pin(self.readers.ask("sum up a conversation", question))
     }
 
     fn statistics<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<Statistics, Error>> {
-        Box::pin(async move {
-            self.flush_if_possible().await;
-            let tenant = tenant.clone();
-            self.readers.ask("read statistics", move |db| read::statistics(db, &tenant)).await
-        })
-    }
-
-    fn keep_output<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        id: CallId,
-        output: Vec<u8>,
-    ) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(async move {
-            let end = self.queue.kept(tenant, id, output, self.max_output_bytes).await;
-            end.unwrap_or_else(|| Err(self.writer_ended()))
-        })
-    }
-
-    fn forget_output<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        id: CallId,
-    ) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(async move {
-            let end = self.queue.forgotten(tenant, id).await;
-            end.unwrap_or_else(|| Err(self.writer_ended()))
-        })
+        let tenant = tenant.clone();
+        Box::pin(self.readers.ask("read statistics", move |db| read::statistics(db, &tenant)))
     }
 
     fn read_output<'a>(
@@ -263,23 +205,7 @@ impl RecordStore for SqliteStore {
         limit: u64,
     ) -> BoxFuture<'a, Result<Option<OutputPart>, Error>> {
         let tenant = tenant.clone();
-        Box::pin(
-            self.readers
-                .ask("read an output", move |db| outputs::read(db, &tenant, id, offset, limit)),
-        )
-    }
-}
-
-impl Drop for SqliteStore {
-    fn drop(&mut self) {
-        self.queue.close();
-        if let Some(writer) = self.writer.take()
-            && writer.join().is_err()
-        {
-            tracing::error!(
-                file = %self.path.display(),
-                "the thread that writes records panicked; records may be missing"
-            );
-        }
+        let question = move |db: &_| outputs::read(db, &tenant, id, offset, limit);
+        Box::pin(self.readers.ask("read an output", question))
     }
 }

@@ -41,7 +41,7 @@ struct Counter {
     bad: AtomicU64,
 }
 
-/// An `Arc` of our own type, so that the program can look at the counts.
+/// A newtype of `Arc`, so that the program can read the counts.
 struct Counting(Arc<Counter>);
 
 impl Hook for Counting {
@@ -63,17 +63,17 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .tool(list_files::tool())
         .tool(delete_file::tool())
         .hook(Counting(Arc::clone(&counter)))
-        // Stop: nothing destructive runs without a person.
+        // Stop: refuse destructive calls.
         .hook(hook::before(|call| match call.tool().spec().behaviour.destructive {
             true => Before::Stop(ToolError::new(ErrorKind::Denied, "a person must do this")),
             false => Before::Run,
         }))
-        // Rewrite the arguments; they are checked again.
+        // Rewrite the arguments; they are validated again.
         .hook(hook::before(|call| match call.argument("folder").and_then(|f| f.as_str()) {
             Some("~") => Before::Rewrite(json!({"folder": "/home/ada"})),
             _ => Before::Run,
         }))
-        // Rewrite the result: hidden files are nobody's business.
+        // Rewrite the result: leave hidden files out.
         .hook(hook::after(|_call, output| {
             match output.value().and_then(|value| value.as_array()) {
                 Some(files) => After::Rewrite(Output::json(

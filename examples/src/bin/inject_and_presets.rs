@@ -1,5 +1,5 @@
-//! What the model must not choose: an object of the program, a secret, and
-//! parameters that are filled for it.
+//! Dependency injection and presets: an object of the program, a secret, and
+//! parameters that are filled on behalf of the model.
 //!
 //! Run it: `cargo run -p windlass-examples --bin inject_and_presets`
 
@@ -12,7 +12,7 @@ use windlass::{
     TenantId, tool,
 };
 
-/// Stands for a database of the program that embeds the engine.
+/// Stands in for a database of the program that embeds the engine.
 struct Orders {
     places: HashMap<u64, &'static str>,
 }
@@ -43,7 +43,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             track_order::tool()
                 // The model sees this parameter and may set it.
                 .preset("language", Preset::value("en").overridable())
-                // The model does not see this one; the caller's context has it.
+                // The model does not see this one; it comes from the caller's context.
                 .preset("customer", Preset::variable("customer")),
         )
         .build()?;
@@ -66,7 +66,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("{}", in_german.to_text(Lang::En));
     assert!(in_german.to_text(Lang::En).starts_with("[de]"));
 
-    // A model that sets a hidden parameter is refused.
+    // A call in which the model sets a hidden parameter is refused.
     let refused = engine.call(call(json!({"order": 7, "customer": "Eve"}))).await;
     println!("{}", refused.to_text(Lang::En));
     assert!(!refused.is_success());

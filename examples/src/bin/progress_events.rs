@@ -1,4 +1,5 @@
-//! A tool reports its progress, and whoever listens hears of every call.
+//! Progress events: a tool reports its progress, and subscribers get events of
+//! every call.
 //!
 //! Run it: `cargo run -p windlass-examples --bin progress_events`
 
@@ -47,7 +48,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     assert_eq!(names.first(), Some(&"execution_started"));
     assert_eq!(names.iter().filter(|name| **name == "execution_progress").count(), 3);
 
-    // A cancelled call stops, and is told and recorded like any other.
+    // A cancelled call stops, and has its event and its record like any other.
     let stop = CancellationToken::new();
     let request = CallRequest::new("copy_pages", json!({"pages": 1000})).cancel_token(stop.clone());
     let caller = engine.clone();

@@ -27,18 +27,18 @@ fn split_bill(
 async fn main() -> Result<(), Box<dyn Error>> {
     let engine = Engine::builder().tool(split_bill::tool()).build()?;
 
-    // What you send to a model in the `tools` of a request.
+    // The tool declarations for the `tools` of a request to a model.
     let tools = engine.active_tools(None);
     let declared = export(tools.iter().map(|tool| &**tool), Format::Anthropic, Lang::En);
     println!("the model sees: {declared}\n");
 
     for arguments in [
         json!({"total": 1000, "people": 3}),
-        // Models write numbers as text: the meaning is plain, so it is taken.
+        // Models write numbers as text: an unambiguous value is repaired.
         json!({"total": "1000"}),
         // The tool's own error is a result that the model can read.
         json!({"total": 1000, "people": 0}),
-        // Everything that is wrong with the arguments, at once.
+        // All validation errors at once.
         json!({"total": -5, "people": "a few"}),
     ] {
         let result = engine.call(CallRequest::new("split_bill", arguments.clone())).await;

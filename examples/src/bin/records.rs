@@ -1,4 +1,4 @@
-//! Every call leaves a record, here in a SQLite file.
+//! Records: every call is stored, here in a SQLite file, and can be queried.
 //!
 //! Run it: `cargo run -p windlass-examples --bin records`
 
@@ -36,7 +36,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         engine.records().flush().await?;
     }
 
-    // Another process, another day: the file has it all.
+    // Reopen the file, as another process would: the records are there.
     let store = SqliteStore::open(&file)?;
     let filter = RecordFilter { conversation: Some("conversation-1".into()), ..Default::default() };
     let page = store.query(&tenant, &filter, PageRequest::first(10)).await?;

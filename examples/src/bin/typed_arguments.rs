@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-// `schemars` is what the derive of `JsonSchema` names: import both.
+// The derive macro of `JsonSchema` refers to `schemars`: import both.
 use windlass::{Behaviour, CallRequest, Engine, JsonSchema, Lang, ToolBuilder, schemars, tool};
 
 /// One thing that is ordered.
@@ -95,7 +95,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let value = receipt.output().and_then(|output| output.value()).ok_or("no value")?;
     assert_eq!((&value["pieces"], &value["speed"]), (&json!(3), &json!("standard")));
 
-    // Nested faults come with their place.
+    // Errors in nested values have their path.
     let arguments = json!({"items": [{"article": "A-7", "count": 500}], "speed": "warp"});
     let refused = engine.call(CallRequest::new("shop_order", arguments)).await;
     println!("{}", refused.to_text(Lang::En));

@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("{} tools from {} files", report.tools, report.files);
     assert!(report.errors.is_empty());
 
-    // A tool of a group that is off cannot be called ...
+    // A tool of an inactive group cannot be called ...
     let session = Session::new(TenantId::default(), "conversation-1");
     let context = || Context::for_conversation("agent", "conversation-1");
     let shout = || CallRequest::new("shout", json!({"text": "land ho"})).context(context());
@@ -33,7 +33,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("shout, while its group is off: {}", off.to_text(Lang::En));
     assert!(!off.is_success());
 
-    // ... until this conversation switches the group on.
+    // ... until this conversation activates the group.
     engine.groups().update_session(&session, &["extras"], &[])?;
     let on = engine.call(shout()).await;
     println!("shout, once it is on: {}", on.to_text(Lang::En));
@@ -45,7 +45,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("welcome: {}", welcome.to_text(Lang::En));
     assert_eq!(welcome.to_text(Lang::En), "Welcome aboard");
 
-    // A mistake in a definition comes with its place and what to write.
+    // A mistake in a definition is reported with its position and a suggestion.
     let broken = "name: broken\nparameters:\n  - {name: a, type: strng}\n";
     let report = engine.load_text("broken.yaml", broken);
     println!("\nnot loaded: {}", report.errors[0]);

@@ -10,12 +10,12 @@ use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use crate::content::{Content, Facts, Output, Truncated};
+use crate::call::content::{Content, Facts, Output, Truncated};
 use crate::error::{Error, Violation};
-use crate::name::CallId;
-use crate::record::time;
-use crate::text::Lang;
-use crate::usage::Usage;
+use crate::journal::record::time;
+use crate::value::name::CallId;
+use crate::value::text::Lang;
+use crate::value::usage::Usage;
 
 /// The one result of a call.
 #[derive(Clone, Debug)]

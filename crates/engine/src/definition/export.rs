@@ -7,8 +7,8 @@ use std::str::FromStr;
 use serde_json::{Map, Value, json};
 
 use super::gemini;
-use crate::text::Lang;
 use crate::tool::{Behaviour, Tool, ToolSpec};
+use crate::value::text::Lang;
 
 /// Who reads the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -11,8 +11,8 @@ use super::preset;
 use super::reader::{self, Fields, Report};
 use super::reliability;
 use super::schema::{self, Dialect};
-use crate::name::ToolName;
 use crate::tool::{Approval, Behaviour, Category, Exposure, Kind, ToolSpec};
+use crate::value::name::ToolName;
 
 /// What runs a tool, as definitions name it. S0.3's `custom` is a function of
 /// the embedding program; its `external` is an HTTP API where the entry has an

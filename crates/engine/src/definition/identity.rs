@@ -5,8 +5,8 @@ use super::header::{self, Draft};
 use super::located::Node;
 use super::parameter;
 use super::reader::{self, Fields, Report};
-use crate::text::Text;
 use crate::tool::Kind;
+use crate::value::text::Text;
 
 /// Reads one tool. Without an `entry` it is a built-in with its own name.
 pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<Definition> {

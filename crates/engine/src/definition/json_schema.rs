@@ -14,8 +14,8 @@ use super::header::{self, Draft};
 use super::located::{Data, Node};
 use super::reader::{self, Fields, Report};
 use super::schema::{self, Dialect};
-use crate::text::Text;
 use crate::tool::{Behaviour, Exposure, Kind, ToolSpec};
+use crate::value::text::Text;
 
 const INPUT: [&str; 5] =
     ["input_schema", "inputSchema", "parameters", "parametersJsonSchema", "parameters_json_schema"];

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 use super::located::{Data, Entry, Node};
 use super::reader::{self, Fields, Report};
-use crate::text::Text;
+use crate::value::text::Text;
 
 /// A prompt that a person may choose.
 #[derive(Clone, Debug, Default, PartialEq)]

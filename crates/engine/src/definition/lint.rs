@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::Definition;
 use super::located::At;
 use super::reader;
-use crate::text::Lang;
 use crate::tool::{Behaviour, Category, FilledBy};
+use crate::value::text::Lang;
 
 /// A shorter description tells a model too little to choose the tool.
 const SHORT_DESCRIPTION: usize = 12;

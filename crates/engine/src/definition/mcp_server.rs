@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::located::{Data, Entry, Node};
 use super::provider::ProviderSpec;
 use super::reader::{self, Fields, Report};
-use crate::name::ToolName;
+use crate::value::name::ToolName;
 
 /// A server of tools, and how far it is trusted.
 #[derive(Clone, Debug, PartialEq)]

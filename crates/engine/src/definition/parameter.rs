@@ -13,8 +13,8 @@ use super::header::Draft;
 use super::located::{Data, Entry, Node};
 use super::reader::{self, Fields, Report};
 use super::schema::{self, Dialect};
-use crate::text::{Lang, Text};
 use crate::tool::{FilledBy, InputKind, Parameter};
+use crate::value::text::{Lang, Text};
 
 /// The types of S0.4 and S3.3.
 const TYPES: [&str; 10] = [

@@ -7,7 +7,7 @@ use super::ImportRequest;
 use super::located::{At, Data, Entry, Node};
 use super::mcp_server::{self, Form, McpServer};
 use super::reader::{self, Fields, Report};
-use crate::text::Text;
+use crate::value::text::Text;
 
 /// A provider of tools, described. It holds no credentials, only what they
 /// look like.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::LoadError;
 use super::lint::Lint;
 use super::located::{At, Data, Entry, Node};
-use crate::duration;
-use crate::text::Text;
+use crate::value::duration;
+use crate::value::text::Text;
 
 /// After this many faults a file is broken, and more of them do not help.
 const MAX_ERRORS: usize = 100;

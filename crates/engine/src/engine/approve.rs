@@ -11,14 +11,14 @@ use parking_lot::Mutex;
 use super::begin::outcome;
 use super::{Engine, Until, may_change};
 use crate::approval::{Decision, SuspendedCall, Verdict, fingerprint_of};
+use crate::call::content::Output;
+use crate::call::context::Context;
 use crate::call::{Call, CallRequest, CallResult};
-use crate::content::Output;
-use crate::context::Context;
 use crate::error::{Error, ErrorKind};
 use crate::journal::OpenCall;
-use crate::name::CallId;
-use crate::record::CallRecord;
+use crate::journal::record::CallRecord;
 use crate::stage;
+use crate::value::name::CallId;
 
 /// How long a call that was resumed waits until its record is kept.
 const LAST_FLUSH: Duration = Duration::from_secs(5);

@@ -11,14 +11,14 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::{Engine, may_change};
+use crate::call::context::Caller;
 use crate::call::{CallRequest, CallResult};
-use crate::context::Caller;
 use crate::error::{Error, ErrorKind};
-use crate::executor::BoxFuture;
 use crate::journal::OpenCall;
-use crate::name::{BatchId, CallId};
 use crate::schedule::{Access, Listed, Plan};
 use crate::stage;
+use crate::tool::executor::BoxFuture;
+use crate::value::name::{BatchId, CallId};
 
 /// Calls that are asked for together. A list of calls is one.
 #[derive(Clone)]

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Engine;
+use crate::call::content::Output;
 use crate::call::{Call, CallRequest};
-use crate::content::Output;
 use crate::error::{Error, ErrorKind};
-use crate::fingerprint::Fingerprint;
 use crate::journal::OpenCall;
-use crate::name::CallId;
-use crate::record::{Begun, CallRecord, IdempotencyKey, Status};
+use crate::journal::record::{Begun, CallRecord, IdempotencyKey, Status};
 use crate::tool::Tool;
+use crate::value::fingerprint::Fingerprint;
+use crate::value::name::CallId;
 
 /// How long a twin waits before it looks again whether the first call has
 /// ended: twice as long each time, and then from the beginning.

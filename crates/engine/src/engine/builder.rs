@@ -8,28 +8,28 @@ use tokio_util::task::TaskTracker;
 
 use super::{Engine, Parts, Settings};
 use crate::approval::Approvals;
-use crate::cache::Cache;
 use crate::call::Shared;
-use crate::clock::Clock;
-use crate::context::Objects;
-use crate::credential::CredentialSource;
+use crate::call::cache::Cache;
+use crate::call::context::Objects;
+use crate::call::credential::CredentialSource;
 use crate::definition::{ImportRequest, Parsed};
 use crate::error::{Error, ErrorKind};
-use crate::event::{Event, EventBus};
-use crate::executor::Executor;
-use crate::groups::Groups;
 use crate::hook::Hook;
+use crate::journal::event::{Event, EventBus};
+use crate::journal::record::{CallRecord, MemoryStore, RecordStore};
 use crate::journal::{Journal, Observer};
 use crate::lane::Lanes;
-use crate::library::Library;
-use crate::output_tool;
-use crate::providers::Providers;
-use crate::record::{CallRecord, MemoryStore, RecordStore};
-use crate::registry::Registry;
 use crate::schedule::{Limits, Quotas, UpstreamSettings, Upstreams};
-use crate::search::{Embedder, Finder};
-use crate::search_tool;
+use crate::tool::executor::Executor;
+use crate::tool::groups::Groups;
+use crate::tool::library::Library;
+use crate::tool::output_tool;
+use crate::tool::providers::Providers;
+use crate::tool::registry::Registry;
+use crate::tool::search::{Embedder, Finder};
+use crate::tool::search_tool;
 use crate::tool::{Kind, ToolBuilder, ToolSpec};
+use crate::value::clock::Clock;
 
 /// Finds the code that runs a defined tool.
 pub(crate) type Bind =

@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 use super::Engine;
 use crate::call::{CallRequest, CallResult};
 use crate::error::{Error, ErrorKind};
-use crate::executor::BoxFuture;
+use crate::tool::executor::BoxFuture;
 
 impl Engine {
     /// Ends a call as interrupted that another process took and left without an

@@ -8,12 +8,12 @@ use lru::LruCache;
 use parking_lot::Mutex;
 
 use super::Engine;
-use crate::context::Caller;
-use crate::groups::Session;
-use crate::name::{TenantId, ToolName};
-use crate::search_tool;
-use crate::secret::Secret;
+use crate::call::context::Caller;
+use crate::tool::groups::Session;
+use crate::tool::search_tool;
 use crate::tool::{Exposure, Tool, ToolSpec};
+use crate::value::name::{TenantId, ToolName};
+use crate::value::secret::Secret;
 
 /// Sessions whose tools are remembered; the one that was longest unused is
 /// forgotten first.

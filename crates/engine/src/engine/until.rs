@@ -9,12 +9,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::call::CallRequest;
+use crate::call::grace::Grace;
 use crate::error::{Error, ErrorKind};
-use crate::grace::Grace;
 use crate::journal::OpenCall;
-use crate::name::{BatchId, CallId};
 use crate::schedule::{Listed, Running};
 use crate::tool::Tool;
+use crate::value::name::{BatchId, CallId};
 
 /// The end of a call's time.
 pub(crate) struct Until<'a> {

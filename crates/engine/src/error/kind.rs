@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use crate::text::Lang;
+use crate::value::text::Lang;
 
 /// What every surface calls one kind of failure.
 #[derive(Debug, Clone, Copy)]

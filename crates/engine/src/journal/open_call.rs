@@ -10,21 +10,21 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::call::content::Output;
+use crate::call::context::Caller;
 use crate::call::{CallRequest, CallResult, Shared};
-use crate::content::Output;
-use crate::context::Caller;
-use crate::duration;
 use crate::error::{Error, ErrorKind};
-use crate::event::{CallInfo, EventBody};
-use crate::name::{BatchId, CallId};
-use crate::record::{
+use crate::journal::event::{CallInfo, EventBody};
+use crate::journal::record::{
     CallRecord, Details, FailedAttempt, IdempotencyKey, Intent, RecordedError, Status,
 };
-use crate::secret::HIDDEN;
 use crate::stage::{output_size, preview_output, preview_value};
-use crate::text::Text;
 use crate::tool::{Kind, Tool};
-use crate::usage::Bill;
+use crate::value::duration;
+use crate::value::name::{BatchId, CallId};
+use crate::value::secret::HIDDEN;
+use crate::value::text::Text;
+use crate::value::usage::Bill;
 
 /// How long a call that ran past its deadline waits for its record.
 const LAST_WRITE: Duration = Duration::from_secs(5);

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::plan::Access;
-use crate::context::Context;
+use crate::call::context::Context;
 use crate::tool::{Tool, ToolSpec};
 
 /// Names that look at things (S4.2). They only count where a tool declares

@@ -32,7 +32,7 @@ pub(crate) use ticket::{Ticket, TicketCell};
 
 use crate::error::{Error, ErrorKind};
 use crate::lane::Lanes;
-use crate::name::TenantId;
+use crate::value::name::TenantId;
 
 /// The slots of an engine.
 pub(crate) struct Limits {

@@ -16,9 +16,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use crate::context::Caller;
+use crate::call::context::Caller;
 use crate::error::{Error, ErrorKind};
-use crate::name::TenantId;
+use crate::value::name::TenantId;
 
 const MINUTE: i64 = 60;
 const DAY: i64 = 24 * 60 * 60;

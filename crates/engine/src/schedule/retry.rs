@@ -14,12 +14,12 @@ pub struct RetryPolicy {
     /// How often a call is tried; 1 means once.
     pub attempts: u32,
     /// The longest wait before the second attempt.
-    #[serde(with = "crate::duration::required")]
+    #[serde(with = "crate::value::duration::required")]
     pub backoff: Duration,
     /// What the longest wait is multiplied with for each further attempt.
     pub multiplier: f64,
     /// The longest wait there is, but for what the other side asks for.
-    #[serde(with = "crate::duration::required")]
+    #[serde(with = "crate::value::duration::required")]
     pub max_backoff: Duration,
 }
 
@@ -79,7 +79,7 @@ impl RetryPolicy {
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
-    use crate::name::ToolName;
+    use crate::value::name::ToolName;
 
     fn failure(kind: ErrorKind) -> Error {
         Error::new(kind, "x")

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::context::{Caller, Context};
-use crate::name::{BatchId, CallId, TenantId};
+use crate::call::context::{Caller, Context};
+use crate::value::name::{BatchId, CallId, TenantId};
 
 /// The list.
 #[derive(Default)]

@@ -23,11 +23,11 @@ pub use budget::RetryBudget;
 use budget::Spent;
 
 use super::access::fill;
-use crate::context::Context;
+use crate::call::context::Context;
 use crate::error::{Error, ErrorKind};
-use crate::name::TenantId;
-use crate::text::Text;
 use crate::tool::{Tool, ToolSpec, scoped};
+use crate::value::name::TenantId;
+use crate::value::text::Text;
 
 /// Beyond so many tenants, those whose failures no longer count are forgotten.
 const MAX_CIRCUITS: usize = 1_000;

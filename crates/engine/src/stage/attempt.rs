@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use crate::call::Call;
-use crate::content::Output;
+use crate::call::content::Output;
 use crate::engine::Until;
 use crate::error::{Error, ErrorKind};
 use crate::journal::OpenCall;

@@ -8,9 +8,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::call::Call;
-use crate::content::{Body, Content, Facts, Output, Truncated};
+use crate::call::content::{Body, Content, Facts, Output, Truncated};
 use crate::error::{Error, ErrorKind};
-use crate::record::RecordStore;
+use crate::journal::record::RecordStore;
 
 /// How long keeping the whole of a result may take. The call has its result by
 /// then, so this is not part of its own time.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::attempt::Attempts;
 use super::validate;
 use crate::call::Call;
-use crate::content::Output;
+use crate::call::content::Output;
 use crate::error::Error;
 use crate::hook::{After, Before, Hook};
 

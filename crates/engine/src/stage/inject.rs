@@ -5,11 +5,11 @@
 
 use serde_json::{Map, Value};
 
-use crate::context::Context;
+use crate::call::context::Context;
 use crate::error::{Error, ErrorKind, Violation, phrase};
-use crate::pointer;
-use crate::secret::Secret;
 use crate::tool::{FilledBy, HiddenParameter, PresetValue, Tool};
+use crate::value::pointer;
+use crate::value::secret::Secret;
 
 /// The secrets of a call, by parameter.
 pub(crate) type Injected = Vec<(String, Secret)>;

@@ -8,8 +8,8 @@ use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, ValidationError};
 use serde_json::{Number, Value};
 
-use crate::pointer;
 use crate::tool::Schema;
+use crate::value::pointer;
 
 /// A repaired object may need repair inside, and so on; this deep.
 const ROUNDS: usize = 8;

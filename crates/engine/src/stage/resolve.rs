@@ -2,9 +2,9 @@
 
 use crate::call::CallRequest;
 use crate::error::{Error, ErrorKind};
-use crate::groups::{Groups, Session};
-use crate::name::TenantId;
-use crate::registry::{Found, Registry};
+use crate::tool::groups::{Groups, Session};
+use crate::tool::registry::{Found, Registry};
+use crate::value::name::TenantId;
 
 /// The tool, if it exists and its group is active in the caller's session.
 pub(crate) fn resolve(

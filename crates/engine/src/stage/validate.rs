@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::repair::repair;
 use crate::error::{Error, Violation, phrase};
-use crate::pointer;
 use crate::tool::Tool;
+use crate::value::pointer;
 
 /// A longer key is not compared with others.
 const MAX_KEY: usize = 128;

@@ -8,10 +8,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::duration;
-use crate::name::ToolName;
 use crate::schedule::RetryPolicy;
-use crate::text::Text;
+use crate::value::duration;
+use crate::value::name::ToolName;
+use crate::value::text::Text;
 
 /// A tool, described. Serialisable, without code or secrets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

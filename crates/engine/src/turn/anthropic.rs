@@ -9,7 +9,7 @@ use super::reason::failure;
 use super::slots::{Slots, Written};
 use super::told::{Piece, pieces};
 use crate::call::CallResult;
-use crate::text::Lang;
+use crate::value::text::Lang;
 
 /// Blocks that are in nobody else's messages.
 const BLOCKS: [&str; 6] =

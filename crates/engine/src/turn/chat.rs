@@ -13,7 +13,7 @@ use super::slots::{Slots, Written};
 use super::told::{Piece, data_url, pieces, text_of};
 use super::{Form, ModelCall};
 use crate::call::CallResult;
-use crate::text::Lang;
+use crate::value::text::Lang;
 
 /// Why a message may end before it is complete.
 const CUT: [&str; 2] = ["length", "content_filter"];

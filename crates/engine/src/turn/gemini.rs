@@ -15,7 +15,7 @@ use super::slots::{Slots, Written};
 use super::told::{Piece, pieces, text_of};
 use super::{Form, ModelCall};
 use crate::call::CallResult;
-use crate::text::Lang;
+use crate::value::text::Lang;
 
 /// A call's key: as the API writes it, and as Google's SDK for Python does.
 const CALL: [(&str, Form); 2] = [("functionCall", Form::Usual), ("function_call", Form::Snake)];

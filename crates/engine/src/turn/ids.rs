@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::name::CallId;
+use crate::value::name::CallId;
 
 /// The ids of a message.
 #[derive(Debug, Default)]

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::scan::Scan;
 use super::{Form, ModelCall};
 use crate::error::{Error, ErrorKind};
-use crate::name::ToolName;
-use crate::text::Text;
+use crate::value::name::ToolName;
+use crate::value::text::Text;
 
 /// The longest name that every API takes.
 const MAX_NAME: usize = 64;

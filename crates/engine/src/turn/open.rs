@@ -15,13 +15,13 @@ use super::{
     ModelCall, Turn, TurnAnswer, TurnFormat, anthropic, chat, gemini, messages, responses,
     unreadable,
 };
+use crate::agent::nested::Tools;
+use crate::call::context::Context;
 use crate::call::{CallRequest, CallResult};
-use crate::context::Context;
 use crate::engine::{Engine, GrowingBatch};
 use crate::error::Error;
-use crate::name::BatchId;
-use crate::nested::Tools;
-use crate::text::Lang;
+use crate::value::name::BatchId;
+use crate::value::text::Lang;
 
 /// A model's answer while it streams in. Feed it the bytes of the API's
 /// server-sent events as they come: each call begins as soon as it is complete

@@ -12,7 +12,7 @@ use super::slots::{Slots, Written};
 use super::told::{Piece, data_url, pieces, text_of};
 use super::{Form, ModelCall};
 use crate::call::CallResult;
-use crate::text::Lang;
+use crate::value::text::Lang;
 
 /// The items of the output and the calls among them.
 pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall>), String> {

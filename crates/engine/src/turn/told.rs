@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use crate::call::CallResult;
-use crate::content::{Body, Data};
-use crate::text::Lang;
+use crate::call::content::{Body, Data};
+use crate::value::text::Lang;
 
 /// Images that all model APIs read.
 const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];

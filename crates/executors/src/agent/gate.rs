@@ -11,7 +11,7 @@ use windlass::{
     ModelCall, Tools,
 };
 
-use super::purse::Purse;
+use super::shared_budget::SharedBudget;
 use super::{AgentSpec, RunScope, told};
 
 /// After this many turns with a warning a run that repeats itself is stopped.
@@ -27,7 +27,7 @@ pub(super) struct Gate {
     pub(super) lang: Lang,
     pub(super) max_per_turn: usize,
     pub(super) max_repeats: u32,
-    pub(super) purse: Purse,
+    pub(super) shared_budget: SharedBudget,
     /// The wire names of the tools that the model was told of.
     pub(super) allowed: HashSet<String>,
     pub(super) turn: u32,
@@ -55,7 +55,7 @@ impl Gate {
         call: CallId,
         tools: Tools,
         context: Arc<Context>,
-        purse: Purse,
+        shared_budget: SharedBudget,
         lang: Lang,
     ) -> Self {
         Self {
@@ -66,7 +66,7 @@ impl Gate {
             lang,
             max_per_turn: spec.max_calls_per_turn,
             max_repeats: spec.max_repeats,
-            purse,
+            shared_budget,
             allowed: HashSet::new(),
             turn: 0,
             place: 0,
@@ -110,7 +110,7 @@ impl Gate {
             let why = told::repeats(&call.name, seen.times, self.lang);
             return Err(refusal(ErrorKind::Denied, why));
         }
-        if !self.purse.take_call() {
+        if !self.shared_budget.take_call() {
             self.overdrawn.insert(self.turn);
             return Err(refusal(ErrorKind::RateLimited, told::no_calls_left(self.lang)));
         }

@@ -135,10 +135,10 @@ pub trait RunLog: Send + Sync + 'static {
 
 /// Keeps the newest runs in memory.
 #[derive(Default)]
-pub struct MemoryLog(Mutex<Kept>);
+pub struct MemoryLog(Mutex<KeptRun>);
 
 #[derive(Default)]
-struct Kept {
+struct KeptRun {
     runs: HashMap<(TenantId, Arc<str>), Vec<Entry>>,
     oldest: VecDeque<(TenantId, Arc<str>)>,
 }

@@ -16,7 +16,7 @@ use windlass::{
 use super::gate::Gate;
 use super::listener::{Listener, RunEvent};
 use super::log::{Entry, Stop};
-use super::purse::Purse;
+use super::shared_budget::SharedBudget;
 use super::{Agent, History, RunScope, told};
 use crate::model::text_of;
 use writing::Writing;
@@ -50,7 +50,7 @@ struct Run<'a> {
     /// What its calls carry.
     context: Arc<Context>,
     gate: Arc<Mutex<Gate>>,
-    purse: Purse,
+    shared_budget: SharedBudget,
     listener: Option<Arc<Listener>>,
     began: Instant,
     messages: Vec<Value>,
@@ -88,20 +88,20 @@ impl<'a> Run<'a> {
         let id = scope.map_or_else(|| call.id().to_string().into(), |scope| Arc::clone(&scope.run));
         let own = call.caller().conversation.clone();
         let conversation = own.unwrap_or_else(|| Arc::clone(&id));
-        let above = call.object::<Purse>().map(|above| Purse::clone(&above));
-        let purse = Purse::new(&agent.spec.budget, above);
+        let above = call.object::<SharedBudget>().map(|above| SharedBudget::clone(&above));
+        let shared_budget = SharedBudget::new(&agent.spec.budget, above);
         let named = Arc::new(Named::new(&*agent.name, &*agent.name));
         let context = call.context().in_name_of(named, Arc::clone(&conversation));
         let spec = agent.spec.clone();
         let scope = SearchScope::new(move |tool| spec.allows(tool));
-        let context = Arc::new(context.object(scope).object(purse.clone()));
+        let context = Arc::new(context.object(scope).object(shared_budget.clone()));
         let gate = Gate::new(
             &agent.spec,
             Arc::clone(&id),
             call.id(),
             tools.clone(),
             Arc::clone(&context),
-            purse.clone(),
+            shared_budget.clone(),
             agent.lang,
         );
         let first = agent.model.api().user(&agent.spec.first_message(call.arguments()));
@@ -116,7 +116,7 @@ impl<'a> Run<'a> {
             conversation,
             context,
             gate: Arc::new(Mutex::new(gate)),
-            purse,
+            shared_budget,
             listener: call.object::<Listener>(),
             began: Instant::now(),
             messages,
@@ -198,7 +198,7 @@ impl<'a> Run<'a> {
             () if self.turn >= self.agent.spec.max_turns => Some(Stop::MaxTurns),
             () if gate.is_in_a_loop() => Some(Stop::Loop),
             () if gate.is_overdrawn() => Some(Stop::Calls),
-            () => self.purse.is_empty(),
+            () => self.shared_budget.is_empty(),
         }
     }
 

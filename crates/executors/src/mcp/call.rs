@@ -10,8 +10,8 @@ use windlass::{BoxFuture, Call, Error, ErrorKind, Executor, Output, TraceContext
 use super::ask::{Answers, Asker, Askers, Questions};
 use super::connection::Connection;
 use super::convert;
-use super::flights::Flight;
 use super::handshake::Era;
+use super::in_flight::InFlightRequest;
 use super::server::Server;
 use super::tools;
 
@@ -52,7 +52,7 @@ impl Remote {
             return Err(tools::held(&self.server, &self.tool));
         }
         let asker = Askers::of(call);
-        let flight = Flight::new(call, asker.clone());
+        let flight = InFlightRequest::new(call, asker.clone());
         let arguments = call.arguments().as_object().cloned().unwrap_or_default();
         let mut rounds = Rounds::new(&connection, server, asker).traced(call.trace());
         loop {

@@ -12,10 +12,10 @@ use windlass::{Error, ErrorKind};
 use super::authorize;
 use super::connection::{self, Connection, Parts};
 use super::failure::gone;
-use super::flights::Flights;
 use super::handler::{Handler, introduction};
 use super::handshake::{self, Era, Greeting, Refusal};
 use super::http;
+use super::in_flight::InFlightRequests;
 use super::keeper::Keeper;
 use super::notebook::Offers;
 use super::process::Program;
@@ -97,11 +97,11 @@ impl Keeper {
         ending: Ending,
     ) -> Result<Arc<Connection>, Failed> {
         let (server, settings) = (self.server.shared_name(), Arc::clone(self.server.settings()));
-        let flights = Arc::<Flights>::default();
+        let in_flight = Arc::<InFlightRequests>::default();
         let mut tap = Tap {
             inner: transport,
             server: Arc::clone(&server),
-            flights: Arc::clone(&flights),
+            in_flight: Arc::clone(&in_flight),
             news: self.server.news.clone(),
         };
         let client = introduction(&settings);
@@ -128,7 +128,7 @@ impl Keeper {
             };
             Failed { ended, why: gone(&server, &why) }
         })?;
-        let handler = Handler { settings, flights };
+        let handler = Handler { settings, in_flight };
         let owner = Arc::clone(&self.server);
         Ok(Connection::new(tap, Parts { server, era, info, handler, ending, owner }))
     }

@@ -17,10 +17,10 @@ use windlass::{Error, ErrorKind};
 
 use super::authorize;
 use super::failure::{ProtocolError, gone, unreadable, useless};
-use super::flights::{Flight, Flights};
 use super::handler::Handler;
 use super::handshake::{Era, value_of};
 use super::http;
+use super::in_flight::{InFlightRequest, InFlightRequests};
 use super::message;
 use super::server::Server;
 use super::stdio::Ending;
@@ -33,7 +33,7 @@ pub(super) struct Connection {
     peer: Peer<RoleClient>,
     info: Arc<ServerPeerInfo>,
     era: Era,
-    flights: Arc<Flights>,
+    in_flight: Arc<InFlightRequests>,
     ending: Ending,
     owner: Weak<Server>,
     /// Whether the server says nothing more about a request that is given up: the
@@ -63,7 +63,7 @@ impl Connection {
     /// Begins to serve a transport over which the server has been greeted.
     pub(super) fn new<T: Transport<RoleClient> + 'static>(transport: T, parts: Parts) -> Arc<Self> {
         let Parts { server, era, info, handler, ending, owner } = parts;
-        let flights = Arc::clone(&handler.flights);
+        let in_flight = Arc::clone(&handler.in_flight);
         let stop = CancellationToken::new();
         let service = serve_directly_with_ct(handler, transport, Some(info.clone()), stop.clone());
         let peer = service.peer().clone();
@@ -80,7 +80,7 @@ impl Connection {
             peer,
             info: Arc::new(info),
             era,
-            flights,
+            in_flight,
             ending,
             ends_what_is_dropped: era == Era::Modern && !owner.is_process(),
             owner: Arc::downgrade(&owner),
@@ -116,7 +116,7 @@ impl Connection {
 
     /// Whether nothing is under way.
     pub(super) fn is_idle(&self) -> bool {
-        self.flights.len() == 0
+        self.in_flight.len() == 0
     }
 
     /// How long it has been silent.
@@ -154,7 +154,7 @@ impl Connection {
     pub(super) async fn request(
         &self,
         mut request: ClientRequest,
-        flight: Option<Arc<Flight>>,
+        flight: Option<Arc<InFlightRequest>>,
         meta: Option<RequestMetaObject>,
     ) -> Result<Value, Error> {
         if let Some(flight) = &flight {
@@ -167,7 +167,7 @@ impl Connection {
         let mut pending = Pending { connection: self, id: Some(handle.id.clone()), flight };
         let answer = handle.await_response().await;
         if let Some(id) = pending.id.take() {
-            self.flights.end(&id);
+            self.in_flight.end(&id);
         }
         self.begin_anew();
         self.note_heard();
@@ -182,7 +182,7 @@ impl Connection {
     /// Ends a connection whose questions cannot be placed any more, once nobody
     /// needs it. The next call has a new one.
     fn begin_anew(&self) {
-        if self.is_idle() && self.flights.is_muddled() {
+        if self.is_idle() && self.in_flight.is_muddled() {
             self.end("asks about calls that were given up, and begins anew");
         }
     }
@@ -246,7 +246,7 @@ pub(super) fn request(method: &str, params: &Value) -> Result<ClientRequest, Err
 struct Pending<'c> {
     connection: &'c Connection,
     id: Option<RequestId>,
-    flight: Option<Arc<Flight>>,
+    flight: Option<Arc<InFlightRequest>>,
 }
 
 impl Drop for Pending<'_> {
@@ -254,9 +254,9 @@ impl Drop for Pending<'_> {
         let Some(id) = self.id.take() else { return };
         match &self.flight {
             Some(flight) if !self.connection.ends_what_is_dropped => {
-                self.connection.flights.abandon(&id, flight);
+                self.connection.in_flight.abandon(&id, flight);
             }
-            _ => self.connection.flights.end(&id),
+            _ => self.connection.in_flight.end(&id),
         }
         self.connection.begin_anew();
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use windlass::{Body, Content, Data, Error, Facts, Output};
 
 use super::failure::ToolFailure;
-use super::flights;
+use super::in_flight;
 
 const ANNOTATIONS: &str = "annotations";
 const META: &str = "_meta";
@@ -192,7 +192,7 @@ pub fn to_progress(report: &Content, step: u64) -> Progress {
         Body::Json(Value::Object(map)) => Some(map),
         _ => None,
     };
-    if let Some(map) = value.filter(|_| flights::is_log(report)) {
+    if let Some(map) = value.filter(|_| in_flight::is_log(report)) {
         return Progress::Log(map.clone());
     }
     let number = |key: &str| value.and_then(|map| map.get(key)).and_then(Value::as_f64);
@@ -210,7 +210,7 @@ pub fn to_progress(report: &Content, step: u64) -> Progress {
 
 /// A report of a tool that becomes a log message of the protocol.
 pub fn log_message(level: &str, logger: &str, data: impl Into<Value>) -> Content {
-    flights::log_block(json!({"level": level, "logger": logger, "data": data.into()}))
+    in_flight::log_block(json!({"level": level, "logger": logger, "data": data.into()}))
 }
 
 #[cfg(test)]

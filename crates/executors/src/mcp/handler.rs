@@ -22,7 +22,7 @@ use windlass::definition::{Asking, McpServer};
 
 use super::ask::Questions;
 use super::failure::ProtocolError;
-use super::flights::{Flights, Unclear};
+use super::in_flight::{InFlightRequests, Unclear};
 
 /// The name of the one question that is asked at a time.
 const QUESTION: &str = "question";
@@ -34,7 +34,7 @@ const UNCLEAR: &str = "nobody was asked: several calls are under way, and which 
 
 pub(super) struct Handler {
     pub(super) settings: Arc<McpServer>,
-    pub(super) flights: Arc<Flights>,
+    pub(super) in_flight: Arc<InFlightRequests>,
 }
 
 /// How we introduce ourselves.
@@ -62,7 +62,7 @@ impl Handler {
         params: impl Serialize,
         context: &RequestContext<RoleClient>,
     ) -> Option<Result<T, ErrorData>> {
-        let flight = match self.flights.asked_by(origin(context).as_ref()) {
+        let flight = match self.in_flight.asked_by(origin(context).as_ref()) {
             Ok(flight) => flight?,
             Err(Unclear) => {
                 tracing::warn!(method, "a server's question may be about one of several calls");

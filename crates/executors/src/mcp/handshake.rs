@@ -82,12 +82,16 @@ pub(super) async fn greet<T: Transport<RoleClient>>(
     greeting: Greeting,
 ) -> Result<(Era, ServerPeerInfo), Refusal> {
     let (first, other) = match greeting {
-        Greeting::First(era) => (era, Asked::Not),
-        Greeting::Only(era) => (era, Asked::Refused("was not asked".to_owned())),
+        Greeting::First(era) => (era, HandshakeReply::Not),
+        Greeting::Only(era) => (era, HandshakeReply::Refused("was not asked".to_owned())),
     };
     let mut questions = match first {
-        Era::Legacy => Questions { transport, client, discover: other, initialize: Asked::Not },
-        Era::Modern => Questions { transport, client, discover: Asked::Not, initialize: other },
+        Era::Legacy => {
+            Questions { transport, client, discover: other, initialize: HandshakeReply::Not }
+        }
+        Era::Modern => {
+            Questions { transport, client, discover: HandshakeReply::Not, initialize: other }
+        }
     };
     match first {
         Era::Legacy => questions.initialize().await?,
@@ -133,7 +137,7 @@ pub(super) fn value_of(result: ServerResult) -> Value {
 }
 
 #[derive(PartialEq)]
-enum Asked {
+enum HandshakeReply {
     Not,
     Waiting,
     Refused(String),
@@ -143,8 +147,8 @@ enum Asked {
 struct Questions<'t, T> {
     transport: &'t mut T,
     client: &'t ClientConfig,
-    discover: Asked,
-    initialize: Asked,
+    discover: HandshakeReply,
+    initialize: HandshakeReply,
 }
 
 impl<T: Transport<RoleClient>> Questions<'_, T> {
@@ -163,7 +167,7 @@ impl<T: Transport<RoleClient>> Questions<'_, T> {
             self.client.client_info.clone(),
             self.client.capabilities.clone(),
         ));
-        self.discover = Asked::Waiting;
+        self.discover = HandshakeReply::Waiting;
         let request = ClientRequest::DiscoverRequest(request);
         self.send(JsonRpcMessage::request(request, RequestId::Number(id))).await
     }
@@ -171,16 +175,16 @@ impl<T: Transport<RoleClient>> Questions<'_, T> {
     async fn initialize(&mut self) -> Result<(), Refusal> {
         let client = self.client.clone();
         let client = client.with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE);
-        self.initialize = Asked::Waiting;
+        self.initialize = HandshakeReply::Waiting;
         let request = ClientRequest::InitializeRequest(InitializeRequest::new(client));
         self.send(JsonRpcMessage::request(request, RequestId::Number(INITIALIZE))).await
     }
 
     async fn ask_the_other(&mut self) -> Result<(), Refusal> {
-        if self.initialize == Asked::Not {
+        if self.initialize == HandshakeReply::Not {
             return self.initialize().await;
         }
-        if self.discover == Asked::Not {
+        if self.discover == HandshakeReply::Not {
             return self.discover().await;
         }
         Ok(())
@@ -193,12 +197,13 @@ impl<T: Transport<RoleClient>> Questions<'_, T> {
     ) -> Result<Option<(Era, ServerPeerInfo)>, Refusal> {
         let is = |wanted: i64| id.as_ref().is_some_and(|id| *id == RequestId::Number(wanted));
         // A server that could not even read the question answers without an id.
-        let to_discover =
-            is(DISCOVER) || is(DISCOVER_AGAIN) || id.is_none() && self.initialize == Asked::Not;
+        let to_discover = is(DISCOVER)
+            || is(DISCOVER_AGAIN)
+            || id.is_none() && self.initialize == HandshakeReply::Not;
         match answer {
             Ok(value) if to_discover => match modern(value) {
                 Ok(info) => return Ok(Some((Era::Modern, info))),
-                Err(why) => self.discover = Asked::Refused(why),
+                Err(why) => self.discover = HandshakeReply::Refused(why),
             },
             Ok(value) if is(INITIALIZE) => {
                 let told: InitializeResult = serde_json::from_value(value).map_err(|error| {
@@ -217,15 +222,16 @@ impl<T: Transport<RoleClient>> Questions<'_, T> {
                 if error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY {
                     return Err(Refusal::Refused(error.message.into_owned()));
                 }
-                self.discover = Asked::Refused(error.message.into_owned());
+                self.discover = HandshakeReply::Refused(error.message.into_owned());
             }
             Err(error) if is(INITIALIZE) => {
-                self.initialize = Asked::Refused(error.message.into_owned());
+                self.initialize = HandshakeReply::Refused(error.message.into_owned());
             }
             // Late, or for nobody.
             _ => return Ok(None),
         }
-        if let (Asked::Refused(modern), Asked::Refused(legacy)) = (&self.discover, &self.initialize)
+        if let (HandshakeReply::Refused(modern), HandshakeReply::Refused(legacy)) =
+            (&self.discover, &self.initialize)
         {
             let why = format!("refused `server/discover` ({modern}) and `initialize` ({legacy})");
             return Err(Refusal::Refused(why));

@@ -84,7 +84,7 @@ impl Keeper {
             }
             if needed {
                 tokio::select! {
-                    () = self.server.ways.starts.turn(&self.server) => {}
+                    () = self.server.ways.start_queue.turn(&self.server) => {}
                     () = stop.cancelled() => break,
                 }
             }
@@ -341,7 +341,7 @@ async fn is_well(connection: &Connection) -> bool {
 }
 
 /// When the tools of a server that runs are asked for again: at the end of the
-/// list's life, soon after a change, and after a pause that doubles where changes
+/// list's life, soon after a change, and after a pause that accounts where changes
 /// follow each other without end, or the answers are none.
 struct Due {
     at: Option<Instant>,

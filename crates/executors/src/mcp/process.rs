@@ -14,8 +14,8 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use windlass::{Error, ErrorKind, Veil};
 
-use super::inherited::inherited;
-use super::{marked, watchdog};
+use super::environment::inherited;
+use super::{descendants, watchdog};
 
 /// Becomes the program once it is told to. Should this process be killed before
 /// the watchdog knows of the group, there is nobody to tell it, and it ends.
@@ -57,7 +57,7 @@ impl Process {
         program: &Program,
     ) -> Result<(Self, ChildStdin, ChildStdout), Error> {
         watchdog::ready();
-        let mark = marked::new_mark();
+        let mark = descendants::new_mark();
         let mut command = Command::new("/bin/sh");
         command
             .args(["-c", GATE, &program.command])
@@ -65,7 +65,7 @@ impl Process {
             .env_clear()
             .envs(inherited())
             .envs(&program.env)
-            .env(marked::MARK, &mark)
+            .env(descendants::MARK, &mark)
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -145,7 +145,7 @@ impl Process {
         self.signal(Signal::KILL);
         let (group, mark) = (self.group.take()?, std::mem::take(&mut self.mark));
         let killing = move || {
-            marked::kill(&mark);
+            descendants::kill(&mark);
             // Only now: until here, the watchdog would have to do it.
             watchdog::forget(group.as_raw_pid(), &mark);
         };

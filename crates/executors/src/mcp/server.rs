@@ -13,21 +13,21 @@ use tokio_util::task::TaskTracker;
 use windlass::definition::{Asking, McpServer, McpTransport};
 use windlass::{Caller, Error, ErrorKind, TenantId, TraceContext, Veil};
 
+use super::accounts::AccountConnections;
 use super::ask::Asker;
 use super::authorize::{self, Login, LoginOptions};
 use super::call::Rounds;
 use super::connection::{self, Connection};
-use super::doubles::Doubles;
 use super::expand::expand;
 use super::failure::{gone, resting};
-use super::flights::Flight;
 use super::http::{self, Wire};
+use super::in_flight::InFlightRequest;
 use super::list::List;
 use super::logins::Logins;
 use super::notebook::{Notebook, Offers};
 use super::quarantine::ToolChange;
 use super::secrets;
-use super::starts::Starts;
+use super::start_queue::StartQueue;
 use super::stdio::MAX_MESSAGE;
 use super::tokens::{Account, Store, Tokens};
 use super::watching::{Watched, Watching};
@@ -75,7 +75,7 @@ pub struct Server {
     /// As whom it is used, where it wants a login.
     account: Account,
     /// The same server, as others use it.
-    pub(super) doubles: Doubles,
+    pub(super) accounts: AccountConnections,
     settings: Arc<McpServer>,
     /// Hides what it is told in secret in what it says.
     veil: Arc<Veil>,
@@ -133,7 +133,7 @@ pub(super) struct Ways {
     pub(super) notebook: Arc<dyn Notebook>,
     pub(super) tokens: Arc<dyn Tokens>,
     pub(super) logins: Arc<Logins>,
-    pub(super) starts: Arc<Starts>,
+    pub(super) start_queue: Arc<StartQueue>,
     pub(super) stop: CancellationToken,
     pub(super) keepers: TaskTracker,
 }
@@ -164,7 +164,7 @@ impl Server {
             veil,
             owner,
             account,
-            doubles: Doubles::default(),
+            accounts: AccountConnections::default(),
             settings,
             named: Instant::now(),
             link: watch::Sender::new(Link::Idle),
@@ -290,7 +290,7 @@ impl Server {
     ) -> Result<Value, Error> {
         let _turn = self.turn().await;
         let connection = self.connection().await?;
-        let flight = Flight::unheard(asker.clone());
+        let flight = InFlightRequest::unheard(asker.clone());
         let mut rounds = Rounds::new(&connection, self, asker).traced(trace);
         loop {
             let mut params = params.clone();
@@ -374,7 +374,7 @@ impl Server {
     /// as themselves.
     pub(super) fn logged_in(&self, account: &Account) {
         if *account != self.account {
-            return self.doubles.forget(account);
+            return self.accounts.forget(account);
         }
         *self.challenge.lock() = None;
         if let Link::Up(connection) = &*self.link.borrow() {

@@ -63,7 +63,7 @@ impl Servers {
                 notebook,
                 tokens,
                 logins: Arc::default(),
-                starts: Arc::default(),
+                start_queue: Arc::default(),
                 stop: stop.clone(),
                 keepers: TaskTracker::new(),
             },
@@ -117,10 +117,10 @@ impl Servers {
         let mut waiting: JoinSet<Result<(), Error>> = servers
             .into_iter()
             .map(|server| {
-                let starts = Arc::clone(&self.shared.ways.starts);
+                let start_queue = Arc::clone(&self.shared.ways.start_queue);
                 async move {
                     let listed = async {
-                        starts.place(&server).await;
+                        start_queue.place(&server).await;
                         server.listed().await
                     };
                     timeout(limit, listed).await.unwrap_or_else(|_| {

@@ -15,13 +15,13 @@ use rmcp::model::{
 use rmcp::transport::Transport;
 use tokio::sync::broadcast;
 
-use super::flights::{Flight, Flights};
+use super::in_flight::{InFlightRequest, InFlightRequests};
 use super::server::News;
 
 pub(super) struct Tap<T> {
     pub(super) inner: T,
     pub(super) server: Arc<str>,
-    pub(super) flights: Arc<Flights>,
+    pub(super) in_flight: Arc<InFlightRequests>,
     pub(super) news: broadcast::Sender<News>,
 }
 
@@ -33,9 +33,9 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Tap<T> {
         item: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         if let JsonRpcMessage::Request(request) = &item {
-            let flight = request.request.extensions().get::<Arc<Flight>>().cloned();
+            let flight = request.request.extensions().get::<Arc<InFlightRequest>>().cloned();
             let token = request.request.get_meta().get_progress_token();
-            self.flights.begin(request.id.clone(), token, flight);
+            self.in_flight.begin(request.id.clone(), token, flight);
         }
         self.inner.send(item)
     }
@@ -47,12 +47,12 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Tap<T> {
                 && error.id.is_none()
                 && is_about_a_request(error.error.code)
             {
-                error.id = self.flights.only_sent();
+                error.id = self.in_flight.only_sent();
             }
             match &message {
-                JsonRpcMessage::Response(response) => self.flights.end(&response.id),
+                JsonRpcMessage::Response(response) => self.in_flight.end(&response.id),
                 JsonRpcMessage::Error(error) => {
-                    error.id.iter().for_each(|id| self.flights.end(id));
+                    error.id.iter().for_each(|id| self.in_flight.end(id));
                 }
                 JsonRpcMessage::Notification(told) if self.heeds(&told.notification) => continue,
                 _ => {}
@@ -76,11 +76,11 @@ impl<T> Tap<T> {
     fn heeds(&self, told: &ServerNotification) -> bool {
         let news = match told {
             ServerNotification::ProgressNotification(told) => {
-                self.flights.progress(&told.params);
+                self.in_flight.progress(&told.params);
                 return true;
             }
             ServerNotification::LoggingMessageNotification(told) => {
-                self.flights.log(&self.server, &told.params);
+                self.in_flight.log(&self.server, &told.params);
                 return true;
             }
             ServerNotification::ToolListChangedNotification(_) => News::Tools,

@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 
 use parking_lot::Mutex;
 
-use super::marked::MARK;
+use super::descendants::MARK;
 
 /// Lines of `+ GROUP MARK` and `- GROUP MARK`; at the end, what is left is killed.
 /// Not every shell takes `kill -9 -- -GROUP`. Who carries a mark may be starting

@@ -10,14 +10,14 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use windlass::{Call, Error, ErrorKind, Output};
 
-use super::{Desk, text};
+use super::{NetworkContext, text};
 use crate::outbound::{Answer, Request};
 
 const FORM: &str = "application/x-www-form-urlencoded";
 const DEFAULT_TIMEOUT: f64 = 30.0;
 
 #[derive(Deserialize)]
-struct Asked {
+struct HttpRequestArguments {
     url: String,
     #[serde(default)]
     method: Option<String>,
@@ -31,8 +31,8 @@ struct Asked {
 
 /// Sends a request. An answer is a result whatever its status: the status is
 /// what the caller wants to know.
-pub(super) async fn run(desk: &Desk, call: &Call) -> Result<Output, Error> {
-    let asked: Asked = call.parse()?;
+pub(super) async fn run(context: &NetworkContext, call: &Call) -> Result<Output, Error> {
+    let asked: HttpRequestArguments = call.parse()?;
     let method = asked.method.as_deref().unwrap_or("GET");
     let method = Method::from_bytes(method.as_bytes())
         .ok()
@@ -56,7 +56,7 @@ pub(super) async fn run(desk: &Desk, call: &Call) -> Result<Output, Error> {
     }
     let seconds = asked.timeout.unwrap_or(DEFAULT_TIMEOUT).clamp(1.0, 300.0);
     let time = Duration::from_secs_f64(seconds);
-    let answer = desk.outbound.send(request.read_timeout(time).total_timeout(time)).await?;
+    let answer = context.outbound.send(request.read_timeout(time).total_timeout(time)).await?;
     describe(answer).await
 }
 

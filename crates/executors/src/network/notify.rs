@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass::{Call, Error, ErrorKind, Output};
 
-use super::Desk;
+use super::NetworkContext;
 use super::provider::{credential, setting};
 use crate::outbound::Request;
 
@@ -15,7 +15,7 @@ const TIME: Duration = Duration::from_secs(9);
 const MAX_BYTES: u64 = 64 * 1024;
 
 #[derive(Deserialize)]
-struct Asked {
+struct NotificationArguments {
     message: String,
     #[serde(default)]
     title: Option<String>,
@@ -27,8 +27,8 @@ struct Asked {
 
 /// Sends a message, once. Whether it arrived after an error nobody knows, so
 /// it is not tried again.
-pub(super) async fn run(desk: &Desk, call: &Call) -> Result<Output, Error> {
-    let asked: Asked = call.parse()?;
+pub(super) async fn run(context: &NetworkContext, call: &Call) -> Result<Output, Error> {
+    let asked: NotificationArguments = call.parse()?;
     let webhook = credential(call, "webhook_url")?;
     let payload = payload(&asked, setting(call, "format").unwrap_or("json"))?;
     let request = Request::parse(Method::POST, webhook.expose().trim()).map_err(|_| {
@@ -44,7 +44,7 @@ pub(super) async fn run(desk: &Desk, call: &Call) -> Result<Output, Error> {
     if let Some(token) = call.secret("token").filter(|token| !token.expose().is_empty()) {
         request = request.bearer(token)?;
     }
-    let answer = desk.outbound.send(request).await?.checked().await?;
+    let answer = context.outbound.send(request).await?.checked().await?;
     let status = answer.status().as_u16();
     let said: Value = serde_json::from_slice(&answer.bytes().await?).unwrap_or_default();
     refused(&said)?;
@@ -53,7 +53,7 @@ pub(super) async fn run(desk: &Desk, call: &Call) -> Result<Output, Error> {
 }
 
 /// The message in the form that the other side takes.
-fn payload(asked: &Asked, format: &str) -> Result<Value, Error> {
+fn payload(asked: &NotificationArguments, format: &str) -> Result<Value, Error> {
     let text = match asked.title.as_deref().filter(|title| !title.is_empty()) {
         Some(title) => format!("{title}\n{}", asked.message),
         None => asked.message.clone(),

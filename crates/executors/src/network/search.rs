@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass::{Call, Error, ErrorKind, Output};
 
-use super::Desk;
+use super::NetworkContext;
 use super::provider::{credential, endpoint, json as json_of};
 use crate::outbound::Request;
 
@@ -16,7 +16,7 @@ const TIME: Duration = Duration::from_secs(14);
 const MAX_BYTES: u64 = 1024 * 1024;
 
 #[derive(Deserialize)]
-struct Asked {
+struct SearchArguments {
     query: String,
     #[serde(default)]
     count: Option<u64>,
@@ -27,8 +27,8 @@ struct Asked {
 }
 
 /// Searches, and keeps of each result what a model needs.
-pub(super) async fn run(desk: &Desk, call: &Call) -> Result<Output, Error> {
-    let asked: Asked = call.parse()?;
+pub(super) async fn run(context: &NetworkContext, call: &Call) -> Result<Output, Error> {
+    let asked: SearchArguments = call.parse()?;
     let (key, engine) = (credential(call, "api_key")?, credential(call, "search_engine_id")?);
     let mut url = endpoint(call, USUAL, &["customsearch", "v1"])?;
     url.query_pairs_mut()
@@ -41,7 +41,7 @@ pub(super) async fn run(desk: &Desk, call: &Call) -> Result<Output, Error> {
         url.query_pairs_mut().append_pair("hl", &language);
     }
     let request = Request::get(url).made_by(call).total_timeout(TIME).max_bytes(MAX_BYTES);
-    let found = json_of(desk.outbound.send(request).await?).await.map_err(wrong_key)?;
+    let found = json_of(context.outbound.send(request).await?).await.map_err(wrong_key)?;
     let results: Vec<Value> = found["items"].as_array().into_iter().flatten().map(shape).collect();
     let total = found["searchInformation"]["totalResults"].as_str().and_then(|n| n.parse().ok());
     let total: u64 = total.unwrap_or(results.len() as u64);

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass::{Call, Content, Error, ErrorKind, Output};
 
-use super::Desk;
+use super::NetworkContext;
 use super::provider::{credential, endpoint, json as json_of, setting};
 use crate::outbound::Request;
 
@@ -48,10 +48,10 @@ struct Heard {
 }
 
 /// Turns a recording into text.
-pub(super) async fn recognise(desk: &Desk, call: &Call) -> Result<Output, Error> {
+pub(super) async fn recognise(context: &NetworkContext, call: &Call) -> Result<Output, Error> {
     let asked: Heard = call.parse()?;
     let key = credential(call, "api_key")?;
-    let (audio, media_type) = fetch(desk, call, &asked.audio).await?;
+    let (audio, media_type) = fetch(context, call, &asked.audio).await?;
     let named = asked.format.as_deref().unwrap_or_else(|| format_of(&media_type));
     let format = FORMATS.iter().find(|(name, _)| *name == named);
     let (name, media_type) = *format.ok_or_else(|| invalid(format!("unknown format `{named}`")))?;
@@ -74,7 +74,7 @@ pub(super) async fn recognise(desk: &Desk, call: &Call) -> Result<Output, Error>
         .body(body, content_type)
         .read_timeout(ASR_TIME)
         .total_timeout(ASR_TIME);
-    let found = json_of(desk.outbound.send(request).await?).await?;
+    let found = json_of(context.outbound.send(request).await?).await?;
     let text = found["text"].as_str().ok_or_else(|| {
         Error::new(ErrorKind::UpstreamFailed, "the service answered without a text")
     })?;
@@ -82,11 +82,15 @@ pub(super) async fn recognise(desk: &Desk, call: &Call) -> Result<Output, Error>
 }
 
 /// The recording: base64, a `data:` address, or the address of a file.
-async fn fetch(desk: &Desk, call: &Call, audio: &str) -> Result<(Bytes, String), Error> {
+async fn fetch(
+    context: &NetworkContext,
+    call: &Call,
+    audio: &str,
+) -> Result<(Bytes, String), Error> {
     if audio.starts_with("http://") || audio.starts_with("https://") {
         let request = Request::parse(Method::GET, audio)?.made_by(call);
         let request = request.max_bytes(MAX_AUDIO).total_timeout(ASR_TIME);
-        let answer = desk.outbound.send(request).await?.checked().await?;
+        let answer = context.outbound.send(request).await?.checked().await?;
         let media_type = answer.media_type();
         return Ok((answer.bytes().await?, media_type));
     }
@@ -130,7 +134,7 @@ struct Said {
 }
 
 /// Turns text into a recording.
-pub(super) async fn speak(desk: &Desk, call: &Call) -> Result<Output, Error> {
+pub(super) async fn speak(context: &NetworkContext, call: &Call) -> Result<Output, Error> {
     let asked: Said = call.parse()?;
     let key = credential(call, "api_key")?;
     let format = asked.format.as_deref().unwrap_or("mp3");
@@ -150,7 +154,7 @@ pub(super) async fn speak(desk: &Desk, call: &Call) -> Result<Output, Error> {
         .json(&body)
         .read_timeout(TTS_TIME)
         .total_timeout(TTS_TIME);
-    let answer = desk.outbound.send(request).await?.checked().await?;
+    let answer = context.outbound.send(request).await?.checked().await?;
     let said = answer.media_type();
     let is_sound =
         said.starts_with("audio/") || said == "application/octet-stream" || said.is_empty();

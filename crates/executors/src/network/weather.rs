@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass::{Call, Error, ErrorKind, Output};
 
-use super::Desk;
+use super::NetworkContext;
 use super::provider::{credential, endpoint, json as json_of};
 use crate::outbound::Request;
 
@@ -15,7 +15,7 @@ const TIME: Duration = Duration::from_secs(9);
 const MAX_BYTES: u64 = 256 * 1024;
 
 #[derive(Deserialize)]
-struct Asked {
+struct WeatherArguments {
     city: String,
     #[serde(default)]
     units: Option<String>,
@@ -24,8 +24,8 @@ struct Asked {
 }
 
 /// Looks the weather up.
-pub(super) async fn run(desk: &Desk, call: &Call) -> Result<Output, Error> {
-    let asked: Asked = call.parse()?;
+pub(super) async fn run(context: &NetworkContext, call: &Call) -> Result<Output, Error> {
+    let asked: WeatherArguments = call.parse()?;
     let key = credential(call, "api_key")?;
     let units = asked.units.as_deref().unwrap_or("metric");
     let language = match asked.language.as_deref().unwrap_or("en") {
@@ -39,7 +39,7 @@ pub(super) async fn run(desk: &Desk, call: &Call) -> Result<Output, Error> {
         .append_pair("units", units)
         .append_pair("lang", language);
     let request = Request::get(url).made_by(call).total_timeout(TIME).max_bytes(MAX_BYTES);
-    let found = json_of(desk.outbound.send(request).await?).await?;
+    let found = json_of(context.outbound.send(request).await?).await?;
     let weather = shape(&found, units, &asked.city).ok_or_else(|| {
         Error::new(ErrorKind::UpstreamFailed, "the service answered without a temperature")
     })?;

@@ -37,8 +37,8 @@ pub struct Answer {
 }
 
 enum Body {
-    Plain(Raw),
-    Gzip(Box<GzipDecoder<StreamReader<Raw, Bytes>>>),
+    Plain(RawBody),
+    Gzip(Box<GzipDecoder<StreamReader<RawBody, Bytes>>>),
 }
 
 impl Answer {
@@ -50,7 +50,7 @@ impl Answer {
     ) -> Result<Self, Error> {
         let (parts, body) = response.into_parts();
         let is_empty = body.is_end_stream();
-        let raw = Raw { body, left: limits.max_bytes.saturating_add(STEP as u64) };
+        let raw = RawBody { body, left: limits.max_bytes.saturating_add(STEP as u64) };
         let body = match encoding(&parts.headers).as_str() {
             _ if is_empty => Body::Plain(raw),
             "" | "identity" => Body::Plain(raw),
@@ -197,12 +197,12 @@ impl Body {
 
 /// The body as it comes over the wire. Its size is bounded, too: one that
 /// decodes to nothing could go on for ever.
-struct Raw {
+struct RawBody {
     body: Incoming,
     left: u64,
 }
 
-impl Stream for Raw {
+impl Stream for RawBody {
     type Item = io::Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {

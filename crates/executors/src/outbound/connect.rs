@@ -30,9 +30,9 @@ pub type Lookup =
 
 /// Makes connections for the client, and for whoever speaks another protocol.
 #[derive(Clone)]
-pub(super) struct Connector(Arc<Inner>);
+pub(super) struct Connector(Arc<ConnectorState>);
 
-struct Inner {
+struct ConnectorState {
     policy: Arc<OutboundPolicy>,
     lookup: Lookup,
     places: Arc<Semaphore>,
@@ -42,7 +42,7 @@ struct Inner {
 impl Connector {
     pub(super) fn new(policy: Arc<OutboundPolicy>, lookup: Lookup) -> Self {
         let places = Arc::new(Semaphore::new(policy.max_connections));
-        Self(Arc::new(Inner { policy, lookup, places, tls: OnceCell::new() }))
+        Self(Arc::new(ConnectorState { policy, lookup, places, tls: OnceCell::new() }))
     }
 
     /// A connection to a host, once one of its addresses has been found fine.

@@ -19,13 +19,13 @@ use serde_json::Value;
 use windlass::{Error, ErrorKind, ToolSpec};
 
 use super::media;
-use super::plan::{BodyPlan, Credential, Field, Location, OAuth2Flow, Place, Plan};
+use super::plan::{BodyPlan, Credential, Field, Location, OAuth2Flow, ParameterPlan, Plan};
 use super::request::{is_reserved_header, takes_key};
 
 /// An entry as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Raw {
+struct RawEntry {
     #[serde(alias = "baseUrl", alias = "url")]
     base_url: String,
     method: Option<String>,
@@ -43,7 +43,7 @@ struct Raw {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Places {
-    Listed(Vec<Place>),
+    Listed(Vec<ParameterPlan>),
     Named(BTreeMap<String, Where>),
 }
 
@@ -94,7 +94,7 @@ pub(super) enum Shape {
 /// Reads the entry of a tool.
 pub(super) fn read(spec: &ToolSpec) -> Result<Shape, Error> {
     let refused = |why: String| Error::new(ErrorKind::InvalidDefinition, why);
-    let raw = Raw::deserialize(Value::Object(spec.entry.config.clone())).map_err(|error| {
+    let raw = RawEntry::deserialize(Value::Object(spec.entry.config.clone())).map_err(|error| {
         refused(format!("the entry of `{}` cannot be used: {error}", spec.name))
     })?;
     if let Some(name) = raw.headers.keys().find(|name| is_secret_header(name)) {
@@ -186,7 +186,7 @@ fn place(plan: &mut Plan, names: &[&str], said: &BTreeMap<String, Where>) {
         };
         let pair = in_query.iter().find(|(_, own)| own == name && location == Location::Query);
         let key = pair.map_or(*name, |(key, _)| key);
-        places.push(Place {
+        places.push(ParameterPlan {
             name: key.to_owned(),
             argument: (key != *name).then(|| (*name).to_owned()),
             location,

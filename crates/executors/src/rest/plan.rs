@@ -24,7 +24,7 @@ pub(crate) struct Plan {
     pub(crate) headers: BTreeMap<String, String>,
     /// Where arguments go.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) parameters: Vec<Place>,
+    pub(crate) parameters: Vec<ParameterPlan>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) body: Option<BodyPlan>,
     /// The ways to be let in; in each, all are needed. None: everybody is.
@@ -38,7 +38,7 @@ pub(crate) struct Plan {
 /// Where an argument goes, and how it is written there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Place {
+pub(crate) struct ParameterPlan {
     /// Its name in the request.
     pub(crate) name: String,
     /// Its name among the arguments, where that is another one.
@@ -58,7 +58,7 @@ pub(crate) struct Place {
     pub(crate) json: bool,
 }
 
-impl Place {
+impl ParameterPlan {
     /// Its name among the arguments.
     pub(crate) fn argument(&self) -> &str {
         self.argument.as_deref().unwrap_or(&self.name)

@@ -10,25 +10,25 @@ use windlass_executors::mcp::Servers;
 use windlass_executors::outbound::{Network, Outbound};
 use windlass_store::Documents;
 
-use super::connections::ConnectionLimits;
-use super::failed_keys::{self, FailedKeys};
-use super::files::Links;
+use super::cluster::members::Members;
+use super::front::connections::ConnectionLimits;
+use super::front::failed_keys::{self, FailedKeys};
+use super::front::traffic::Timeouts;
 use super::hub::Hub;
-use super::members::Members;
 use super::metrics::Metrics;
 use super::readiness::Readiness;
-use super::traffic::Timeouts;
-use crate::approvals::Desk;
-use crate::audit::Audit;
-use crate::consents::Consents;
-use crate::identity::{Bearers, Keys, OAuthSettings};
+use super::routes::files::Links;
+use crate::human::approvals::Desk;
+use crate::human::consents::Consents;
+use crate::human::questions::Questions;
 use crate::mcp::{MAX_SESSIONS, Sessions};
 use crate::prerequisites::Prerequisites;
-use crate::questions::Questions;
-use crate::quota::Quotas;
-use crate::runs::KeptRuns;
+use crate::state::audit::Audit;
+use crate::state::identity::{Bearers, Keys, OAuthSettings};
+use crate::state::quota::Quotas;
+use crate::state::runs::KeptRuns;
+use crate::state::vault::Credentials;
 use crate::telemetry::Tracer;
-use crate::vault::Credentials;
 
 /// The server.
 pub(crate) struct App {

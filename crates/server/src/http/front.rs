@@ -4,6 +4,17 @@
 //! It is a function and not a stack of layers: each layer of a router costs
 //! every request a few allocations, also those that it has no business with.
 
+pub(crate) mod auth;
+pub(crate) mod connections;
+pub(crate) mod extract;
+pub(crate) mod failed_keys;
+pub(crate) mod lapse;
+pub(crate) mod listen;
+pub(crate) mod observe;
+pub(crate) mod problem;
+pub(crate) mod slots;
+pub(crate) mod traffic;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -19,11 +30,10 @@ use tower_http::compression::predicate::{And, NotForContentType, Predicate, Size
 use windlass::CallId;
 
 use super::app::App;
-use super::auth;
-use super::connections::{Connections, Place};
-use super::problem::Problem;
-use super::slots::{Slot, Slots};
-use super::traffic::{Delivery, Timeouts};
+use connections::{Connections, Place};
+use problem::Problem;
+use slots::{Slot, Slots};
+use traffic::{Delivery, Timeouts};
 
 /// Answers that are smaller are not worth it.
 const COMPRESS_FROM: u64 = 1024;

@@ -9,6 +9,8 @@
 //! All servers on one store see the same events in the same order. Events are
 //! only kept for tenants that somebody listens to, or did a short while ago.
 
+pub(crate) mod event_id;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,9 +27,9 @@ use windlass::{
 };
 use windlass_store::{Change, Document, Documents, EventFilter, Expect, KeptEvent, NewEvent, Put};
 
-use super::event_id::EventIds;
-use super::recovery::{SERVER, call_of, is_end};
-use super::stream;
+use super::cluster::recovery::{SERVER, call_of, is_end};
+use super::routes::stream;
+use event_id::EventIds;
 
 /// Where it is written that somebody listens to a tenant's events.
 const LISTENERS: &str = "listeners";

@@ -17,28 +17,28 @@ use tokio::sync::{Notify, oneshot};
 use windlass::{CallId, Error, ErrorKind, Grace, TenantId};
 use windlass_executors::mcp::{Answers, Asker, ProtocolError, Questions};
 
-use crate::questions::{self, ASKING, Suspended};
+use crate::human::questions::{self, ASKING, Suspended};
 
 /// Questions that a tool may have open at once.
 const OPEN: usize = 8;
 
 /// What a tool asks, and where the answers go.
-pub(super) struct Question {
-    pub(super) questions: Questions,
-    pub(super) answer: oneshot::Sender<Result<Answers, Error>>,
+pub(crate) struct Question {
+    pub(crate) questions: Questions,
+    pub(crate) answer: oneshot::Sender<Result<Answers, Error>>,
 }
 
 /// Where the questions of a request come out. Every request has one and hardly any
 /// is used, so it is small.
 #[derive(Default)]
-pub(super) struct Mailbox {
+pub(crate) struct Mailbox {
     asked: Mutex<VecDeque<Question>>,
     told: Notify,
 }
 
 impl Mailbox {
     /// The next question.
-    pub(super) async fn recv(&self) -> Question {
+    pub(crate) async fn recv(&self) -> Question {
         loop {
             if let Some(question) = self.asked.lock().pop_front() {
                 return question;
@@ -60,11 +60,11 @@ impl Mailbox {
 
 /// What becomes of a request while its questions are open.
 #[derive(Default)]
-pub(super) struct Pause {
+pub(crate) struct Pause {
     /// Gives it the time that a person needs, where the tool's own time is not set.
-    pub(super) grace: Option<Grace>,
+    pub(crate) grace: Option<Grace>,
     /// The call that is shown as suspended, where it is one.
-    pub(super) call: Option<(Arc<questions::Questions>, TenantId, CallId)>,
+    pub(crate) call: Option<(Arc<questions::Questions>, TenantId, CallId)>,
 }
 
 impl Pause {
@@ -76,7 +76,7 @@ impl Pause {
 }
 
 /// An asker for a client with these capabilities, and its questions.
-pub(super) fn channel(capabilities: Value, pause: Pause) -> (Asker, Arc<Mailbox>) {
+pub(crate) fn channel(capabilities: Value, pause: Pause) -> (Asker, Arc<Mailbox>) {
     let mailbox = Arc::<Mailbox>::default();
     let (known, sender) = (capabilities.clone(), Arc::downgrade(&mailbox));
     let asker = Asker::new(capabilities, move |questions: Questions| {
@@ -126,7 +126,7 @@ fn undeclared(capability: &str) -> Error {
 }
 
 /// Asks a client of the older era, one question after the other.
-pub(super) async fn ask_peer(
+pub(crate) async fn ask_peer(
     peer: &Peer<RoleServer>,
     questions: Questions,
 ) -> Result<Answers, Error> {
@@ -155,7 +155,7 @@ fn refused(error: ServiceError) -> Error {
 
 /// The questions in the form of the newer era; none where a tool asked for
 /// something that the protocol does not have.
-pub(super) fn to_requests(questions: &Questions) -> Option<InputRequests> {
+pub(crate) fn to_requests(questions: &Questions) -> Option<InputRequests> {
     let read = |(key, question): (&String, &Value)| {
         Some((key.clone(), serde_json::from_value(question.clone()).ok()?))
     };

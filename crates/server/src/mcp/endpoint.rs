@@ -25,7 +25,7 @@ use super::sessions::{MAX_SESSIONS, OwnSessions, Sessions};
 use super::shares::Owner;
 use super::who::{View, Who};
 use crate::http::Problem;
-use crate::identity::Identity;
+use crate::state::identity::Identity;
 
 const SESSION: &str = "mcp-session-id";
 /// When to try again where all sessions of a key are in use.

@@ -11,7 +11,7 @@ use windlass_executors::mcp::{
 };
 use windlass_executors::outbound::{Outbound, OutboundPolicy, Request};
 
-use crate::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure};
 use crate::wiring;
 
 /// Uses the server at this address.

@@ -25,7 +25,7 @@ use super::malformed;
 use super::running::rank;
 use super::service::{MAX_SUBSCRIPTIONS, Service, read};
 use super::who::{VERSIONS, View};
-use crate::identity::Action;
+use crate::state::identity::Action;
 
 /// How many tools, prompts or resources one page holds.
 const PAGE: usize = 200;

@@ -13,7 +13,7 @@ use super::reply::Reply;
 use super::requests::{Begun, Given, in_era};
 use super::service::{Service, read};
 use super::who::Client;
-use crate::identity::Action;
+use crate::state::identity::Action;
 use crate::telemetry::McpTarget;
 
 /// Where files that were kept are.

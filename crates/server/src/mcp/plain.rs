@@ -23,7 +23,7 @@ use super::handler::has_headers;
 use super::reply;
 use super::service::Service;
 use super::who::Client;
-use crate::identity::{Action, Identity};
+use crate::state::identity::{Action, Identity};
 
 /// The version whose calls may be plain.
 const VERSION: &str = "2026-07-28";

@@ -16,12 +16,12 @@ use windlass::{
 use windlass_executors::mcp::{Asker, Server};
 
 use super::asking::{self, Mailbox, Pause};
-use super::parked::Binding;
 use super::reply::{self, Reply};
 use super::running::{Conversation, Running, Work, level_name};
 use super::service::{Service, Session, read};
 use super::shares::Owner;
 use super::who::Client;
+use crate::human::parked::Binding;
 use crate::telemetry::{self, McpFailure, McpRequest, McpSpan, McpTarget};
 
 /// What a request brings of the rounds before it: answers, and what they belong to.

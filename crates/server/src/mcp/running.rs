@@ -15,11 +15,11 @@ use windlass::{BoxFuture, CancellationToken, Content};
 use windlass_executors::mcp::convert::{Progress, to_progress};
 
 use super::asking::{self, Mailbox, Question};
-use super::parked::{Binding, Parked, Waiting};
 use super::reply::Reply;
 use super::reports::{Following, Report};
 use super::service::Session;
 use super::who::Client;
+use crate::human::parked::{Binding, Parked, Waiting};
 
 /// How long the last reports of a call that has ended are waited for.
 const LAST_REPORTS: Duration = Duration::from_millis(50);
@@ -27,7 +27,7 @@ const LAST_REPORTS: Duration = Duration::from_millis(50);
 pub(super) type Work = BoxFuture<'static, Result<Reply, ErrorData>>;
 
 /// A request that is worked on.
-pub(super) struct Running {
+pub(crate) struct Running {
     pub(super) work: Work,
     pub(super) stop: CancellationToken,
     pub(super) questions: Arc<Mailbox>,

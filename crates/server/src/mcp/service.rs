@@ -15,12 +15,12 @@ use windlass_executors::mcp::{Server, Servers, Watching};
 
 use super::catalogue::Catalogue;
 use super::fetching;
-use super::parked::Parked;
 use super::reports::Reports;
 use super::who::{Client, View, Who};
-use crate::identity::Action;
+use crate::human::parked::Parked;
+use crate::human::questions::Questions;
 use crate::prerequisites::Prerequisites;
-use crate::questions::Questions;
+use crate::state::identity::Action;
 use crate::telemetry::Tracer;
 
 /// How many tools a client is told of at once, if nobody says otherwise.

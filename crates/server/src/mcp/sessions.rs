@@ -23,7 +23,7 @@ use windlass::TenantId;
 
 use super::shares::{Bounds, Owner, Shares};
 use super::who::View;
-use crate::identity::Identity;
+use crate::state::identity::Identity;
 
 /// How long a session may be silent.
 const IDLE: Duration = Duration::from_secs(30 * 60);

@@ -17,29 +17,29 @@ use windlass::TenantId;
 
 /// Whose an entry is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Owner {
-    pub(super) tenant: TenantId,
-    pub(super) key: Arc<str>,
+pub(crate) struct Owner {
+    pub(crate) tenant: TenantId,
+    pub(crate) key: Arc<str>,
 }
 
 /// How many entries there may be.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
-    pub(super) key: usize,
-    pub(super) tenant: usize,
-    pub(super) total: usize,
+pub(crate) struct Bounds {
+    pub(crate) key: usize,
+    pub(crate) tenant: usize,
+    pub(crate) total: usize,
 }
 
 impl Bounds {
     /// Half of them for a tenant, and a tenth for a key.
-    pub(super) fn of(total: usize) -> Self {
+    pub(crate) fn of(total: usize) -> Self {
         let total = total.max(1);
         Self { key: total.div_ceil(10), tenant: total.div_ceil(2), total }
     }
 }
 
 /// Entries by owner and id.
-pub(super) struct Shares<V> {
+pub(crate) struct Shares<V> {
     bounds: Bounds,
     owners: HashMap<Owner, HashMap<String, Share<V>>>,
     tenants: HashMap<TenantId, usize>,
@@ -55,15 +55,15 @@ struct Share<V> {
 
 /// There is no room, and none can be made.
 #[derive(Debug)]
-pub(super) struct Full;
+pub(crate) struct Full;
 
 impl<V> Shares<V> {
-    pub(super) fn new(bounds: Bounds) -> Self {
+    pub(crate) fn new(bounds: Bounds) -> Self {
         Self { bounds, owners: HashMap::new(), tenants: HashMap::new(), total: 0 }
     }
 
     /// Adds an idle entry; the one that had to make room for it comes back.
-    pub(super) fn insert(
+    pub(crate) fn insert(
         &mut self,
         owner: &Owner,
         id: String,
@@ -78,14 +78,14 @@ impl<V> Shares<V> {
     }
 
     /// An entry, which counts as used now.
-    pub(super) fn touch(&mut self, owner: &Owner, id: &str) -> Option<&V> {
+    pub(crate) fn touch(&mut self, owner: &Owner, id: &str) -> Option<&V> {
         let share = self.owners.get_mut(owner)?.get_mut(id)?;
         share.used = Instant::now();
         Some(&share.value)
     }
 
     /// Whether the entry is there; from now on, it has one user more.
-    pub(super) fn begin_use(&mut self, owner: &Owner, id: &str) -> bool {
+    pub(crate) fn begin_use(&mut self, owner: &Owner, id: &str) -> bool {
         let Some(share) = self.owners.get_mut(owner).and_then(|own| own.get_mut(id)) else {
             return false;
         };
@@ -94,14 +94,14 @@ impl<V> Shares<V> {
         true
     }
 
-    pub(super) fn end_use(&mut self, owner: &Owner, id: &str) {
+    pub(crate) fn end_use(&mut self, owner: &Owner, id: &str) {
         if let Some(share) = self.owners.get_mut(owner).and_then(|own| own.get_mut(id)) {
             share.users = share.users.saturating_sub(1);
             share.used = Instant::now();
         }
     }
 
-    pub(super) fn remove(&mut self, owner: &Owner, id: &str) -> Option<V> {
+    pub(crate) fn remove(&mut self, owner: &Owner, id: &str) -> Option<V> {
         let own = self.owners.get_mut(owner)?;
         let share = own.remove(id)?;
         if own.is_empty() {
@@ -118,7 +118,7 @@ impl<V> Shares<V> {
     }
 
     /// Takes out the entries of a tenant, or of everybody, that are not wanted.
-    pub(super) fn take_if(
+    pub(crate) fn take_if(
         &mut self,
         tenant: Option<&TenantId>,
         unwanted: impl Fn(&V) -> bool,
@@ -136,7 +136,7 @@ impl<V> Shares<V> {
 
     /// How many entries an owner's tenant and its key have, each with the most that
     /// they may have.
-    pub(super) fn counts(&self, owner: &Owner) -> [(usize, usize); 2] {
+    pub(crate) fn counts(&self, owner: &Owner) -> [(usize, usize); 2] {
         let of_tenant = self.tenants.get(&owner.tenant).copied().unwrap_or_default();
         let of_key = self.owners.get(owner).map_or(0, HashMap::len);
         [(of_tenant, self.bounds.tenant), (of_key, self.bounds.key)]

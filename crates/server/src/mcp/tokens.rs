@@ -7,7 +7,7 @@ use windlass::definition::{CredentialField, CredentialKind, ProviderSpec};
 use windlass::{BoxFuture, Error, Secret};
 use windlass_executors::mcp::{Account, Tokens};
 
-use crate::vault::{CredentialRequest, Credentials, Given, Wanted};
+use crate::state::vault::{CredentialRequest, Credentials, Given, Wanted};
 
 /// The name of the credential, and of its only field.
 const OAUTH: &str = "oauth";

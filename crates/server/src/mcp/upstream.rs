@@ -7,8 +7,8 @@ use windlass::{Engine, TenantId};
 use windlass_executors::mcp::{Server, Servers, Start};
 
 use super::{KeptNotebook, KeptTokens};
-use crate::exit::Failure;
-use crate::output::Screen;
+use crate::cli::exit::Failure;
+use crate::cli::output::Screen;
 use crate::settings::Settings;
 use crate::wiring;
 

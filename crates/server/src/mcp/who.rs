@@ -6,7 +6,7 @@ use rmcp::model::{ErrorData, ProtocolVersion};
 use rmcp::service::RequestContext;
 use windlass::{Caller, CallerType, Context, OutputScope, TenantId, Tool};
 
-use crate::identity::{Action, Identity, Role};
+use crate::state::identity::{Action, Identity, Role};
 
 /// The longest name of a client that records keep.
 const MAX_CLIENT: usize = 100;

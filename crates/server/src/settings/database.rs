@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use super::layers::variable;
-use crate::exit::Failure;
+use crate::cli::exit::Failure;
 
 /// The database of a project, below its root.
 const IN_PROJECT: &str = ".windlass/windlass.db";

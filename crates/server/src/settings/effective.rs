@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use super::layers::{self, Layers, Origin};
 use super::raw::Raw;
 use super::table::{ROWS, Row};
-use crate::exit::Failure;
+use crate::cli::exit::Failure;
 
 /// One setting.
 #[derive(Debug, Serialize)]

@@ -13,8 +13,8 @@ use windlass::definition;
 use super::raw::Raw;
 use super::table::{self, ROWS, Row};
 use super::value::{Given, Said};
-use crate::exit::Failure;
-use crate::output::nearest;
+use crate::cli::exit::Failure;
+use crate::cli::output::nearest;
 use tree::{Entry, Item, Node};
 
 /// What to do about a broken file.
@@ -377,7 +377,7 @@ mod tests {
     /// What `windlass init` writes, with every key set to what is behind it.
     #[test]
     fn the_template_explains_every_key_with_its_default() {
-        let template = include_str!("../templates/windlass.yaml");
+        let template = include_str!("../cli/templates/windlass.yaml");
         let is_key = |line: &str| {
             let (key, _) = line.trim_start().split_once(':').unwrap_or_default();
             !key.is_empty() && key.chars().all(|c| c.is_ascii_lowercase() || c == '_')

@@ -11,9 +11,9 @@ use super::file;
 use super::raw::Raw;
 use super::table::{self, ROWS, Row};
 use super::value::{Given, Said};
-use crate::exit::Failure;
-use crate::output::nearest;
-use crate::vault::MASTER_KEY;
+use crate::cli::exit::Failure;
+use crate::cli::output::nearest;
+use crate::state::vault::MASTER_KEY;
 
 /// Variables that are ours and no settings: secrets of calls, and tests.
 const OTHERS: [&str; 3] = ["WINDLASS_SECRET_", "WINDLASS_TEST_", "WINDLASS_CHAOS_"];
@@ -182,7 +182,7 @@ fn unknown_variable(name: &str) -> Option<String> {
 pub(super) fn row_named(name: &str) -> Result<&'static Row, Failure> {
     table::find(name).ok_or_else(|| {
         let failure =
-            Failure::new(crate::exit::Exit::NotFound, format!("there is no setting `{name}`"));
+            Failure::new(crate::cli::exit::Exit::NotFound, format!("there is no setting `{name}`"));
         let names = || ROWS.iter().map(|row| row.name);
         // Somebody may have left out the section.
         let alone = ROWS.iter().find(|row| row.key() == name).map(|row| row.name);

@@ -11,7 +11,7 @@ use windlass_executors::model::ModelSettings;
 
 use super::{Database, LogSettings, OutboundSettings, TelemetrySettings};
 use crate::http::HttpSettings;
-use crate::quota::QuotaSettings;
+use crate::state::quota::QuotaSettings;
 
 #[derive(Debug)]
 pub(super) struct Raw {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::raw::RawServer;
-use crate::exit::Failure;
+use crate::cli::exit::Failure;
 use crate::http::{HttpSettings, Tls};
 
 /// The section `server`, resolved.

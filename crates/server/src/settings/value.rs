@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 use windlass::{BreakerSettings, Lang, Strategy, duration};
 
 use super::Database;
-use crate::quota::Dollars;
+use crate::state::quota::Dollars;
 
 /// The strategies by their names.
 const STRATEGIES: [(&str, Strategy); 3] =

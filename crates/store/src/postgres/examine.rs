@@ -10,7 +10,7 @@ use super::fault::{Fault, no_answer};
 use super::options::PostgresOptions;
 use super::schema;
 use super::url::PostgresUrl;
-use crate::examine::Examination;
+use crate::sqlite::Examination;
 
 /// How long all of it may take.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -11,7 +11,7 @@ use windlass::{Begun, IdempotencyKey, Intent, TenantId};
 
 use super::rows::{json, maybe, read_caller, read_text, timestamp};
 use super::text;
-use crate::options::KEEP_RUNS;
+use crate::KEEP_RUNS;
 use crate::queue::Begin;
 use crate::value::read_json;
 

@@ -5,12 +5,10 @@
 //! lost, and the queue fills up until the engine holds back. Intents do not
 //! wait for better times: whoever asked is told that the call must not run.
 
-use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use windlass::{CallRecord, Error};
@@ -23,7 +21,9 @@ use super::retention::GoneUpTo;
 use super::rows::Rows;
 use super::session::Session;
 use super::{outputs, retention};
-use crate::queue::{Begin, KeepOutput, Next, Probe, Progress, TaskQueue, Work, answer};
+use crate::queue::{
+    Begin, Interrupted, KeepOutput, Next, Probe, Progress, TaskQueue, Work, answer,
+};
 
 /// Rows in one transaction: more would keep records out of sight for longer.
 const TRANSACTION_ROWS: usize = 4096;
@@ -43,9 +43,6 @@ const LAST_ATTEMPTS: u32 = 3;
 
 /// Rows that retention removes in one step.
 const RETENTION_STEP: i64 = 1000;
-
-/// Calls that were closed for others and wait to be asked for.
-pub(crate) type Interrupted = Mutex<VecDeque<CallRecord>>;
 
 pub(crate) struct Writer {
     options: PostgresOptions,
@@ -356,19 +353,6 @@ impl Writer {
     }
 
     fn hand_out(&self, closed: Vec<CallRecord>) {
-        if closed.is_empty() {
-            return;
-        }
-        tracing::warn!(
-            calls = closed.len(),
-            database = %self.place,
-            "calls of a process that ended were closed as interrupted"
-        );
-        let mut waiting = self.interrupted.lock();
-        waiting.extend(closed);
-        // Nobody asks for them; they are in the database all the same.
-        while waiting.len() > self.options.queue.max(1) {
-            waiting.pop_front();
-        }
+        self.interrupted.add(&self.place, closed);
     }
 }

@@ -1,7 +1,7 @@
-//! S4's immigration desk: a coordinator, six specialists and eight direct tools,
-//! all defined in `examples/immigration-desk`.
+//! A multi-agent example: an immigration desk with a coordinator, six specialists
+//! and eight direct tools, all defined in `examples/immigration-desk`.
 //!
-//! With a key it asks the real API; without one, a model that is scripted here,
+//! With an API key it uses the real API; without one, a scripted mock model,
 //! which checks every request that it gets.
 //!
 //! Run it: `cargo run -p windlass-examples --bin immigration_desk`
@@ -52,7 +52,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     assert!(report.errors.is_empty(), "{:?}", report.errors);
     println!("{} tools, agents among them\n", report.tools);
 
-    // What a front end would show while the desk works.
+    // The progress that a front end would show.
     let listener = Listener::new(|event| match event {
         RunEvent::Call { agent, tool, .. } => println!("{agent} 调用 {tool}"),
         RunEvent::Result { agent, tool, is_success, .. } => {

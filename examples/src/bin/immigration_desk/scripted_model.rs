@@ -1,4 +1,4 @@
-//! A model on loopback that plays the coordinator and the specialists from a
+//! A mock model on loopback that plays the coordinator and the specialists from a
 //! script, and checks every request: an error in one of them ends the example.
 
 use std::error::Error;
@@ -22,7 +22,7 @@ struct State {
 }
 
 impl Script {
-    /// Ends the program where a request was not as it should be.
+    /// Ends the program if a request was not as expected.
     pub(crate) fn check(&self) {
         let state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         assert!(state.faults.is_empty(), "{:#?}", state.faults);
@@ -91,7 +91,7 @@ fn faults(head: &str, request: &Value) -> Vec<String> {
     for pair in messages.windows(2) {
         let roles = (pair[0]["role"].as_str(), pair[1]["role"].as_str());
         check(roles.0 != roles.1, "they take turns");
-        // Every call has its answer, in order.
+        // Every call has its result, in order.
         let ids = |message: &Value, key: &str| -> Vec<Value> {
             let blocks = message["content"].as_array().cloned().unwrap_or_default();
             blocks.iter().filter_map(|block| block.get(key).cloned()).collect()
@@ -112,7 +112,7 @@ fn expected_tools(system: &str) -> usize {
     }
 }
 
-/// What the model says: by whom it plays, and how far it is.
+/// The response of the model, by the agent that it plays and the progress of the conversation.
 fn answer(request: &Value) -> String {
     let system = request["system"][0]["text"].as_str().unwrap_or_default();
     let turn = request["messages"].as_array().map_or(0, Vec::len);

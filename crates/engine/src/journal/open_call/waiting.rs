@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::OpenCall;
 use crate::approval::{SuspendedCall, Verdict};
-use crate::event::EventBody;
+use crate::journal::event::EventBody;
 
 impl OpenCall {
     /// When the call came.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::context::{Caller, CallerType};
-use crate::name::TenantId;
+use crate::call::context::{Caller, CallerType};
 use crate::tool::Tool;
+use crate::value::name::TenantId;
 
 /// What a call needs a slot for.
 #[derive(Clone, Copy)]

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{Demand, Granted, OwnDemand};
 use crate::error::Error;
-use crate::name::TenantId;
+use crate::value::name::TenantId;
 
 /// A call that waits for a slot.
 pub(super) struct Waiter {

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::tally::Tally;
-use crate::name::TenantId;
+use crate::value::name::TenantId;
 
 #[derive(Default)]
 pub(super) struct Shares {

@@ -15,7 +15,7 @@ use super::tally::Tally;
 use super::ticket::Ticket;
 use super::{Granted, too_many};
 use crate::error::{Error, ErrorKind};
-use crate::name::TenantId;
+use crate::value::name::TenantId;
 
 /// The express way has at most this part of all slots.
 const EXPRESS_PART: usize = 4;

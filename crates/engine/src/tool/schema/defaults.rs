@@ -12,8 +12,8 @@ use jsonschema::Validator;
 use serde_json::{Map, Value};
 
 use super::cost::{Cost, EXPLAIN};
-use crate::pointer;
 use crate::tool::object;
+use crate::value::pointer;
 
 /// Which defaults of a schema are filled.
 pub(crate) enum Fill<'a> {

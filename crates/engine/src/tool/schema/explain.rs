@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::error::Violation;
 use crate::error::phrase;
-use crate::pointer;
+use crate::value::pointer;
 
 /// The longest that an alternative wants, in words.
 const MAX_WANT: usize = 80;

@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 use super::Refused;
 use super::shelf::{Shelf, Slot};
-use crate::pointer;
+use crate::value::pointer;
 
 /// States of the largest pattern: `.{1,1024}` has 8,192.
 const MAX_STATES: u64 = 9_500;

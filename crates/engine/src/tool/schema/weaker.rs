@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::older::{self, NAMED};
 use super::{Fill, Refused, Schema};
-use crate::pointer;
+use crate::value::pointer;
 
 /// How many parts are taken out before the rest is given up.
 const MAX_TAKEN_OUT: usize = 64;

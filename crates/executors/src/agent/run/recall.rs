@@ -83,7 +83,7 @@ impl Run<'_> {
             Entry::Results { messages, tools, usage } => {
                 self.messages.extend(self.unanswered.take().map(|(message, _)| message));
                 self.messages.extend(messages);
-                self.purse.take_calls(tools.len() as u64);
+                self.shared_budget.take_calls(tools.len() as u64);
                 self.called.extend(tools);
                 self.recall_usage(usage);
             }
@@ -93,7 +93,7 @@ impl Run<'_> {
 
     fn recall_usage(&mut self, usage: Usage) {
         self.usage += usage;
-        self.purse.recall(usage);
+        self.shared_budget.recall(usage);
     }
 
     /// Charges this call with what nobody has paid for: the record of a call that

@@ -48,7 +48,7 @@ impl Run<'_> {
                 self.last_text = writing.text;
             }
         }
-        let below = self.purse.unknown(self.usage);
+        let below = self.shared_budget.unknown(self.usage);
         self.spend_below(below);
     }
 
@@ -56,7 +56,7 @@ impl Run<'_> {
     fn spend(&mut self, usage: Usage) -> Usage {
         self.call.charge(usage);
         self.usage += usage;
-        self.purse.pay(usage);
+        self.shared_budget.pay(usage);
         usage
     }
 
@@ -66,6 +66,6 @@ impl Run<'_> {
             self.call.charge_nested(usage);
             self.usage += usage;
         }
-        self.purse.settle(self.usage);
+        self.shared_budget.settle(self.usage);
     }
 }

@@ -54,9 +54,9 @@ impl Client<'_> {
 
 /// The tokens of all clients.
 #[derive(Default)]
-pub(crate) struct Tokens(parking_lot::Mutex<HashMap<Key, Arc<Mutex<Option<Kept>>>>>);
+pub(crate) struct Tokens(parking_lot::Mutex<HashMap<Key, Arc<Mutex<Option<CachedToken>>>>>);
 
-struct Kept {
+struct CachedToken {
     token: Secret,
     until: Instant,
 }
@@ -91,7 +91,7 @@ impl Tokens {
     }
 }
 
-async fn ask(client: &Client<'_>, outbound: &Outbound) -> Result<Kept, Error> {
+async fn ask(client: &Client<'_>, outbound: &Outbound) -> Result<CachedToken, Error> {
     let encode = |text: &str| utf8_percent_encode(text, ENCODED).to_string();
     let mut form = "grant_type=client_credentials".to_owned();
     if !client.scopes.is_empty() {
@@ -124,7 +124,7 @@ async fn ask(client: &Client<'_>, outbound: &Outbound) -> Result<Kept, Error> {
         value["expires_in"].as_u64().or_else(|| value["expires_in"].as_str()?.parse().ok());
     let lives = seconds
         .map_or(UNSAID, |seconds| Duration::from_secs(seconds.min(86_400)).saturating_sub(MARGIN));
-    Ok(Kept { token: Secret::new(token), until: Instant::now() + lives })
+    Ok(CachedToken { token: Secret::new(token), until: Instant::now() + lives })
 }
 
 /// Why no token was given. An endpoint may repeat the whole request, in any

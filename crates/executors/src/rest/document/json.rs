@@ -12,14 +12,14 @@ use serde_json::{Map, Number, Value};
 /// Reads a text.
 pub(super) fn parse(text: &str) -> serde_json::Result<Value> {
     let mut reader = serde_json::Deserializer::from_str(text);
-    let tree = Place::Root.deserialize(&mut reader)?;
+    let tree = TreePosition::Root.deserialize(&mut reader)?;
     reader.end()?;
     Ok(tree)
 }
 
 /// What a value is, as far as it tells what may be left out of it.
 #[derive(Clone, Copy)]
-enum Place {
+enum TreePosition {
     Root,
     Components,
     /// Media types by name, or whatever else is called `content`.
@@ -30,7 +30,7 @@ enum Place {
     Other,
 }
 
-impl Place {
+impl TreePosition {
     /// What the value of a key is; none where nobody needs it.
     fn of(self, key: &str) -> Option<Self> {
         match (self, key) {
@@ -45,7 +45,7 @@ impl Place {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Place {
+impl<'de> DeserializeSeed<'de> for TreePosition {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
@@ -53,7 +53,7 @@ impl<'de> DeserializeSeed<'de> for Place {
     }
 }
 
-impl<'de> Visitor<'de> for Place {
+impl<'de> Visitor<'de> for TreePosition {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::Importer;
 use crate::rest::document::{Body, Encoding, Operation, Param};
 use crate::rest::media::{self, Form};
-use crate::rest::plan::{BodyPlan, Credential, Field, FieldEncoding, Location, Place};
+use crate::rest::plan::{BodyPlan, Credential, Field, FieldEncoding, Location, ParameterPlan};
 use crate::rest::request::{is_header_name, is_reserved_header, is_signing};
 use crate::rest::schema::{brief, file_schema, required_of};
 
@@ -28,7 +28,7 @@ pub(super) struct Arguments {
     properties: Map<String, Value>,
     required: Vec<String>,
     taken: HashSet<String>,
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<ParameterPlan>,
     pub(super) body: Option<BodyPlan>,
     /// Headers that are credentials.
     pub(super) credentials: Vec<Credential>,
@@ -153,7 +153,7 @@ impl<'d> Importer<'_, 'd> {
         }
         let part = parameter.place.name();
         let name = all.add(&parameter.name, part, shaped, parameter.required);
-        all.places.push(Place {
+        all.places.push(ParameterPlan {
             argument: (name != parameter.name).then_some(name),
             name: parameter.name.clone(),
             location: parameter.place,

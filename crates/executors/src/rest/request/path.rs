@@ -9,7 +9,7 @@ use url::{Position, Url};
 use windlass::{Error, ErrorKind};
 
 use super::{encode, refused, style};
-use crate::rest::plan::{Location, Place, Plan};
+use crate::rest::plan::{Location, ParameterPlan, Plan};
 
 /// The address that all paths of a plan begin with.
 #[derive(Clone, Debug)]
@@ -98,7 +98,7 @@ pub(crate) fn parts(template: &str) -> (&str, impl Iterator<Item = &str>) {
 /// Fills a template.
 pub(super) fn build<'a>(
     plan: &Plan,
-    value_of: &dyn Fn(&Place) -> Option<&'a Value>,
+    value_of: &dyn Fn(&ParameterPlan) -> Option<&'a Value>,
 ) -> Result<Path, Error> {
     let (template, pairs) = parts(&plan.path);
     let mut text = String::new();
@@ -113,7 +113,7 @@ pub(super) fn build<'a>(
     // What is always sent, and what a part of the path repeats; a parameter of
     // the query writes its own pair.
     let in_path = |name: &str| {
-        let known = |place: &Place| place.location == Location::Path && place.name == name;
+        let known = |place: &ParameterPlan| place.location == Location::Path && place.name == name;
         plan.parameters.iter().any(known)
     };
     for pair in pairs.filter(|pair| names_of(pair).all(in_path)) {
@@ -133,7 +133,7 @@ pub(crate) fn names_of(template: &str) -> impl Iterator<Item = &str> {
 fn fill<'a>(
     segment: &str,
     plan: &Plan,
-    value_of: &dyn Fn(&Place) -> Option<&'a Value>,
+    value_of: &dyn Fn(&ParameterPlan) -> Option<&'a Value>,
     filled: &mut String,
 ) -> Result<(), Error> {
     let start = filled.len();
@@ -163,7 +163,7 @@ fn fill<'a>(
 }
 
 /// A value as part of a segment.
-fn written(place: &Place, value: &Value) -> Result<String, Error> {
+fn written(place: &ParameterPlan, value: &Value) -> Result<String, Error> {
     let argument = place.argument();
     for text in style::texts(value) {
         if text.chars().any(char::is_control) || text.contains('\\') {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::encode;
-use crate::rest::plan::{Location, Place, Style};
+use crate::rest::plan::{Location, ParameterPlan, Style};
 
 /// One value as text. Lists and objects inside of others have no style: they
 /// are JSON.
@@ -34,7 +34,11 @@ pub(super) fn texts(value: &Value) -> Vec<String> {
 }
 
 /// A value in a path, after its template's text.
-pub(super) fn path(place: &Place, value: &Value, encode: impl Fn(&str) -> String) -> String {
+pub(super) fn path(
+    place: &ParameterPlan,
+    value: &Value,
+    encode: impl Fn(&str) -> String,
+) -> String {
     if place.json {
         return encode(&value.to_string());
     }
@@ -73,15 +77,15 @@ pub(super) fn path(place: &Place, value: &Value, encode: impl Fn(&str) -> String
 }
 
 /// A value in a header: never encoded.
-pub(super) fn text(place: &Place, value: &Value) -> String {
+pub(super) fn text(place: &ParameterPlan, value: &Value) -> String {
     if place.json {
         return value.to_string();
     }
-    path(&Place { style: Some(Style::Simple), ..place.clone() }, value, str::to_owned)
+    path(&ParameterPlan { style: Some(Style::Simple), ..place.clone() }, value, str::to_owned)
 }
 
 /// A value in a query or a cookie: `name=value`, encoded, none or several.
-pub(super) fn pairs(place: &Place, value: &Value) -> Vec<String> {
+pub(super) fn pairs(place: &ParameterPlan, value: &Value) -> Vec<String> {
     if place.json {
         return vec![format!(
             "{}={}",

@@ -1,0 +1,87 @@
+//! Results that are given again (S3.26): only for tools that ask for it and
+//! change nothing, and only to those who would have got the same.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use lru::LruCache;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::call::Call;
+use crate::call::content::Output;
+use crate::journal::OpenCall;
+use crate::value::duration;
+use crate::value::fingerprint::Fingerprint;
+use crate::value::name::CallId;
+
+/// The results of an engine; the one that was not asked for the longest goes
+/// first.
+pub(crate) struct Cache(Option<Mutex<LruCache<Key, Cached, ahash::RandomState>>>);
+
+/// Stands for everything that a result may depend on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key([u8; 32]);
+
+struct Cached {
+    call: CallId,
+    output: Arc<Output>,
+    until: Instant,
+}
+
+impl Cache {
+    /// A cache for so many results; none at all for zero.
+    pub(crate) fn new(entries: usize) -> Self {
+        let cache = |entries| Mutex::new(LruCache::with_hasher(entries, Default::default()));
+        Self(NonZeroUsize::new(entries).map(cache))
+    }
+
+    /// The result of an earlier call, which the journal is told of.
+    pub(crate) fn find(&self, call: &Call, open: &mut OpenCall) -> Option<Arc<Output>> {
+        call.tool().spec().cache?;
+        let key = Key::of(call)?;
+        let mut cache = self.0.as_ref()?.lock();
+        let cached = cache.get(&key)?;
+        if cached.until <= Instant::now() {
+            cache.pop(&key);
+            return None;
+        }
+        open.same_as(cached.call);
+        Some(Arc::clone(&cached.output))
+    }
+
+    /// Keeps the result of a call, if its tool wants that.
+    pub(crate) fn put(&self, call: &Call, output: &Arc<Output>) {
+        let (Some(cache), Some(keep)) = (&self.0, call.tool().spec().cache) else { return };
+        let Some(key) = Key::of(call) else { return };
+        let until = Instant::now() + keep.min(duration::MAX);
+        let cached = Cached { call: call.id(), output: Arc::clone(output), until };
+        // What makes room is dropped after the lock.
+        let _gone = cache.lock().push(key, cached);
+    }
+}
+
+impl Key {
+    /// The tenant, the user, the agent, the tool as it is now, the arguments, the
+    /// variables, and every secret that the tool could read. None where the tool
+    /// could read objects, of which nobody knows what they mean.
+    fn of(call: &Call) -> Option<Self> {
+        let agent = call.agent();
+        if !call.context.objects.is_empty() || agent.is_some_and(|it| !it.objects.is_empty()) {
+            return None;
+        }
+        let mut fingerprint = Fingerprint::default();
+        let caller = call.caller();
+        fingerprint.text(caller.tenant.as_str());
+        fingerprint.optional(caller.user.as_deref());
+        fingerprint.optional(agent.map(|agent| agent.id.as_str()));
+        fingerprint.number(call.tool().generation());
+        fingerprint.value(call.arguments());
+        fingerprint.object(&call.context.variables);
+        for (name, secret) in call.all_secrets() {
+            fingerprint.text(name);
+            fingerprint.text(secret.expose());
+        }
+        Some(Self(fingerprint.finish()))
+    }
+}

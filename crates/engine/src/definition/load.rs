@@ -1,0 +1,420 @@
+//! Definitions become tools of an engine, and stay up to date.
+//!
+//! Every file is a source of its own: a changed file swaps its tools at once,
+//! a broken one keeps its last good version, and running calls keep the tools
+//! they began with.
+
+mod watch;
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::SystemTime;
+
+pub use watch::{FolderWatch, WatchOptions};
+
+use crate::call::Call;
+use crate::call::content::Output;
+use crate::definition::{
+    Definition, LibrarySpec, Limits, LoadError, LoadedFile, Parsed, ProviderSpec, Walk, list_files,
+    parse_all,
+};
+use crate::engine::Engine;
+use crate::error::{Error, ErrorKind};
+use crate::journal::event::EventBody;
+use crate::tool::executor::{BoxFuture, Executor};
+use crate::tool::registry::{Conflict, SourceTools};
+use crate::tool::{Source, Tool, ToolBuilder, ToolSpec};
+use crate::value::name::{TenantId, ToolName};
+
+/// What came of loading definitions.
+#[derive(Clone, Debug, Default)]
+pub struct LoadReport {
+    /// How many files were read.
+    pub files: usize,
+    /// How many tools were loaded.
+    pub tools: usize,
+    /// What was wrong; everything else was loaded.
+    pub errors: Vec<LoadError>,
+    /// What was loaded, but not quite as it was written.
+    pub notes: Vec<LoadError>,
+}
+
+impl Engine {
+    /// Loads all definitions below a folder. A bad file does not keep the
+    /// others from loading.
+    pub fn load_folder(&self, folder: impl AsRef<Path>) -> LoadReport {
+        Loader::new(self.clone(), folder.as_ref()).load()
+    }
+
+    /// Loads a folder, and loads it again whenever something in it changes,
+    /// until the watch is dropped.
+    pub fn watch_folder(
+        &self,
+        folder: impl AsRef<Path>,
+        options: WatchOptions,
+    ) -> Result<(LoadReport, FolderWatch), Error> {
+        watch::start(Loader::new(self.clone(), folder.as_ref()), options)
+    }
+
+    /// Loads definitions from a text. `source` names it in errors.
+    pub fn load_text(&self, source: &str, text: &str) -> LoadReport {
+        self.load_text_of(None, source, text)
+    }
+
+    /// Loads definitions from a text as tools of a tenant, in place of those
+    /// that it had from this source before.
+    pub fn load_text_for(&self, tenant: &TenantId, source: &str, text: &str) -> LoadReport {
+        self.load_text_of(Some(tenant), source, text)
+    }
+
+    /// Makes these the tools and providers of a source, for a tenant or for
+    /// everybody, in place of those that it had before.
+    pub fn load_parsed(
+        &self,
+        owner: Option<&TenantId>,
+        source: &str,
+        parsed: Parsed,
+    ) -> LoadReport {
+        self.load_all_parsed(owner, [(source.to_owned(), parsed)])
+    }
+
+    /// The same for several sources at once. Each installation costs as much as
+    /// there are tools already, so thousands of tools go in together.
+    pub fn load_all_parsed(
+        &self,
+        owner: Option<&TenantId>,
+        sources: impl IntoIterator<Item = (String, Parsed)>,
+    ) -> LoadReport {
+        let file = |(source, parsed): (String, Parsed)| LoadedFile {
+            path: source.into(),
+            outcome: Ok(parsed),
+        };
+        self.install(owner, sources.into_iter().map(file).collect(), &[]).0
+    }
+
+    /// Loads definitions from several texts at once, each with the name of its
+    /// source.
+    pub fn load_texts(&self, texts: impl IntoIterator<Item = (String, String)>) -> LoadReport {
+        let file = |(source, text): (String, String)| {
+            let outcome = parse_all(&source, &text, &Limits::default());
+            LoadedFile { path: source.into(), outcome }
+        };
+        self.install(None, texts.into_iter().map(file).collect(), &[]).0
+    }
+
+    /// Takes away what a tenant has from this source.
+    pub fn unload_for(&self, tenant: &TenantId, source: &str) {
+        self.install(Some(tenant), Vec::new(), &[source.into()]);
+    }
+
+    fn load_text_of(&self, owner: Option<&TenantId>, source: &str, text: &str) -> LoadReport {
+        let outcome = parse_all(source, text, &Limits::default());
+        self.install(owner, vec![LoadedFile { path: source.into(), outcome }], &[]).0
+    }
+
+    /// Makes what was read the tools of its files. `removed` are files that
+    /// are gone. The sources with a name that belongs to another come back, too.
+    fn install(
+        &self,
+        owner: Option<&TenantId>,
+        files: Vec<LoadedFile>,
+        removed: &[PathBuf],
+    ) -> (LoadReport, Vec<Source>) {
+        let mut report = LoadReport { files: files.len(), ..LoadReport::default() };
+        let mut sources = Vec::new();
+        let mut places = HashMap::new();
+        for compiled in in_parallel(files, |file| self.compile(owner, file)) {
+            report.errors.extend(compiled.errors);
+            report.notes.extend(compiled.notes);
+            places.extend(compiled.places);
+            if let Some((source, providers, library)) = compiled.others {
+                self.providers().replace_source(owner, &source, providers);
+                self.library().replace_source(owner, &source, library);
+            }
+            sources.extend(compiled.source);
+        }
+        for source in removed.iter().map(|path| source_of(path)) {
+            self.providers().replace_source(owner, &source, Vec::new());
+            self.library().replace_source(owner, &source, LibrarySpec::default());
+            sources.push(SourceTools::new(source).owned_by(owner));
+        }
+        report.tools = sources.iter().map(|own| own.tools.len()).sum();
+        let mut refused = Vec::new();
+        for Conflict { tool, error } in self.registry().install(owner, &sources) {
+            let place = places.get(tool.name()).copied().unwrap_or_default();
+            report.tools -= 1;
+            refused.push(Arc::clone(tool.source()));
+            report.errors.push(place.error(tool.source(), &error));
+        }
+        for error in &report.errors {
+            self.bus().emit(|| EventBody::LoadError {
+                source: error.file.as_str().into(),
+                error: error.to_string(),
+                tenant: owner.cloned(),
+            });
+        }
+        (report, refused)
+    }
+
+    fn compile(&self, owner: Option<&TenantId>, file: LoadedFile) -> Compiled {
+        let source = source_of(&file.path);
+        let mut compiled = Compiled::default();
+        let parsed = match file.outcome {
+            Ok(parsed) => parsed,
+            // Without a source, the tools of the last good version stay.
+            Err(errors) => return Compiled { errors, ..compiled },
+        };
+        let parsed = self.with_imports(&file.path, parsed, &mut compiled.errors);
+        let mut own = SourceTools::new(Arc::clone(&source)).owned_by(owner);
+        // One document of an API may hold more tools than a folder of files.
+        let tools = in_parallel(parsed.tools, |definition| {
+            let name = definition.spec.name.clone();
+            let place = Place { line: definition.line, column: definition.column };
+            let tool = self
+                .bind(definition)
+                .and_then(|builder| Tool::compile(builder, Arc::clone(&source), owner.cloned()));
+            (name, place, tool)
+        });
+        for (name, place, tool) in tools {
+            match tool {
+                Ok(tool) => {
+                    compiled
+                        .notes
+                        .extend(tool.unchecked().map(|why| place.note(&source, &name, why)));
+                    own.tools.push(Arc::new(tool));
+                    compiled.places.push((name, place));
+                }
+                Err(error) => {
+                    own.kept.push(name);
+                    compiled.errors.push(place.error(&source, &error));
+                }
+            }
+        }
+        compiled.source = Some(own);
+        compiled.notes.extend(parsed.notes);
+        compiled.others = Some((source, parsed.providers, parsed.library));
+        compiled
+    }
+
+    /// Adds what the documents of providers describe. One that cannot be read
+    /// is reported, and loses nothing else of its file.
+    fn with_imports(&self, file: &Path, mut parsed: Parsed, errors: &mut Vec<LoadError>) -> Parsed {
+        for request in std::mem::take(&mut parsed.imports) {
+            let outcome = match self.importer() {
+                Some(import) => import(&request, file.parent().unwrap_or(Path::new(""))),
+                None => Err(Error::new(
+                    ErrorKind::ExecutorNotFound,
+                    "this engine reads no API documents",
+                )),
+            };
+            match outcome {
+                Ok(mut imported) => {
+                    parsed.tools.append(&mut imported.tools);
+                    parsed.providers.append(&mut imported.providers);
+                }
+                Err(error) => {
+                    let place = Place { line: request.line, column: request.column };
+                    errors.push(place.error(&source_of(file), &error));
+                }
+            }
+        }
+        parsed
+    }
+
+    /// What would run a tool, or why nothing here does.
+    pub fn executor_for(&self, spec: &ToolSpec) -> Result<Arc<dyn Executor>, Error> {
+        match self.kinds().get(&spec.kind) {
+            Some(bind) => bind(spec),
+            None => Err(Error::new(
+                ErrorKind::ExecutorNotFound,
+                format!("this engine runs no tools of the kind `{}`", spec.kind),
+            )),
+        }
+    }
+
+    /// Finds the code for a definition. A definition whose handler is not
+    /// installed is a tool all the same; its calls say what is missing.
+    fn bind(&self, definition: Definition) -> Result<ToolBuilder, Error> {
+        let executor = self.executor_for(&definition.spec).or_else(|error| match error.kind() {
+            ErrorKind::ExecutorNotFound => Ok(Arc::new(Unbound(error)) as Arc<dyn Executor>),
+            _ => Err(error),
+        })?;
+        Ok(definition.builder(executor))
+    }
+}
+
+/// What came of one file.
+#[derive(Default)]
+struct Compiled {
+    source: Option<SourceTools>,
+    /// What the file defines besides tools.
+    others: Option<(Source, Vec<ProviderSpec>, LibrarySpec)>,
+    places: Vec<(ToolName, Place)>,
+    errors: Vec<LoadError>,
+    notes: Vec<LoadError>,
+}
+
+/// Where in a file a tool is defined.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    line: u32,
+    column: u32,
+}
+
+impl Place {
+    fn error(self, source: &Source, error: &Error) -> LoadError {
+        self.says(source, error.message().to_owned())
+    }
+
+    fn note(self, source: &Source, tool: &ToolName, unchecked: &str) -> LoadError {
+        self.says(source, format!("tool `{tool}`: {unchecked}"))
+    }
+
+    fn says(self, source: &Source, message: String) -> LoadError {
+        LoadError {
+            file: source.to_string(),
+            line: self.line,
+            column: self.column,
+            message,
+            hint: None,
+        }
+    }
+}
+
+/// Stands in for code that is not installed.
+struct Unbound(Error);
+
+impl Executor for Unbound {
+    fn execute<'a>(&'a self, _call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
+        Box::pin(std::future::ready(Err(self.0.clone())))
+    }
+}
+
+fn source_of(path: &Path) -> Source {
+    path.display().to_string().into()
+}
+
+/// Maps over items on all cores, keeping their order.
+fn in_parallel<T: Send, R: Send>(items: Vec<T>, map: impl Fn(T) -> R + Sync) -> Vec<R> {
+    const WORTH_A_THREAD: usize = 64;
+    // Asking for the number of cores reads files of the system, which is more
+    // work than compiling the one tool of a usual file.
+    if items.len() <= WORTH_A_THREAD {
+        return items.into_iter().map(map).collect();
+    }
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let share = items.len().div_ceil(threads).max(WORTH_A_THREAD);
+    if items.len() <= share {
+        return items.into_iter().map(map).collect();
+    }
+    let mut shares: Vec<Vec<T>> = Vec::new();
+    for (at, item) in items.into_iter().enumerate() {
+        if at % share == 0 {
+            shares.push(Vec::with_capacity(share));
+        }
+        if let Some(last) = shares.last_mut() {
+            last.push(item);
+        }
+    }
+    thread::scope(|scope| {
+        let map = &map;
+        let running: Vec<_> = shares
+            .into_iter()
+            .map(|share| scope.spawn(move || share.into_iter().map(map).collect::<Vec<R>>()))
+            .collect();
+        running
+            .into_iter()
+            .flat_map(|thread| match thread.join() {
+                Ok(mapped) => mapped,
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+            .collect()
+    })
+}
+
+/// Loads a folder, and later what has changed in it.
+struct Loader {
+    engine: Engine,
+    folder: PathBuf,
+    seen: HashMap<PathBuf, Stamp>,
+    failed: HashSet<PathBuf>,
+}
+
+/// Tells one version of a file from another.
+type Stamp = Option<(SystemTime, u64)>;
+
+impl Loader {
+    fn new(engine: Engine, folder: &Path) -> Self {
+        Self { engine, folder: folder.to_owned(), seen: HashMap::new(), failed: HashSet::new() }
+    }
+
+    /// Reads the folder and installs what is new, changed or gone.
+    fn load(&mut self) -> LoadReport {
+        // Taken before reading: what changes meanwhile is seen the next time.
+        let limits = Limits::default();
+        let walk = Walk::through(&self.folder, &limits);
+        let now: HashMap<PathBuf, Stamp> =
+            walk.found.iter().map(|path| (path.clone(), stamp(path))).collect();
+        let folder = walk.read();
+        // A folder that cannot be read keeps its tools, as a broken file does.
+        let removed: Vec<PathBuf> = match folder.errors.as_slice() {
+            [] => self.seen.keys().filter(|path| !now.contains_key(*path)).cloned().collect(),
+            _ => Vec::new(),
+        };
+        let failed = std::mem::take(&mut self.failed);
+        // What failed may be right now that another file has changed.
+        let is_changed = |file: &LoadedFile| {
+            self.seen.get(&file.path) != now.get(&file.path) || failed.contains(&file.path)
+        };
+        // Tools take their provider from the provider's file.
+        let providers: Vec<&Path> = (folder.files.iter())
+            .filter(|file| is_changed(file))
+            .filter(|file| file.outcome.as_ref().is_ok_and(|parsed| !parsed.providers.is_empty()))
+            .filter_map(|file| file.path.parent())
+            .collect();
+        let reloaded: Vec<bool> = (folder.files.iter())
+            .map(|file| is_changed(file) || providers.iter().any(|dir| file.path.starts_with(dir)))
+            .collect();
+        let broken = folder.files.iter().filter(|file| file.outcome.is_err());
+        self.failed.extend(broken.map(|file| file.path.clone()));
+        let changed: Vec<LoadedFile> = folder
+            .files
+            .into_iter()
+            .zip(reloaded)
+            .filter_map(|(file, reloaded)| reloaded.then_some(file))
+            .collect();
+        self.seen = now;
+        let (mut report, refused) = self.engine.install(None, changed, &removed);
+        self.failed.extend(refused.iter().map(|source| PathBuf::from(&**source)));
+        report.errors.extend(folder.errors);
+        report
+    }
+
+    /// Loads again, with events before and after.
+    fn reload(&mut self) -> LoadReport {
+        let source: Arc<str> = self.folder.display().to_string().into();
+        let bus = Arc::clone(self.engine.bus());
+        bus.emit(|| EventBody::ReloadStarted { source: Arc::clone(&source) });
+        let report = self.load();
+        bus.emit(|| EventBody::ReloadCompleted {
+            source,
+            tools: report.tools,
+            errors: report.errors.len(),
+        });
+        report
+    }
+
+    /// Whether a file is new, gone or another version than the one loaded.
+    fn is_stale(&self) -> bool {
+        let files = list_files(&self.folder);
+        files.len() != self.seen.len()
+            || files.iter().any(|path| self.seen.get(path) != Some(&stamp(path)))
+    }
+}
+
+fn stamp(path: &Path) -> Stamp {
+    let about = std::fs::metadata(path).ok()?;
+    Some((about.modified().ok()?, about.len()))
+}

@@ -1,0 +1,242 @@
+//! Groups of tools that are switched on and off, for everybody or for one
+//! session. A session is a conversation of a tenant.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::call::Call;
+use crate::call::content::Output;
+use crate::call::context::Caller;
+use crate::error::{Error, ErrorKind};
+use crate::tool::ToolBuilder;
+use crate::tool::executor::{BoxFuture, Executor};
+use crate::tool::native::schema_of;
+use crate::value::name::TenantId;
+
+/// Sessions that are remembered; the oldest is forgotten first and falls back
+/// to what is set for everybody.
+const MAX_SESSIONS: usize = 10_000;
+
+/// The groups of an engine. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Groups(Arc<RwLock<State>>);
+
+#[derive(Default)]
+struct State {
+    groups: BTreeMap<String, Group>,
+    sessions: HashMap<Session, HashMap<String, bool>>,
+    oldest: VecDeque<Session>,
+}
+
+struct Group {
+    description: String,
+    active: bool,
+}
+
+/// A conversation of a tenant.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Session {
+    tenant: TenantId,
+    conversation: Arc<str>,
+}
+
+impl Session {
+    /// The session of a conversation.
+    pub fn new(tenant: TenantId, conversation: impl Into<Arc<str>>) -> Self {
+        Self { tenant, conversation: conversation.into() }
+    }
+
+    /// Whose conversation it is.
+    pub fn tenant(&self) -> &TenantId {
+        &self.tenant
+    }
+
+    /// The session that a caller is in, if it names a conversation.
+    pub fn of(caller: &Caller) -> Option<Self> {
+        let conversation = Arc::clone(caller.conversation.as_ref()?);
+        Some(Self { tenant: caller.tenant.clone(), conversation })
+    }
+}
+
+/// A group, as it is for a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GroupInfo {
+    /// Its name.
+    pub name: String,
+    /// What its tools are for.
+    pub description: String,
+    /// Whether its tools can be used.
+    pub active: bool,
+}
+
+impl Groups {
+    /// Makes a group, or changes its description and default.
+    pub fn create(&self, name: &str, description: &str, active: bool) {
+        let group = Group { description: description.to_owned(), active };
+        self.0.write().groups.insert(name.to_owned(), group);
+    }
+
+    /// Switches groups on or off for everybody. An unknown group is an error
+    /// and changes nothing.
+    pub fn update(&self, names: &[&str], active: bool) -> Result<(), Error> {
+        let mut state = self.0.write();
+        state.check(names.iter().copied())?;
+        for name in names {
+            if let Some(group) = state.groups.get_mut(*name) {
+                group.active = active;
+            }
+        }
+        Ok(())
+    }
+
+    /// Switches groups of one session on and off. An unknown group is an error
+    /// and changes nothing.
+    pub fn update_session(
+        &self,
+        session: &Session,
+        activate: &[&str],
+        deactivate: &[&str],
+    ) -> Result<(), Error> {
+        self.change_session(session, activate, deactivate, |_| {})
+    }
+
+    /// Makes these the only active groups of a session.
+    pub fn replace_session(&self, session: &Session, names: &[&str]) -> Result<(), Error> {
+        self.change_session(session, names, &[], |own| {
+            own.values_mut().for_each(|active| *active = false);
+        })
+    }
+
+    fn change_session(
+        &self,
+        session: &Session,
+        activate: &[&str],
+        deactivate: &[&str],
+        prepare: impl FnOnce(&mut HashMap<String, bool>),
+    ) -> Result<(), Error> {
+        let mut state = self.0.write();
+        state.check(activate.iter().chain(deactivate).copied())?;
+        let mut own: HashMap<String, bool> = (state.groups.keys())
+            .map(|name| (name.clone(), state.is_active(name, Some(session))))
+            .collect();
+        prepare(&mut own);
+        own.extend(activate.iter().map(|name| ((*name).to_owned(), true)));
+        own.extend(deactivate.iter().map(|name| ((*name).to_owned(), false)));
+        *state.session(session) = own;
+        Ok(())
+    }
+
+    /// Forgets what a session switched.
+    pub fn reset_session(&self, session: &Session) {
+        let mut state = self.0.write();
+        state.sessions.remove(session);
+        state.oldest.retain(|known| known != session);
+    }
+
+    /// Whether the tools of a group can be used. A group that nobody made is
+    /// active.
+    pub fn is_active(&self, name: &str, session: Option<&Session>) -> bool {
+        self.0.read().is_active(name, session)
+    }
+
+    /// All groups, as they are for a session.
+    pub fn list(&self, session: Option<&Session>) -> Vec<GroupInfo> {
+        let state = self.0.read();
+        (state.groups.iter())
+            .map(|(name, group)| GroupInfo {
+                name: name.clone(),
+                description: group.description.clone(),
+                active: state.is_active(name, session),
+            })
+            .collect()
+    }
+
+    /// The tool with which a model changes the groups of its own session.
+    pub fn meta_tool(&self) -> ToolBuilder {
+        ToolBuilder::native(
+            "update_tool_groups",
+            schema_of::<Change>(),
+            Arc::new(MetaTool(self.clone())),
+        )
+        .description(
+            "Switch groups of tools on or off for this conversation. Call it without arguments \
+             to list the groups with their descriptions. Tools of an inactive group cannot be \
+             called.",
+        )
+    }
+}
+
+impl State {
+    fn is_active(&self, name: &str, session: Option<&Session>) -> bool {
+        session
+            .and_then(|session| self.sessions.get(session))
+            .and_then(|own| own.get(name).copied())
+            .or_else(|| self.groups.get(name).map(|group| group.active))
+            .unwrap_or(true)
+    }
+
+    fn check<'a>(&self, mut names: impl Iterator<Item = &'a str>) -> Result<(), Error> {
+        match names.find(|name| !self.groups.contains_key(*name)) {
+            None => Ok(()),
+            Some(unknown) => {
+                let known: Vec<&str> = self.groups.keys().map(String::as_str).collect();
+                Err(Error::new(
+                    ErrorKind::NotFound,
+                    format!("there is no tool group `{unknown}`; there are: {}", known.join(", ")),
+                ))
+            }
+        }
+    }
+
+    fn session(&mut self, session: &Session) -> &mut HashMap<String, bool> {
+        if !self.sessions.contains_key(session) {
+            if self.sessions.len() >= MAX_SESSIONS
+                && let Some(oldest) = self.oldest.pop_front()
+            {
+                self.sessions.remove(&oldest);
+            }
+            self.oldest.push_back(session.clone());
+        }
+        self.sessions.entry(session.clone()).or_default()
+    }
+}
+
+/// Groups to switch.
+#[derive(Deserialize, JsonSchema)]
+struct Change {
+    /// Groups to switch on.
+    #[serde(default)]
+    activate: Vec<String>,
+    /// Groups to switch off.
+    #[serde(default)]
+    deactivate: Vec<String>,
+    /// Switch off every group that is not in `activate`.
+    #[serde(default)]
+    only: bool,
+}
+
+struct MetaTool(Groups);
+
+impl Executor for MetaTool {
+    fn execute<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
+        Box::pin(async move {
+            let change: Change = call.parse()?;
+            let session = Session::of(call.caller());
+            let on: Vec<&str> = change.activate.iter().map(String::as_str).collect();
+            let off: Vec<&str> = change.deactivate.iter().map(String::as_str).collect();
+            match &session {
+                _ if on.is_empty() && off.is_empty() && !change.only => {}
+                None => {
+                    return Err(Error::tool("groups can only be changed within a conversation"));
+                }
+                Some(session) if change.only => self.0.replace_session(session, &on)?,
+                Some(session) => self.0.update_session(session, &on, &off)?,
+            }
+            Ok(Output::json(serde_json::json!({"groups": self.0.list(session.as_ref())})))
+        })
+    }
+}

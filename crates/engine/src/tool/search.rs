@@ -1,0 +1,172 @@
+//! Finds tools by words: BM25 over their names, descriptions and parameters,
+//! with synonyms of the trade and tolerance for typing slips.
+//!
+//! Words of English are compared without their endings, Chinese and Japanese by
+//! pairs of characters. No model and no network: the index of 2,000 tools is made
+//! in the time of a call. Meaning beyond words is for an [`Embedder`], whose
+//! order the [`Finder`] fuses with this one.
+
+mod embedding;
+mod finder;
+mod question;
+mod spelling;
+mod synonyms;
+mod words;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+pub use embedding::Embedder;
+pub(crate) use finder::Finder;
+
+use crate::tool::{Tool, ToolSpec};
+use crate::value::text::Text;
+use question::{Asked, asked};
+use spelling::Lexicon;
+use words::{is_stop_word, tokens};
+
+/// The usual constants of BM25.
+const K1: f32 = 1.2;
+const B: f32 = 0.75;
+/// What a word counts in the name, in what is said about the tool, and in its
+/// parameters.
+const NAME: f32 = 3.0;
+const ABOUT: f32 = 1.0;
+const PARAMETER: f32 = 0.5;
+/// How deep parameters of parameters are looked at.
+const MAX_DEPTH: usize = 4;
+
+/// Tools, to be found by words.
+pub struct ToolIndex {
+    tools: Vec<Arc<Tool>>,
+    lexicon: Lexicon,
+    /// By the numbers that the lexicon gives them.
+    terms: Vec<Term>,
+}
+
+/// A word without its endings.
+#[derive(Default)]
+struct Term {
+    /// How much it tells of a tool that it has it.
+    rarity: f32,
+    /// The tools that have it, and what it counts there.
+    tools: Vec<(u32, f32)>,
+}
+
+impl ToolIndex {
+    /// An index of these tools.
+    pub fn new(tools: impl IntoIterator<Item = Arc<Tool>>) -> Self {
+        let tools: Vec<Arc<Tool>> = tools.into_iter().collect();
+        let mut lexicon = Lexicon::default();
+        let counted: Vec<HashMap<u32, f32>> =
+            tools.iter().map(|tool| count(tool, &mut lexicon)).collect();
+        let lengths: Vec<f32> = counted.iter().map(|words| words.values().sum()).collect();
+        let average = (lengths.iter().sum::<f32>() / lengths.len().max(1) as f32).max(1.0);
+        let mut terms: Vec<Term> = Vec::new();
+        terms.resize_with(lexicon.len(), Term::default);
+        for (at, words) in counted.into_iter().enumerate() {
+            let length = K1 * (1.0 - B + B * lengths[at] / average);
+            for (term, count) in words {
+                let weight = count * (K1 + 1.0) / (count + length);
+                terms[term as usize].tools.push((at as u32, weight));
+            }
+        }
+        let all = tools.len() as f32;
+        for term in &mut terms {
+            let with = term.tools.len() as f32;
+            term.rarity = (1.0 + (all - with + 0.5) / (with + 0.5)).ln();
+        }
+        lexicon.close();
+        Self { tools, lexicon, terms }
+    }
+
+    /// The tools that fit these words, best first, and how well they do.
+    pub fn find(&self, query: &str) -> Vec<(&Arc<Tool>, f32)> {
+        let mut found: Vec<(u32, f32)> = self
+            .scores(query)
+            .into_iter()
+            .enumerate()
+            .filter(|(_, score)| *score > 0.0)
+            .map(|(at, score)| (at as u32, score))
+            .collect();
+        // Where two fit equally well, the order is that of their names.
+        found.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        found.into_iter().map(|(at, score)| (&self.tools[at as usize], score)).collect()
+    }
+
+    /// How well each tool fits.
+    fn scores(&self, query: &str) -> Vec<f32> {
+        let mut scores = vec![0.0; self.tools.len()];
+        // The best of the terms that stand for a word, for each tool.
+        let mut best = vec![0.0; self.tools.len()];
+        for Asked { own, terms } in asked(query, &self.lexicon) {
+            let own_rarity = own.map(|term| self.terms[term as usize].rarity);
+            for (term, counts) in &terms {
+                let Term { rarity, tools } = &self.terms[*term as usize];
+                // A synonym tells no more than the word that was asked for.
+                let rarity = own_rarity.map_or(*rarity, |own| own.min(*rarity));
+                for (at, weight) in tools {
+                    let best = &mut best[*at as usize];
+                    *best = f32::max(*best, counts * rarity * weight);
+                }
+            }
+            for (term, _) in &terms {
+                for (at, _) in &self.terms[*term as usize].tools {
+                    scores[*at as usize] += std::mem::take(&mut best[*at as usize]);
+                }
+            }
+        }
+        scores
+    }
+}
+
+/// The words of a tool, and what each counts.
+fn count(tool: &Tool, lexicon: &mut Lexicon) -> HashMap<u32, f32> {
+    let mut counted = HashMap::new();
+    texts(tool, &mut |text, weight| {
+        for word in tokens(text).iter().filter(|word| !is_stop_word(word)) {
+            *counted.entry(lexicon.intern(word)).or_default() += weight;
+        }
+    });
+    counted
+}
+
+/// Everything that is said about a tool, and what a word of it counts.
+fn texts(tool: &Tool, add: &mut impl FnMut(&str, f32)) {
+    let ToolSpec { name, label, description, tags, .. } = tool.spec();
+    add(name.as_str(), NAME);
+    label.iter().flat_map(all).for_each(|text| add(text, ABOUT));
+    all(description).for_each(|text| add(text, ABOUT));
+    tags.iter().for_each(|tag| add(tag, ABOUT));
+    for parameter in tool.spec().parameters.values() {
+        let texts = parameter.label.iter().chain(&parameter.help);
+        texts.flat_map(all).for_each(|text| add(text, PARAMETER));
+    }
+    parameters(tool.model_schema(), 0, &mut |text| add(text, PARAMETER));
+}
+
+/// A text in all its languages.
+fn all(text: &Text) -> impl Iterator<Item = &str> {
+    let (one, many) = match text {
+        Text::One(text) => (Some(text), None),
+        Text::Many(texts) => (None, Some(texts.values())),
+    };
+    one.into_iter().chain(many.into_iter().flatten()).map(String::as_str)
+}
+
+/// The names and descriptions of parameters, and the values that they may have.
+fn parameters(schema: &Value, depth: usize, add: &mut impl FnMut(&str)) {
+    if depth == MAX_DEPTH {
+        return;
+    }
+    for (name, parameter) in schema["properties"].as_object().into_iter().flatten() {
+        add(name);
+        add(parameter["description"].as_str().unwrap_or_default());
+        let values = parameter["enum"].as_array().into_iter().flatten();
+        values.filter_map(Value::as_str).for_each(&mut *add);
+        parameters(parameter, depth + 1, add);
+        parameters(&parameter["items"], depth + 1, add);
+    }
+}

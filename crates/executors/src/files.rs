@@ -1,0 +1,130 @@
+//! Built-in tools for the files of one folder, which the operator grants.
+//!
+//! The folder is opened once, and everything is opened relative to it by
+//! `cap-std`: `..`, absolute paths and symbolic links cannot lead out of it,
+//! also where somebody changes the folder meanwhile. Without a folder the
+//! tools are refused, and so they are for all tenants but the default one.
+
+mod list;
+mod read;
+mod write;
+
+use std::future::ready;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use serde_json::Value;
+use windlass::native::run_blocking;
+use windlass::{BoxFuture, Call, Error, ErrorKind, Executor, Kind, Output, TenantId, ToolSpec};
+
+use crate::builtin::Toolbox;
+
+/// The definitions of these tools: a file name, and the YAML in it.
+pub const DEFINITIONS: &[(&str, &str)] = &[
+    ("list_files.yaml", include_str!("files/definitions/list_files.yaml")),
+    ("read_file.yaml", include_str!("files/definitions/read_file.yaml")),
+    ("write_file.yaml", include_str!("files/definitions/write_file.yaml")),
+];
+
+/// The longest path that is looked at.
+const MAX_PATH: usize = 1_024;
+
+/// What the tools may touch.
+#[derive(Clone, Debug)]
+pub struct FileSettings {
+    /// The folder that they work in; none: they are refused.
+    pub folder: Option<PathBuf>,
+    /// How much is read or written at once.
+    pub max_bytes: u64,
+}
+
+impl Default for FileSettings {
+    fn default() -> Self {
+        Self { folder: None, max_bytes: 1024 * 1024 }
+    }
+}
+
+/// The tools, which work in this folder.
+pub fn toolbox(settings: &FileSettings) -> Toolbox {
+    HANDLERS.iter().fold(Toolbox::new(DEFINITIONS), |tools, &(name, run)| {
+        tools.handler(name, Arc::new(FileTool { settings: settings.clone(), run }))
+    })
+}
+
+/// Whether a tool is one of these.
+pub fn is_file_tool(spec: &ToolSpec) -> bool {
+    spec.kind == Kind::Builtin
+        && HANDLERS.iter().any(|(name, _)| spec.entry.handler.as_str() == *name)
+}
+
+/// Works in the folder, on a thread that may wait for disks.
+type Run = fn(&Granted, &Value) -> Result<Output, Error>;
+
+const HANDLERS: &[(&str, Run)] =
+    &[("list_files", list::run), ("read_file", read::run), ("write_file", write::run)];
+
+/// The folder, opened.
+struct Granted {
+    dir: Dir,
+    max_bytes: u64,
+}
+
+struct FileTool {
+    settings: FileSettings,
+    run: Run,
+}
+
+impl Executor for FileTool {
+    fn execute<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
+        // One folder cannot keep tenants apart.
+        if call.caller().tenant != TenantId::default() {
+            let why = "the granted folder is the default tenant's alone";
+            return Box::pin(ready(Err(Error::new(ErrorKind::Denied, why))));
+        }
+        let (settings, run, arguments) =
+            (self.settings.clone(), self.run, call.arguments().clone());
+        Box::pin(run_blocking(move || run(&open(&settings)?, &arguments)))
+    }
+}
+
+fn open(settings: &FileSettings) -> Result<Granted, Error> {
+    let Some(folder) = &settings.folder else {
+        let why =
+            "no folder is granted to the file tools; the operator sets `outbound.files.folder`";
+        return Err(Error::new(ErrorKind::Denied, why));
+    };
+    let dir = Dir::open_ambient_dir(folder, ambient_authority()).map_err(|cause| {
+        // Where the folder is, is not for the model to know.
+        Error::new(ErrorKind::Denied, "the granted folder cannot be opened").with_source(cause)
+    })?;
+    Ok(Granted { dir, max_bytes: settings.max_bytes })
+}
+
+/// A path as the model wrote it.
+fn path<'v>(arguments: &'v Value, default: &'v str) -> Result<&'v str, Error> {
+    let path = arguments["path"].as_str().unwrap_or(default);
+    if path.is_empty() || path.len() > MAX_PATH || path.contains('\0') {
+        let why = format!("`path` must have 1 to {MAX_PATH} characters, and no zero byte");
+        return Err(Error::new(ErrorKind::InvalidArguments, why));
+    }
+    Ok(path)
+}
+
+/// What the system says about a path, in words for a model.
+fn fault(path: &str, cause: io::Error) -> Error {
+    let shown = path.escape_debug();
+    match cause.kind() {
+        io::ErrorKind::NotFound => Error::tool(format!("no such file or folder: {shown}")),
+        io::ErrorKind::AlreadyExists => Error::tool(format!("it exists already: {shown}")),
+        io::ErrorKind::IsADirectory => Error::tool(format!("it is a folder: {shown}")),
+        io::ErrorKind::NotADirectory => Error::tool(format!("it is no folder: {shown}")),
+        io::ErrorKind::PermissionDenied => {
+            let why = format!("{shown} is outside of the granted folder, or may not be touched");
+            Error::new(ErrorKind::Denied, why).with_source(cause)
+        }
+        _ => Error::tool(format!("{shown}: {cause}")).with_source(cause),
+    }
+}

@@ -1,0 +1,98 @@
+//! Whether the tools that agents name are there.
+//!
+//! What agents may call is defined anywhere: in other files, in this program, in
+//! imports that the database keeps. So names are asked for at the end.
+
+use std::collections::HashSet;
+
+use windlass::definition::{Definition, ProviderSpec};
+use windlass::{Kind, ToolName};
+
+use super::Finding;
+use super::examine::Place;
+use crate::cli::output::Screen;
+use crate::settings::Settings;
+use crate::wiring;
+
+/// Names that are known, and those that agents ask for.
+pub(super) struct Names {
+    known: HashSet<String>,
+    /// Servers whose tools are not known before they are asked.
+    servers: Vec<String>,
+    asked: Vec<(String, Finding)>,
+}
+
+impl Names {
+    /// The names of what the project has already.
+    pub(super) fn new(settings: &Settings, screen: &Screen) -> Self {
+        // What is wrong with the project's own definitions is told by the check
+        // itself, with its place.
+        let quiet = Screen { quiet: true, ..*screen };
+        let engine = wiring::catalogue(settings, &quiet);
+        let tools = engine.map(|engine| engine.registry().list()).unwrap_or_default();
+        let known = crate::state::imports::names_of(&tools);
+        let providers = wiring::providers(settings);
+        let mut names = Self { known, servers: Vec::new(), asked: Vec::new() };
+        names.add_servers(providers.values());
+        names
+    }
+
+    /// Tools that are defined.
+    pub(super) fn add(&mut self, tools: &[Definition]) {
+        let both = |tool: &Definition| [tool.spec.name.to_string(), tool.spec.name.wire()];
+        self.known.extend(tools.iter().flat_map(both));
+    }
+
+    /// Servers of tools.
+    pub(super) fn add_servers<'p>(
+        &mut self,
+        providers: impl IntoIterator<Item = &'p ProviderSpec>,
+    ) {
+        let servers = providers.into_iter().filter(|provider| provider.mcp.is_some());
+        self.servers.extend(servers.map(|server| server.name.clone()));
+    }
+
+    /// The tools that an agent names.
+    pub(super) fn ask(&mut self, place: &Place<'_>) {
+        let spec = &place.definition.spec;
+        if spec.kind != Kind::Agent {
+            return;
+        }
+        let named = spec.entry.config.get("tools").and_then(|tools| tools.as_array());
+        for (index, name) in named.into_iter().flatten().enumerate() {
+            let Some(name) = name.as_str().filter(|name| !name.contains('*')) else { continue };
+            let message = format!("the agent names the tool `{name}`, which is not there");
+            let finding = place.at(&format!("tools/{index}"), message, String::new());
+            self.asked.push((name.to_owned(), finding));
+        }
+    }
+
+    /// What agents name and nobody defines.
+    pub(super) fn unknown(self) -> Vec<Finding> {
+        let Self { known, servers, asked } = self;
+        let of_server = |name: &str| {
+            servers.iter().any(|server| {
+                name.strip_prefix(server.as_str()).is_some_and(|rest| rest.starts_with(['/', '_']))
+            })
+        };
+        let wire = |name: &str| ToolName::new(name).map(|name| name.wire()).unwrap_or_default();
+        asked
+            .into_iter()
+            .filter(|(name, _)| {
+                !known.contains(name) && !known.contains(&wire(name)) && !of_server(name)
+            })
+            .map(|(name, finding)| {
+                let near = known
+                    .iter()
+                    .map(|own| (strsim::jaro_winkler(own, &name), own))
+                    .filter(|(likeness, _)| *likeness > 0.85)
+                    .max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(a.1)));
+                let hint = match near {
+                    Some((_, near)) => format!("did you mean `{near}`?"),
+                    None => "`windlass tools` lists all tools".to_owned(),
+                };
+                Finding { hint: Some(hint), ..finding }
+            })
+            .collect()
+    }
+}

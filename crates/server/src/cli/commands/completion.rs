@@ -1,0 +1,33 @@
+//! `windlass completion`: scripts that complete the command line.
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::options::{self, Cli};
+use crate::cli::output::Screen;
+
+/// Print a script that completes `windlass` in your shell
+#[derive(Debug, Args)]
+#[command(after_help = after_help())]
+pub(crate) struct CompletionArgs {
+    /// The shell
+    shell: Shell,
+}
+
+fn after_help() -> String {
+    options::examples(&[
+        ("bash", "windlass completion bash > ~/.local/share/bash-completion/completions/windlass"),
+        ("zsh, where ~/.zfunc is in $fpath", "windlass completion zsh > ~/.zfunc/_windlass"),
+        ("fish", "windlass completion fish > ~/.config/fish/completions/windlass.fish"),
+    ])
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &CompletionArgs, screen: Screen) -> Result<Exit, Failure> {
+    // Into memory first: the generator does not take a closed pipe for an answer.
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "windlass", &mut script);
+    screen.bytes(&script)?;
+    Ok(Exit::Success)
+}

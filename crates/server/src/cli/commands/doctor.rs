@@ -1,0 +1,163 @@
+//! `windlass doctor`: whether the set-up works, and how to mend it. It changes
+//! nothing: no file is made, and no database gets its tables.
+
+mod database;
+mod keys;
+mod modes;
+mod network;
+mod outbound;
+mod tools;
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::options::{self, Global};
+use crate::cli::output::{BAD, BOLD, DOUBTFUL, GOOD, Screen, count};
+use crate::settings::Settings;
+use crate::wiring;
+
+/// Check the set-up, and say how to mend it
+#[derive(Debug, Args)]
+#[command(after_help = after_help())]
+pub(crate) struct DoctorArgs {
+    /// Fail also where there are only warnings
+    #[arg(long)]
+    strict: bool,
+}
+
+fn after_help() -> String {
+    let examples = options::examples(&[
+        ("Is everything in order?", "windlass doctor"),
+        (
+            "Before a server starts, in a script",
+            "windlass doctor --strict --quiet && windlass serve",
+        ),
+        ("For a program", "windlass doctor --json"),
+    ]);
+    let looks = options::section(
+        "What it looks at",
+        "  Settings and variables, tool definitions and what runs them, modes of files (what other users\n  \
+         could change or read), the database (reachable, whole, writable, up to date, space), the clock, the master key and whether it opens the vault, API\n  \
+         keys, the address to listen on, TLS files, host names, where traces go, and what tools may reach. It changes nothing\n  \
+         and ends with 1 where something is broken.",
+    );
+    format!("{examples}\n\n{looks}")
+}
+
+/// How something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Ok,
+    Warning,
+    Broken,
+}
+
+/// What was found out about one thing.
+#[derive(Debug, Serialize)]
+struct Finding {
+    /// What was looked at.
+    about: &'static str,
+    state: State,
+    message: String,
+    /// How to mend it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+}
+
+impl Finding {
+    fn ok(about: &'static str, message: impl Into<String>) -> Self {
+        Self { about, state: State::Ok, message: message.into(), hint: None }
+    }
+
+    fn warning(about: &'static str, message: impl Into<String>) -> Self {
+        Self { state: State::Warning, ..Self::ok(about, message) }
+    }
+
+    fn broken(about: &'static str, message: impl Into<String>) -> Self {
+        Self { state: State::Broken, ..Self::ok(about, message) }
+    }
+
+    fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &DoctorArgs, global: &Global, screen: Screen) -> Result<Exit, Failure> {
+    let findings = match Settings::resolve(global, Vec::new()) {
+        Ok(settings) => wiring::block_on(async { Ok(examine(&settings).await) })?,
+        Err(failure) => {
+            let mut finding = Finding::broken("settings", failure.message);
+            finding.hint = failure.hint;
+            vec![finding]
+        }
+    };
+    let of = |state| findings.iter().filter(|finding| finding.state == state).count();
+    let (broken, warnings) = (of(State::Broken), of(State::Warning));
+    let healthy = broken == 0 && (warnings == 0 || !args.strict);
+    if screen.json {
+        screen.document(&json!({"healthy": healthy, "findings": findings}))?;
+    } else {
+        for finding in &findings {
+            show(finding, screen)?;
+        }
+        let sum = match (broken, warnings) {
+            (0, 0) => format!("{GOOD}everything is in order{GOOD:#}"),
+            (0, some) => {
+                format!("{DOUBTFUL}{}{DOUBTFUL:#}, nothing is broken", count(some, "warning"))
+            }
+            (broken, some) => {
+                format!("{BAD}{broken} broken{BAD:#}, {}", count(some, "warning"))
+            }
+        };
+        screen.line(format_args!("\n{sum}"))?;
+    }
+    Ok(if healthy { Exit::Success } else { Exit::Failed })
+}
+
+fn show(finding: &Finding, screen: Screen) -> Result<(), Failure> {
+    let (style, word) = match finding.state {
+        State::Ok if screen.quiet => return Ok(()),
+        State::Ok => (GOOD, "ok"),
+        State::Warning => (DOUBTFUL, "warning"),
+        State::Broken => (BAD, "broken"),
+    };
+    let message = crate::cli::output::visible(&finding.message).replace('\n', "\n            ");
+    screen.line(format_args!(
+        "{style}{word:<8}{style:#} {BOLD}{:<9}{BOLD:#} {message}",
+        finding.about
+    ))?;
+    if let Some(hint) = &finding.hint {
+        screen.line(format_args!("                   → {}", crate::cli::output::visible(hint)))?;
+    }
+    Ok(())
+}
+
+async fn examine(settings: &Settings) -> Vec<Finding> {
+    let mut findings = of_settings(settings);
+    findings.extend(tools::examine(settings));
+    findings.extend(modes::examine(settings));
+    let (database, documents) = database::examine(settings).await;
+    findings.extend(tools::unready(settings, documents.as_ref()).await);
+    findings.extend(database);
+    findings.extend(keys::examine(settings, documents).await);
+    findings.extend(network::examine(settings).await);
+    findings.extend(outbound::examine(settings).await);
+    findings
+}
+
+fn of_settings(settings: &Settings) -> Vec<Finding> {
+    let about = "settings";
+    let mut findings = vec![match &settings.file {
+        Some(path) => Finding::ok(about, format!("{} is read", path.display())),
+        None => Finding::ok(about, "there is no windlass.yaml; everything has its default")
+            .hint("`windlass init` writes one that explains every key"),
+    }];
+    let odd = settings.warnings.iter().map(|warning| Finding::warning(about, warning));
+    findings.extend(odd);
+    findings
+}

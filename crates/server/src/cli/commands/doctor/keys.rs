@@ -1,0 +1,90 @@
+//! What is secret: the master key, the vault that it opens, and API keys.
+
+use std::sync::Arc;
+
+use windlass_store::Documents;
+
+use super::Finding;
+use crate::settings::Settings;
+use crate::state::identity::Keys;
+use crate::state::vault::{KeySource, MASTER_KEY, Missing, Vault};
+use crate::wiring;
+
+pub(super) async fn examine(
+    settings: &Settings,
+    documents: Option<Arc<dyn Documents>>,
+) -> Vec<Finding> {
+    let mut findings = vec![master_key(settings, documents.as_ref()).await];
+    findings.push(match documents {
+        None => Finding::ok("api keys", "the first start of `windlass serve` makes an admin key"),
+        Some(documents) => admin_key(documents).await,
+    });
+    findings
+}
+
+async fn master_key(settings: &Settings, documents: Option<&Arc<dyn Documents>>) -> Finding {
+    let about = "vault";
+    let (place, missing) = match wiring::key_source(settings) {
+        KeySource::Memory => return Finding::ok(about, "credentials are kept in memory only"),
+        KeySource::Environment(_) => (MASTER_KEY.to_owned(), None),
+        KeySource::File(path, missing) => {
+            let there = path.exists();
+            (path.display().to_string(), (!there).then_some(missing))
+        }
+    };
+    let sealed = match documents {
+        None => Ok(0),
+        Some(documents) => match Vault::new(Arc::clone(documents), wiring::key_source(settings)) {
+            Ok(vault) => vault.unlock_all().await,
+            Err(error) => Err(error),
+        },
+    };
+    match (sealed, missing) {
+        (Err(error), _) => Finding::broken(about, error.message()).hint(
+            "credentials cannot be used before the key that sealed them is back: take it from a \
+             backup, or from another server of this database",
+        ),
+        (Ok(0), Some(Missing::Make)) => {
+            Finding::ok(about, format!("{place} is made when the first credential is stored"))
+        }
+        (Ok(_), Some(_)) => Finding::warning(about, format!("there is no master key in {place}"))
+            .hint(format!(
+                "make one for all servers of the database: `(umask 077; openssl rand -base64 32 > \
+                 {place})`, or set {MASTER_KEY}"
+            )),
+        (Ok(tenants), None) => match read_key(settings) {
+            Err(why) => Finding::broken(about, why).hint("`openssl rand -base64 32` makes a key"),
+            Ok(()) => {
+                let opens = match tenants {
+                    0 => "nothing is sealed yet".to_owned(),
+                    tenants => format!("opens the credentials of {}", count(tenants)),
+                };
+                Finding::ok(about, format!("the master key in {place} {opens}"))
+            }
+        },
+    }
+}
+
+fn count(tenants: usize) -> String {
+    crate::cli::output::count(tenants, "tenant")
+}
+
+/// Whether the key can be read at all, also where nothing is sealed by it.
+fn read_key(settings: &Settings) -> Result<(), String> {
+    Vault::can_read(wiring::key_source(settings)).map_err(|error| error.message().to_owned())
+}
+
+async fn admin_key(documents: Arc<dyn Documents>) -> Finding {
+    let about = "api keys";
+    match Keys::new(documents).admins().await {
+        Err(error) => Finding::broken(about, error.message()),
+        Ok((0, 0)) => {
+            Finding::ok(about, "there is none; the first start of `windlass serve` makes one")
+        }
+        Ok((_, 0)) => Finding::broken(about, "all admin keys were revoked or have expired")
+            .hint("`windlass keys create NAME --role admin` makes one"),
+        Ok((_, working)) => {
+            Finding::ok(about, crate::cli::output::count(working, "admin key") + " can be used")
+        }
+    }
+}

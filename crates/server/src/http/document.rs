@@ -1,0 +1,8 @@
+//! The API described: the table of routes, and the OpenAPI document and the page
+//! for people that are made from it.
+
+pub(crate) mod openapi;
+pub(crate) mod operation;
+pub(crate) mod reference;
+#[expect(dead_code, reason = "it only describes what others write")]
+pub(crate) mod shape;

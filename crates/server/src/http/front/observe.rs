@@ -1,0 +1,111 @@
+//! What is told about every request: an id for people to talk about it, a line
+//! in the log, and a span.
+//!
+//! Neither holds more of a request than its method, its route and how it was
+//! answered: paths, queries and headers may hold what is nobody's business.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method};
+use axum::middleware::Next;
+use axum::response::Response;
+use windlass::{Context, TenantId, TraceContext};
+
+use super::{REQUEST_ID, given_id, new_id};
+use crate::http::app::App;
+use crate::state::identity::Identity;
+use crate::telemetry::{self, RequestSpan};
+
+/// What a request to nowhere is called.
+const NOWHERE: &str = "(no route)";
+
+/// Who asked, left on an answer for those who tell about it.
+#[derive(Clone)]
+pub(crate) struct Asker {
+    tenant: TenantId,
+    key: Arc<str>,
+}
+
+impl From<&Identity> for Asker {
+    fn from(identity: &Identity) -> Self {
+        Self { tenant: identity.tenant.clone(), key: Arc::clone(&identity.key_id) }
+    }
+}
+
+/// Tells about a request.
+pub(crate) async fn observe(
+    State(app): State<Arc<App>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let id = given_id(&request).or_else(new_id);
+    let seen = Seen::begin(&app, &mut request);
+    let mut response = next.run(request).await;
+    seen.end(&app, &mut response, id.as_ref());
+    if let Some(id) = id {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    response
+}
+
+/// Whether anybody wants to know; else requests do not come by here.
+pub(crate) fn is_told(app: &App) -> bool {
+    app.tracer.is_some() || tracing::enabled!(tracing::Level::DEBUG)
+}
+
+/// A request under way.
+struct Seen {
+    began: Instant,
+    method: Method,
+    route: Arc<str>,
+    span: Option<RequestSpan>,
+}
+
+impl Seen {
+    fn begin(app: &App, request: &mut Request) -> Self {
+        let matched = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+        Self {
+            began: Instant::now(),
+            method: request.method().clone(),
+            route: matched.unwrap_or(NOWHERE).into(),
+            span: app.tracer.as_ref().and_then(|tracer| tracer.begin(request.headers_mut())),
+        }
+    }
+
+    fn end(self, app: &App, response: &mut Response, id: Option<&HeaderValue>) {
+        let asker = response.extensions_mut().remove::<Asker>();
+        let status = response.status().as_u16();
+        tracing::debug!(
+            method = %self.method,
+            route = &*self.route,
+            status,
+            ms = self.began.elapsed().as_secs_f64() * 1000.0,
+            request_id = id.and_then(|id| id.to_str().ok()),
+            key = asker.as_ref().map(|asker| &*asker.key),
+            tenant = asker.as_ref().map(|asker| asker.tenant.as_str()),
+            "request"
+        );
+        if let (Some(tracer), Some(span)) = (&app.tracer, self.span) {
+            let tenant = asker.map(|asker| asker.tenant);
+            tracer.request(span.end(self.method, self.route, status, tenant));
+        }
+    }
+}
+
+impl App {
+    /// Where in a trace the calls of a request belong.
+    pub(crate) fn trace(&self, headers: &HeaderMap) -> Option<TraceContext> {
+        let trace = telemetry::from_headers(headers)?;
+        Some(if self.tracer.is_some() { trace.reported() } else { trace })
+    }
+
+    /// A context with the place in a trace that a request names.
+    pub(crate) fn traced(&self, context: Context, headers: &HeaderMap) -> Context {
+        match self.trace(headers) {
+            Some(trace) => context.trace(trace),
+            None => context,
+        }
+    }
+}

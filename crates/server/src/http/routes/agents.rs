@@ -1,0 +1,347 @@
+//! Agents: which there are, their runs, and runs that go on.
+
+mod follow;
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use jiff::Timestamp;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use windlass::{
+    CallId, CallRequest, Caller, CallerType, Context, Kind, ResultView, TenantId, Tool,
+};
+use windlass_executors::agent::{Entry, RunLog, RunScope, Stop};
+
+use super::context::{Span, check_name, user_of};
+use super::view;
+use crate::http::app::App;
+use crate::http::document::operation::Operation;
+use crate::http::document::shape::{self, RunEvent};
+use crate::http::front::extract::{Body, Name, Who};
+use crate::http::front::problem::Problem;
+use crate::state::identity::{Action, Identity};
+use crate::state::quota::Live;
+use crate::state::runs::Conversation;
+use follow::Asked;
+
+/// What the names of agents' tools may begin with.
+const PREFIX: &str = "invoke_";
+
+pub(crate) fn rows() -> Vec<Operation> {
+    vec![
+        Operation::get("/v1/agents", "list_agents", list)
+            .may(Action::ReadTools, "The agents")
+            .answer::<AgentsDoc>(200, "The agents"),
+        Operation::post("/v1/agents/{name}/runs", "run_agent", run)
+            .may(Action::CallTools, "Run an agent")
+            .details(
+                "The model is asked, the tools that it calls run, and it is asked again, until \
+                 it calls none. Runs of one `conversation_id` go on from each other. With \
+                 `Accept: text/event-stream` the answer is a stream: `run`, `text` as the model \
+                 writes, `restart` with a text that counts for nothing because the answer broke \
+                 off and is asked for again, the events of a batch for the calls that are made, \
+                 `gap` where a slow reader missed some of them, then `result`. A run is a call: \
+                 `POST /v1/calls/{call_id}/cancel` interrupts it.",
+            )
+            .body::<RunBody>()
+            .example(|| json!({"message": "What is 6 * 7?"}))
+            .answer::<RunDoc>(200, "What came of it")
+            .events::<RunEvent>("What came of it"),
+        Operation::get("/v1/runs/{run_id}", "get_run", show)
+            .may(Action::ReadCalls, "How far a run has come")
+            .answer::<StateDoc>(200, "How far it has come"),
+        Operation::post("/v1/runs/{run_id}/resume", "resume_run", resume)
+            .may(Action::CallTools, "Let a run go on that was cut off")
+            .details(
+                "The model is not asked again for what it has answered, and what its calls did \
+                 is not done again. A run that has ended gives its result again; one that is \
+                 going on here is refused with 409.",
+            )
+            .answer::<RunDoc>(200, "What came of it")
+            .events::<RunEvent>("What came of it"),
+    ]
+}
+
+/// Agents.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Agents")]
+struct AgentsDoc {
+    agents: Vec<AgentDoc>,
+}
+
+/// An agent.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Agent")]
+struct AgentDoc {
+    /// Its name.
+    name: String,
+    /// The name of the tool that it is.
+    tool_name: String,
+    /// What it is for.
+    description: String,
+    /// The model that it asks.
+    model: String,
+    /// What it takes: a JSON Schema.
+    #[schemars(schema_with = "shape::object")]
+    input_schema: Value,
+}
+
+fn name_of(tool: &Tool) -> &str {
+    let name = tool.name().as_str();
+    name.strip_prefix(PREFIX).unwrap_or(name)
+}
+
+fn model_of(tool: &Tool) -> &str {
+    tool.spec().entry.config.get("model").and_then(Value::as_str).unwrap_or_default()
+}
+
+async fn list(State(app): State<Arc<App>>, Who(who): Who) -> Response {
+    let tools = app.engine.registry().list_for(&who.tenant);
+    let agents = tools.iter().filter(|tool| tool.spec().kind == Kind::Agent).map(|tool| {
+        let spec = tool.spec();
+        AgentDoc {
+            name: name_of(tool).to_owned(),
+            tool_name: spec.name.to_string(),
+            description: spec.description.get(app.lang).to_owned(),
+            model: model_of(tool).to_owned(),
+            input_schema: tool.model_schema().clone(),
+        }
+    });
+    view::ok(&AgentsDoc { agents: agents.collect() })
+}
+
+/// The agent of a name, with or without the prefix of its tool.
+fn find(app: &App, tenant: &TenantId, name: &str) -> Result<Arc<Tool>, Problem> {
+    let found = [name.to_owned(), format!("{PREFIX}{name}")].into_iter().find_map(|name| {
+        let tool = app.engine.registry().get_for(tenant, &name)?;
+        (tool.spec().kind == Kind::Agent).then_some(tool)
+    });
+    found.ok_or_else(|| Problem::not_found("agent").hint("GET /v1/agents lists all agents"))
+}
+
+/// What an agent is to do.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RunBody {
+    /// What the agent is to do or to answer; short for `input: {message: …}`.
+    #[serde(default)]
+    message: Option<String>,
+    /// The arguments that it declares.
+    #[serde(default)]
+    #[schemars(schema_with = "maybe_object")]
+    input: Option<Map<String, Value>>,
+    /// The conversation that it belongs to; the agent remembers what was said in
+    /// it, for a week.
+    #[serde(default)]
+    #[schemars(schema_with = "shape::name")]
+    conversation_id: Option<String>,
+    /// The person on whose behalf it runs.
+    #[serde(default)]
+    #[schemars(schema_with = "shape::name")]
+    user_id: Option<String>,
+    /// The name of the credential that it asks its model with, where there are
+    /// several.
+    #[serde(default)]
+    #[schemars(schema_with = "shape::name")]
+    credential: Option<String>,
+    /// How long it may take: seconds, or a text such as `30s` or `2m`.
+    #[serde(default)]
+    timeout: Option<Span>,
+}
+
+fn maybe_object(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({"type": ["object", "null"], "additionalProperties": true})
+}
+
+impl RunBody {
+    fn request(self, tool: &Tool, tenant: TenantId) -> Result<CallRequest, Problem> {
+        check_name("/conversation_id", self.conversation_id.as_deref())?;
+        check_name("/user_id", self.user_id.as_deref())?;
+        check_name("/credential", self.credential.as_deref())?;
+        let mut input = self.input.unwrap_or_default();
+        if let Some(message) = self.message
+            && input.insert("message".to_owned(), message.into()).is_some()
+        {
+            let why = "say it once: as `message`, or in `input`";
+            return Err(Problem::bad("there are two messages").at("/message", why));
+        }
+        let context = Context::new(Caller {
+            tenant,
+            user: self.user_id.map(Into::into),
+            caller_type: CallerType::Direct,
+            conversation: self.conversation_id.map(Into::into),
+            ..Caller::default()
+        });
+        let mut request = CallRequest::new(tool.name().as_str(), Value::Object(input));
+        if let Some(timeout) = self.timeout {
+            request = request.timeout(timeout.read("/timeout")?);
+        }
+        if let Some(credential) = self.credential {
+            request = request.credential(credential);
+        }
+        Ok(request.context(context))
+    }
+}
+
+/// What came of a run.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RunResult")]
+pub(crate) struct RunDoc {
+    /// By which it can go on, should it have been cut off.
+    run_id: String,
+    /// The result of its call; `metadata.agentMetadata` says how it went.
+    result: ResultView<'static>,
+}
+
+async fn run(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Name(name): Name,
+    headers: HeaderMap,
+    Body(body): Body<RunBody>,
+) -> Result<Response, Problem> {
+    app.refuse_while_draining()?;
+    let tool = find(&app, &who.tenant, &name)?;
+    let permit = app.quotas.begin(Live::Runs, &who)?;
+    let id = CallId::at(Timestamp::now());
+    let conversation = body.conversation_id.as_deref().map(|name| talk(&app, &who, &tool, name));
+    let user_id = user_of(&who, body.user_id, "/user_id")?;
+    let body = RunBody { user_id, ..body };
+    let request = body.request(&tool, who.tenant)?.id(id).begun_by(who.key_id);
+    let asked = Asked { request, id, run: id.to_string().into(), conversation, permit };
+    follow::answer(&app, asked, &headers).await
+}
+
+/// Where an agent's conversation is kept.
+fn talk(app: &App, who: &Identity, tool: &Tool, conversation: &str) -> Conversation {
+    let agent = (tool.name().as_str(), model_of(tool));
+    let (documents, owner) = (Arc::clone(&app.documents), Some(who.key_id.to_string()));
+    Conversation::new(documents, who.tenant.clone(), owner, agent, conversation)
+}
+
+async fn resume(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Name(run): Name,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    app.refuse_while_draining()?;
+    let entries = kept(&app, &who, &run).await?;
+    let has_ended = entries.iter().any(|entry| matches!(entry, Entry::Ended { .. }));
+    if let Some(call) = Entry::last_call(&entries)
+        && !has_ended
+        && app.engine.is_under_way(&who.tenant, call)
+    {
+        let hint = format!("POST /v1/calls/{call}/cancel interrupts it");
+        return Err(Problem::conflict(format!("this run is going on (call {call})")).hint(hint));
+    }
+    let Some(Entry::Began { tool, input, conversation, user, .. }) = entries.into_iter().next()
+    else {
+        return Err(Problem::not_found("run"));
+    };
+    let user = user_of(&who, user, "run_id")?;
+    let tool = find(&app, &who.tenant, &tool)?;
+    let permit = app.quotas.begin(Live::Runs, &who)?;
+    let run: Arc<str> = run.into();
+    let talk = conversation.as_deref().map(|name| talk(&app, &who, &tool, name));
+    let context = Context::new(Caller {
+        tenant: who.tenant,
+        user: user.map(Into::into),
+        caller_type: CallerType::Direct,
+        conversation: conversation.map(Into::into),
+        ..Caller::default()
+    });
+    let scope = RunScope { parent: None, run: Arc::clone(&run) };
+    let id = CallId::at(Timestamp::now());
+    let request = CallRequest::new(tool.name().as_str(), input).id(id);
+    let request = request.context(context.object(scope).begun_by(who.key_id));
+    let asked = Asked { request, id, run, conversation: talk, permit };
+    follow::answer(&app, asked, &headers).await
+}
+
+/// What is kept of a run.
+async fn kept(app: &App, who: &Identity, run: &str) -> Result<Vec<Entry>, Problem> {
+    let entries = app.runs.read(&who.tenant, run).await?;
+    match entries.is_empty() {
+        true => Err(Problem::not_found("run")),
+        false => Ok(entries),
+    }
+}
+
+/// How far a run has come.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RunState")]
+struct StateDoc {
+    run_id: String,
+    /// The tool of the agent that it is of.
+    agent: String,
+    /// Whether it has ended; if it has not, it runs or was cut off.
+    has_ended: bool,
+    /// `ended`, `running`, or how the call ended that drove it: `failed`, `refused`,
+    /// `timed_out`, `cancelled` or `interrupted`. All but the first two can go on.
+    status: &'static str,
+    /// The call that drives it, or was the last to.
+    #[schemars(schema_with = "shape::maybe_id")]
+    call_id: Option<CallId>,
+    /// Why it has ended: `done`, `max_turns`, `tokens`, `cost`, `time`, `calls`,
+    /// `loop`, `max_tokens` or `refused`.
+    stop: Option<Stopped>,
+    /// What it said at its end.
+    text: Option<String>,
+    /// How often the model was asked.
+    turns: u32,
+    /// The tools that were called, in order.
+    tools: Vec<String>,
+}
+
+/// Why a run has ended.
+#[derive(Serialize, JsonSchema)]
+#[serde(transparent)]
+struct Stopped(#[schemars(with = "String")] Stop);
+
+async fn show(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Name(run): Name,
+) -> Result<Response, Problem> {
+    let entries = kept(&app, &who, &run).await?;
+    let call_id = Entry::last_call(&entries);
+    let mut state = StateDoc {
+        run_id: run,
+        agent: String::new(),
+        has_ended: false,
+        status: status(&app, &who, call_id).await?,
+        call_id,
+        stop: None,
+        text: None,
+        turns: 0,
+        tools: Vec::new(),
+    };
+    for entry in entries {
+        match entry {
+            Entry::Began { tool, .. } => state.agent = tool,
+            Entry::Resumed { .. } => {}
+            Entry::Answered { turn, .. } => state.turns = turn,
+            Entry::Results { tools, .. } => state.tools.extend(tools),
+            Entry::Ended { stop, text } => {
+                (state.has_ended, state.status) = (true, "ended");
+                (state.stop, state.text) = (Some(Stopped(stop)), Some(text));
+            }
+        }
+    }
+    Ok(view::ok(&state))
+}
+
+/// What became of the call that drives a run. One that has left no record has not
+/// come to its end, here or on another server.
+async fn status(app: &App, who: &Identity, call: Option<CallId>) -> Result<&'static str, Problem> {
+    let Some(call) = call.filter(|call| !app.engine.is_under_way(&who.tenant, *call)) else {
+        return Ok("running");
+    };
+    let record = app.engine.records().get(&who.tenant, call).await?;
+    Ok(record.map_or("running", |record| record.status.name()))
+}

@@ -1,0 +1,197 @@
+//! Live events of a tenant, a conversation or a batch.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use axum::response::sse::Event as Sent;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::mpsc;
+use windlass::Error;
+
+use super::stream;
+use crate::http::app::App;
+use crate::http::document::operation::Operation;
+use crate::http::document::shape::FollowedEvent;
+use crate::http::front::extract::{Query, Who};
+use crate::http::front::problem::Problem;
+use crate::http::hub::event_id::PATTERN;
+use crate::http::hub::{Joined, Told, Topic};
+use crate::state::identity::Action;
+use crate::state::quota::{Live, Permit};
+
+/// What waits for a reader in memory.
+const WAITING: usize = 8;
+const PAGE: usize = 128;
+
+pub(crate) fn rows() -> Vec<Operation> {
+    vec![
+        Operation::get("/v1/events", "follow_events", follow)
+            .may(Action::ReadCalls, "Follow what happens")
+            .details(
+                "A stream of server-sent events, each with an id that says nothing but which it is. A reader that comes back with \
+                 `Last-Event-ID` gets what it missed, without gap or duplicate; where some of that \
+                 is not kept, or died with a server that crashed, a `gap` event says so in its \
+                 place. Every call whose beginning was told gets its end, also after a crash. The last event is `end`, where \
+                 the server ends or the key stops working. Events are kept from the time somebody \
+                 listens to the tenant until ten minutes after the last reader was seen, or as \
+                 long as `server.events_linger` says.",
+            )
+            .header("Last-Event-ID", PATTERN, "the id of the last event that was read; `0` for all")
+            .query::<FollowQuery>()
+            .events::<FollowedEvent>("The events"),
+    ]
+}
+
+/// Which events.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FollowQuery {
+    /// Of this conversation.
+    conversation_id: Option<String>,
+    /// Of this batch.
+    batch_id: Option<String>,
+    /// The same as the header `Last-Event-ID`, for those who cannot set it.
+    #[schemars(regex(pattern = PATTERN))]
+    last_event_id: Option<String>,
+}
+
+async fn follow(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    headers: HeaderMap,
+    Query(query): Query<FollowQuery>,
+) -> Result<Response, Problem> {
+    let permit = app.quotas.begin(Live::Subscribers, &who)?;
+    let topic =
+        Topic { tenant: who.tenant, conversation: query.conversation_id, batch: query.batch_id };
+    let read = |place: &str, id: &str| {
+        let position = app.hub.ids.position(&topic.tenant, id.trim());
+        position.ok_or_else(|| Problem::bad("an id is wrong").at(place, "take it from an event"))
+    };
+    let header = headers.get("last-event-id");
+    let last = match (header, &query.last_event_id) {
+        (Some(id), _) => Some(read("Last-Event-ID", id.to_str().unwrap_or_default())?),
+        (None, Some(id)) => Some(read("last_event_id", id)?),
+        (None, None) => None,
+    };
+    let told = app.hub.position();
+    let Joined { live, since } = app.hub.join(&topic).await?;
+    let (sender, receiver) = mpsc::channel(WAITING);
+    // Where it left off, nothing was kept for a while, or a server crashed.
+    let mut pauses = last.map(|last| app.hub.gaps_from(last)).unwrap_or_default();
+    pauses.extend(last.filter(|last| *last <= since && since > 0).map(|_| since));
+    let last = last.unwrap_or(told);
+    let reader = Reader { app: Arc::clone(&app), topic, last, pauses, sender, _permit: permit };
+    tokio::spawn(reader.run(live));
+    Ok(stream::answer(receiver))
+}
+
+/// Somebody who reads events.
+struct Reader {
+    app: Arc<App>,
+    topic: Topic,
+    /// The position of the last event that was sent.
+    last: u64,
+    /// The positions at which events may be missing, until the reader is told.
+    pauses: BTreeSet<u64>,
+    sender: mpsc::Sender<Sent>,
+    _permit: Permit,
+}
+
+/// Why a reader is no longer served.
+enum Gone {
+    Left,
+    Failed(Error),
+}
+
+impl Reader {
+    async fn run(mut self, mut live: broadcast::Receiver<Arc<Told>>) {
+        let draining = self.app.draining.clone();
+        let ended = tokio::select! {
+            ended = self.serve(&mut live) => ended,
+            () = draining.cancelled() => {
+                let _ = self.send(stream::event("end", &json!({"reason": "the server ends"}))).await;
+                return;
+            }
+        };
+        if let Err(Gone::Failed(error)) = ended {
+            tracing::warn!(%error, "a reader of events is cut off");
+            let _ = self.send(stream::event("end", &json!({"reason": error.message()}))).await;
+        }
+    }
+
+    async fn serve(&mut self, live: &mut broadcast::Receiver<Arc<Told>>) -> Result<(), Gone> {
+        self.catch_up().await?;
+        loop {
+            tokio::select! {
+                event = live.recv() => match event {
+                    Ok(event) if !event.has_place() => self.send(event.sent.clone()).await?,
+                    Ok(event) if event.position > self.last => self.tell(Told::clone(&event)).await?,
+                    Ok(_) => {}
+                    // It was slow: the store has what it missed.
+                    Err(RecvError::Lagged(_)) => self.catch_up().await?,
+                    Err(RecvError::Closed) => return Ok(()),
+                },
+                () = self.sender.closed() => return Err(Gone::Left),
+            }
+        }
+    }
+
+    /// Sends what is kept after the last event that was sent.
+    async fn catch_up(&mut self) -> Result<(), Gone> {
+        let (oldest, newest) = self.app.documents.event_range().await.map_err(Gone::Failed)?;
+        if self.last > newest || oldest > self.last.saturating_add(1) {
+            self.tell_gap(oldest, newest).await?;
+            self.last = self.last.min(newest);
+            self.pauses.retain(|since| oldest <= *since);
+        }
+        loop {
+            let filter = self.topic.filter();
+            let page = self.app.documents.events(self.last, filter, PAGE).await;
+            let page = page.map_err(Gone::Failed)?;
+            let full = page.len() == PAGE;
+            for event in &page {
+                self.tell_pause(event.position, newest).await?;
+                self.tell(Told::new(event, &self.app.hub.ids)).await?;
+            }
+            if !full {
+                return self.tell_pause(u64::MAX, newest).await;
+            }
+        }
+    }
+
+    /// Tells that events were not kept for a while, before the first event that
+    /// came after it.
+    async fn tell_pause(&mut self, next: u64, newest: u64) -> Result<(), Gone> {
+        while let Some(since) = self.pauses.first().copied().filter(|since| next > *since) {
+            self.pauses.remove(&since);
+            self.tell_gap(since + 1, newest).await?;
+        }
+        Ok(())
+    }
+
+    async fn tell_gap(&self, kept_from: u64, newest: u64) -> Result<(), Gone> {
+        let id = |position| self.app.hub.ids.id(&self.topic.tenant, position);
+        let gap = json!({"after": id(self.last), "kept_from": id(kept_from), "newest": id(newest)});
+        self.send(stream::event("gap", &gap)).await
+    }
+
+    async fn tell(&mut self, told: Told) -> Result<(), Gone> {
+        self.send(told.sent).await?;
+        self.last = told.position;
+        Ok(())
+    }
+
+    async fn send(&self, event: Sent) -> Result<(), Gone> {
+        match self.sender.send_timeout(event, self.app.settings.reader_timeout).await {
+            Ok(()) => Ok(()),
+            Err(_) => Err(Gone::Left),
+        }
+    }
+}

@@ -1,0 +1,418 @@
+//! Files: results that were cut short, and what clients send; with links that
+//! need no key and expire.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
+use jiff::Timestamp;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sha2::Sha256;
+use windlass::{CallId, Error, ErrorKind, TenantId};
+use windlass_store::{Document, Documents, Expect, Put};
+
+use super::context::Span;
+use super::page::{self, IdPageQuery};
+use super::view;
+use crate::http::app::App;
+use crate::http::document::operation::Operation;
+use crate::http::document::shape;
+use crate::http::front::extract::{Body, Name, Query, Who, whole};
+use crate::http::front::problem::Problem;
+use crate::random;
+use crate::state::identity::Action;
+use crate::state::quota::What;
+
+/// What is known of a file.
+const SPACE: &str = crate::state::quota::FILES;
+/// Where the key of links is kept, for all servers.
+const SERVER: &str = "server";
+const LINK_KEY: &str = "link_key";
+/// How long it is known what a file is called; files themselves go, the oldest
+/// first, as results do.
+const LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
+/// How long a link works if nobody says.
+const LINK_LIFE: Duration = Duration::from_secs(3600);
+const MAX_LINK_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
+/// The most that one answer holds.
+const MAX_PART: u64 = 64 * 1024 * 1024;
+/// Media types that a browser may show without running anything.
+const HARMLESS: [&str; 8] = [
+    "text/plain",
+    "application/json",
+    "image/png",
+    "image/jpeg",
+    "image/gif",
+    "image/webp",
+    "audio/mpeg",
+    "application/pdf",
+];
+
+pub(crate) fn rows() -> Vec<Operation> {
+    let part = "`bytes=0-99` or `bytes=-100`: a part of the file";
+    vec![
+        Operation::post("/v1/files", "upload_file", upload)
+            .may(Action::CallTools, "Keep a file")
+            .details(
+                "The body is the file; its Content-Type is kept. Files and results that were cut \
+                 share a bounded room: the oldest go first.",
+            )
+            .header("X-File-Name", "", "what the file is called")
+            .bytes()
+            .answer::<FileDoc>(201, "The file"),
+        Operation::get("/v1/files", "list_files", list)
+            .may(Action::ReadCalls, "List the files that were uploaded, oldest first")
+            .query::<IdPageQuery>()
+            .answer::<FilesDoc>(200, "The files"),
+        Operation::delete("/v1/files/{file_id}", "delete_file", delete)
+            .may(Action::CallTools, "Delete a file that was uploaded; links to it stop working")
+            .details("Whoever uploaded it deletes it, or an admin.")
+            .answer_as(204, "It is gone", "", None),
+        Operation::get("/v1/files/{file_id}", "get_file", get)
+            .may(Action::ReadCalls, "Get a file, or the whole of a result that was cut short")
+            .details("The id of a result's file is the `handle` that the result gives.")
+            .header("Range", "", part)
+            .answer_as(200, "The file", "application/octet-stream", None)
+            .answer_as(206, "A part of it", "application/octet-stream", None)
+            .problem(416, "There is no such part"),
+        Operation::post("/v1/files/{file_id}/link", "link_file", link)
+            .may(Action::CallTools, "Make a link to a file that needs no key and expires")
+            .body::<LinkBody>()
+            .example(|| json!({"expires_in": "10m"}))
+            .answer::<LinkDoc>(200, "The link"),
+        Operation::get("/v1/files/{file_id}/content", "get_linked_file", linked)
+            .open("Get a file by a link that was made for it")
+            .query::<LinkQuery>()
+            .answer_as(200, "The file", "application/octet-stream", None)
+            .answer_as(206, "A part of it", "application/octet-stream", None)
+            .problem(416, "There is no such part")
+            .problems(),
+    ]
+}
+
+/// A file.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "File")]
+struct FileDoc {
+    #[schemars(schema_with = "shape::id")]
+    id: String,
+    /// How many bytes it has.
+    size: u64,
+    /// Its media type.
+    media_type: String,
+    /// What it is called.
+    name: Option<String>,
+    /// The id of the key that uploaded it.
+    owner: Option<String>,
+    #[schemars(schema_with = "shape::time")]
+    created_at: String,
+}
+
+/// A page of files.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FilePage")]
+struct FilesDoc {
+    files: Vec<FileDoc>,
+    /// Where the next page begins; none on the last.
+    next: Option<String>,
+}
+
+async fn list(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Query(query): Query<IdPageQuery>,
+) -> Result<Response, Problem> {
+    let (limit, after) = (page::limit(query.limit)?, query.after()?);
+    let mut found = app.documents.list(SPACE, &who.tenant, after, limit + 1).await?;
+    let more = found.len() > limit;
+    found.truncate(limit);
+    let next = found.last().filter(|_| more).map(|last| last.id.clone());
+    let mut files = Vec::with_capacity(found.len());
+    for Document { id, body: mut file, .. } in found {
+        // What is known of a file outlives it where room was needed.
+        let Ok(own) = id.parse::<CallId>() else { continue };
+        if app.engine.records().read_output(&who.tenant, own, 0, 0).await?.is_some() {
+            file["id"] = json!(id);
+            files.push(file);
+        }
+    }
+    Ok(view::ok(&json!({"files": files, "next": next})))
+}
+
+async fn delete(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    name: Name,
+) -> Result<Response, Problem> {
+    let (id, records) = (name.id::<CallId>("file")?, app.engine.records());
+    let Some(file) = app.documents.get(SPACE, &who.tenant, &name.0).await? else {
+        let kept = records.read_output(&who.tenant, id, 0, 0).await?;
+        kept.ok_or_else(|| Problem::not_found("file"))?;
+        return Err(Problem::conflict("this is the result of a call, which goes with its record")
+            .hint("only files that were uploaded can be deleted"));
+    };
+    let is_own = file.body["owner"].as_str() == Some(&*who.key_id);
+    if !is_own && !who.may(Action::DeleteFiles) {
+        let why = "somebody else uploaded this file";
+        return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", why)
+            .hint("whoever uploaded it deletes it, or an admin"));
+    }
+    // First the file: what is known of it is found again if that fails.
+    records.forget_output(&who.tenant, id).await?;
+    app.documents.delete(SPACE, &who.tenant, &name.0, Expect::Anything).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+async fn upload(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    request: Request,
+) -> Result<Response, Problem> {
+    let headers = request.headers().clone();
+    let text = |name: &str| {
+        let value = headers.get(name).and_then(|value| value.to_str().ok());
+        value.filter(|value| (1..=255).contains(&value.len())).map(str::to_owned)
+    };
+    let media_type = text("content-type").unwrap_or_else(|| "application/octet-stream".to_owned());
+    let name = text("x-file-name");
+    let bytes = whole(request, &app).await?;
+    let (id, size) = (CallId::at(Timestamp::now()), bytes.len());
+    let _turn = app.quotas.making(&who.tenant, What::File).await;
+    app.quotas.allow_file(&*app.documents, &who, size as u64).await?;
+    app.engine.records().keep_output(&who.tenant, id, bytes.to_vec()).await?;
+    let about = json!({
+        "size": size, "media_type": media_type, "name": name, "owner": who.key_id,
+        "created_at": Timestamp::now(),
+    });
+    let mut put = Put::new(SPACE, who.tenant, id.to_string(), about.clone());
+    put.expires_at = Timestamp::now().checked_add(LIFE).ok();
+    app.documents.put(put, Expect::Anything).await?;
+    let mut file = about;
+    file["id"] = json!(id);
+    let mut response = view::with_status(StatusCode::CREATED, &file);
+    if let Ok(place) = HeaderValue::from_str(&format!("/v1/files/{id}")) {
+        response.headers_mut().insert(header::LOCATION, place);
+    }
+    Ok(response)
+}
+
+async fn get(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    name: Name,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    send(&app, &who.tenant, &name, &headers).await
+}
+
+/// Sends a file, or the part that was asked for.
+async fn send(
+    app: &App,
+    tenant: &TenantId,
+    name: &Name,
+    headers: &HeaderMap,
+) -> Result<Response, Problem> {
+    let id: CallId = name.id("file")?;
+    let range = headers.get(header::RANGE).and_then(|range| Range::read(range.to_str().ok()?));
+    let records = app.engine.records();
+    let (offset, limit) = match range {
+        None => (0, MAX_PART),
+        Some(Range::From { first, length }) => (first, length),
+        Some(Range::Last(length)) => {
+            let size = records.read_output(tenant, id, 0, 1).await?.map(|part| part.total_bytes);
+            (size.unwrap_or_default().saturating_sub(length), length)
+        }
+    };
+    let part = records.read_output(tenant, id, offset, limit.min(MAX_PART)).await?;
+    let part = part.ok_or_else(|| Problem::not_found("file"))?;
+    if range.is_some() && (offset >= part.total_bytes || limit == 0) {
+        let why = format!("the file has {} bytes", part.total_bytes);
+        let problem = Problem::new(StatusCode::RANGE_NOT_SATISFIABLE, "no_such_part", why);
+        let range = [(header::CONTENT_RANGE, format!("bytes */{}", part.total_bytes))];
+        return Ok((range, problem).into_response());
+    }
+    let about = app.documents.get(SPACE, tenant, &name.0).await?.map(|found| found.body);
+    let media = about.as_ref().and_then(|about| about["media_type"].as_str());
+    let media = media.unwrap_or("text/plain; charset=utf-8");
+    let end = offset + part.bytes.len() as u64;
+    let is_part = offset > 0 || end < part.total_bytes;
+    let mut response = part.bytes.into_response();
+    if is_part {
+        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+    }
+    let out = response.headers_mut();
+    let mut set = |name, value: &str| {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            out.insert(name, value);
+        }
+    };
+    set(header::CONTENT_TYPE, media);
+    set(header::ACCEPT_RANGES, "bytes");
+    if is_part {
+        let last = end.saturating_sub(1);
+        set(header::CONTENT_RANGE, &format!("bytes {offset}-{last}/{}", part.total_bytes));
+    }
+    // What was sent by others must not run as a page of ours.
+    set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    set(header::CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox");
+    let essence = media.split(';').next().unwrap_or_default().trim();
+    let how = if HARMLESS.contains(&essence) { "inline" } else { "attachment" };
+    let name = about.as_ref().and_then(|about| about["name"].as_str());
+    match name.map(|name| utf8_percent_encode(name, NON_ALPHANUMERIC)) {
+        Some(name) => set(header::CONTENT_DISPOSITION, &format!("{how}; filename*=UTF-8''{name}")),
+        None => set(header::CONTENT_DISPOSITION, how),
+    }
+    Ok(response)
+}
+
+/// A part of a file.
+#[derive(Clone, Copy)]
+enum Range {
+    From {
+        first: u64,
+        length: u64,
+    },
+    /// So many bytes at its end.
+    Last(u64),
+}
+
+impl Range {
+    /// One part; anything else is not understood, which means the whole.
+    fn read(text: &str) -> Option<Self> {
+        let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
+        let (first, last) = (first.trim(), last.trim());
+        if first.is_empty() {
+            return last.parse().ok().map(Self::Last);
+        }
+        let first: u64 = first.parse().ok()?;
+        let length = match last {
+            "" => MAX_PART,
+            last => (last.parse::<u64>().ok()?.checked_sub(first)?).saturating_add(1),
+        };
+        Some(Self::From { first, length })
+    }
+}
+
+/// How long a link is to work.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct LinkBody {
+    /// An hour if nobody says; 30 days at the most.
+    #[serde(default)]
+    expires_in: Option<Span>,
+}
+
+/// A link.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Link")]
+struct LinkDoc {
+    /// The path, to be put after the address of the server.
+    url: String,
+    /// Until when it works.
+    #[schemars(schema_with = "shape::time")]
+    expires_at: String,
+}
+
+async fn link(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    name: Name,
+    Body(body): Body<LinkBody>,
+) -> Result<Response, Problem> {
+    let id: CallId = name.id("file")?;
+    let found = app.engine.records().read_output(&who.tenant, id, 0, 1).await?;
+    found.ok_or_else(|| Problem::not_found("file"))?;
+    let life = body.expires_in.map(|span| span.read("/expires_in")).transpose()?;
+    let life = life.unwrap_or(LINK_LIFE).min(MAX_LINK_LIFE);
+    let expires = Timestamp::now().as_second().saturating_add_unsigned(life.as_secs());
+    let tenant = URL_SAFE_NO_PAD.encode(who.tenant.as_str());
+    let signature = app.links.sign(&who.tenant, &id.to_string(), expires);
+    let url =
+        format!("/v1/files/{id}/content?tenant={tenant}&expires={expires}&signature={signature}");
+    let expires_at = Timestamp::from_second(expires).unwrap_or(Timestamp::MAX).to_string();
+    Ok(view::ok(&LinkDoc { url, expires_at }))
+}
+
+/// What a link holds.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct LinkQuery {
+    /// Whose file it is.
+    tenant: String,
+    /// Until when the link works, in seconds since 1970.
+    expires: i64,
+    /// Shows that we made it.
+    signature: String,
+}
+
+async fn linked(
+    State(app): State<Arc<App>>,
+    name: Name,
+    Query(query): Query<LinkQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    // A link that is wrong, over, or to nothing: nobody can tell which.
+    let unknown = || Problem::not_found("file");
+    let tenant =
+        URL_SAFE_NO_PAD.decode(&query.tenant).ok().and_then(|it| String::from_utf8(it).ok());
+    let tenant = TenantId::new(tenant.ok_or_else(unknown)?);
+    let is_ours = app.links.is_ours(&tenant, &name.0, query.expires, &query.signature);
+    if !is_ours || Timestamp::now().as_second() >= query.expires {
+        return Err(unknown());
+    }
+    send(&app, &tenant, &name, &headers).await
+}
+
+/// Signs links.
+pub(crate) struct Links(Hmac<Sha256>);
+
+impl Links {
+    /// All servers of a database sign with the same key; the first makes it.
+    pub(crate) async fn new(documents: &dyn Documents) -> Result<Self, Error> {
+        let tenant = TenantId::default();
+        let made = URL_SAFE_NO_PAD.encode(*random::bytes::<32>()?);
+        let put = Put::new(SERVER, tenant.clone(), LINK_KEY, json!({"key": made}));
+        documents.put(put, Expect::Absent).await?;
+        let kept = documents.get(SERVER, &tenant, LINK_KEY).await?;
+        let key = kept.as_ref().and_then(|kept| kept.body["key"].as_str());
+        let bytes = key.and_then(|key| URL_SAFE_NO_PAD.decode(key).ok());
+        let bad = || Error::new(ErrorKind::Internal, "the key of file links cannot be read");
+        Self::with_key(&bytes.ok_or_else(bad)?).ok_or_else(bad)
+    }
+
+    pub(crate) fn with_key(key: &[u8]) -> Option<Self> {
+        Hmac::new_from_slice(key).ok().map(Self)
+    }
+
+    /// The key, for what else all servers sign alike.
+    pub(crate) fn key(&self) -> Hmac<Sha256> {
+        self.0.clone()
+    }
+
+    fn mac(&self, tenant: &TenantId, id: &str, expires: i64) -> Hmac<Sha256> {
+        let mut mac = self.0.clone();
+        for part in [tenant.as_str(), id, &expires.to_string()] {
+            mac.update(&(part.len() as u64).to_be_bytes());
+            mac.update(part.as_bytes());
+        }
+        mac
+    }
+
+    fn sign(&self, tenant: &TenantId, id: &str, expires: i64) -> String {
+        URL_SAFE_NO_PAD.encode(self.mac(tenant, id, expires).finalize().into_bytes())
+    }
+
+    /// Compares in a time that tells nothing.
+    fn is_ours(&self, tenant: &TenantId, id: &str, expires: i64, signature: &str) -> bool {
+        let Ok(signature) = URL_SAFE_NO_PAD.decode(signature) else { return false };
+        self.mac(tenant, id, expires).verify_slice(&signature).is_ok()
+    }
+}

@@ -1,0 +1,317 @@
+//! API keys: who may use the server, and for what.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use jiff::Timestamp;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use windlass::{ErrorKind, TenantId};
+
+use super::audit::Details;
+use super::context::{Span, check_name};
+use super::page::PageQuery;
+use super::view;
+use crate::http::app::App;
+use crate::http::document::operation::Operation;
+use crate::http::document::shape;
+use crate::http::front::extract::{Body, Name, Query, Who};
+use crate::http::front::problem::Problem;
+use crate::state::identity::{
+    Action, ApiKey, Identity, KeyRequest, NewKey, Role, TENANT_NAME, TENANT_PATTERN, ToolView,
+    UserBinding, is_tenant_name,
+};
+
+pub(crate) fn rows() -> Vec<Operation> {
+    vec![
+        Operation::get("/v1/keys", "list_keys", list)
+            .may(Action::ManageKeys, "List the API keys of the tenant")
+            .details(OF_OTHERS)
+            .query::<KeysQuery>()
+            .answer::<KeysDoc>(200, "The keys, without their secrets"),
+        Operation::post("/v1/keys", "create_key", create)
+            .may(Action::ManageKeys, "Make an API key; it is shown only now")
+            .details(OF_OTHERS)
+            .body::<KeyBody>()
+            .example(|| json!({"name": "my agent", "role": "caller", "expires_in": "720h"}))
+            .answer::<NewKeyDoc>(201, "The key"),
+        Operation::delete("/v1/keys/{key_id}", "revoke_key", revoke)
+            .may(Action::ManageKeys, "Revoke an API key; it stops working on all servers")
+            .details(OF_OTHERS)
+            .query::<TenantQuery>()
+            .answer::<KeyDoc>(200, "The key"),
+        Operation::post("/v1/keys/{key_id}/rotate", "rotate_key", rotate)
+            .may(Action::ManageKeys, "Give a key a new secret; the old one stops working")
+            .details(OF_OTHERS)
+            .query::<TenantQuery>()
+            .answer::<NewKeyDoc>(200, "The key"),
+    ]
+}
+
+const OF_OTHERS: &str = "An admin of the tenant `default` keeps the keys of all tenants: \
+                         `tenant_id` says whose.";
+
+/// Whose keys.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct TenantQuery {
+    /// Whose they are, if not the asker's own tenant's.
+    #[schemars(schema_with = "tenant")]
+    tenant_id: Option<String>,
+}
+
+/// Which keys.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct KeysQuery {
+    /// Whose they are, if not the asker's own tenant's.
+    #[schemars(schema_with = "tenant")]
+    tenant_id: Option<String>,
+    /// How many at the most; 100 if nobody says.
+    #[schemars(range(min = 1, max = 1000))]
+    limit: Option<usize>,
+    /// The `next` of the page before.
+    #[serde(default)]
+    #[schemars(schema_with = "super::page::position")]
+    cursor: Option<String>,
+}
+
+/// A page of API keys.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "KeyPage")]
+struct KeysDoc {
+    /// The keys, also those that do not work any more.
+    keys: Vec<KeyDoc>,
+    /// Where the next page begins; none on the last.
+    next: Option<String>,
+}
+
+/// An API key, without its secret.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Key")]
+struct KeyDoc {
+    id: String,
+    /// Whose it is.
+    tenant: String,
+    /// What it is for.
+    name: String,
+    role: RoleName,
+    /// Which tools its bearer sees, over `/mcp` alone; all where there is nothing.
+    tools: Option<Vec<String>>,
+    /// On whose behalf its bearer calls; `*` is whomever a request names.
+    user: Option<String>,
+    /// How it begins.
+    prefix: String,
+    /// When it was made.
+    #[schemars(schema_with = "shape::time")]
+    created_at: String,
+    /// When it got its present secret, if that is not its first.
+    #[schemars(schema_with = "shape::maybe_time")]
+    rotated_at: Option<String>,
+    /// When it stops working.
+    #[schemars(schema_with = "shape::maybe_time")]
+    expires_at: Option<String>,
+    /// When it was last used, to the minute.
+    #[schemars(schema_with = "shape::maybe_time")]
+    last_used_at: Option<String>,
+    /// When it was revoked.
+    #[schemars(schema_with = "shape::maybe_time")]
+    revoked_at: Option<String>,
+}
+
+/// An API key that was just made.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "NewKey")]
+struct NewKeyDoc {
+    /// The secret. It is shown only now.
+    secret: String,
+    /// What it belongs to.
+    key: KeyDoc,
+}
+
+fn shown(new: &NewKey) -> Value {
+    json!({"secret": new.text.expose(), "key": new.key})
+}
+
+async fn list(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Query(query): Query<KeysQuery>,
+) -> Result<Response, Problem> {
+    let tenant = owner(&who, query.tenant_id, "tenant_id")?;
+    let keys = app.keys.list(&tenant).await?;
+    let page = PageQuery { limit: query.limit, cursor: query.cursor };
+    let page = page.cut(keys, |key| key.id.to_string())?;
+    Ok(view::ok(&json!({"keys": page.items, "next": page.next})))
+}
+
+/// A key to be made.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct KeyBody {
+    /// What it is for.
+    #[schemars(
+        length(min = 1, max = 200),
+        regex(pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")
+    )]
+    name: String,
+    /// What its bearer may do.
+    role: RoleName,
+    /// How long it works: `12h`, `720h`; for ever where nobody says.
+    #[serde(default)]
+    #[schemars(schema_with = "life")]
+    expires_in: Option<Span>,
+    /// Which tools its bearer sees: names, in which `*` stands for anything. Such
+    /// a key is for `/mcp` alone.
+    #[serde(default)]
+    #[schemars(
+        length(max = 100),
+        inner(length(min = 1, max = 200), regex(pattern = r"^[^\s\x00-\x1f\x7f-\x9f]+$"))
+    )]
+    tools: Vec<String>,
+    /// On whose behalf its bearer calls: a person, or `*` for whomever a request
+    /// names in `user_id`. Without it, callers call on nobody's behalf, operators
+    /// and admins on anybody's.
+    #[serde(default)]
+    #[schemars(
+        length(min = 1, max = 200),
+        regex(pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")
+    )]
+    user_id: Option<String>,
+    /// Whose it is, if not the asker's own tenant.
+    #[serde(default)]
+    #[schemars(schema_with = "tenant")]
+    tenant_id: Option<String>,
+}
+
+fn life(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({"anyOf": [
+        {"type": "number", "minimum": 1, "maximum": 31_536_000},
+        {"type": "string", "pattern": "^[1-9][0-9]{0,3}(s|m|h)$"},
+        {"type": "null"},
+    ]})
+}
+
+pub(crate) fn tenant(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({
+        "type": ["string", "null"], "pattern": TENANT_PATTERN,
+    })
+}
+
+/// What the bearer of a key may do.
+#[derive(Clone, Copy, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "Role")]
+enum RoleName {
+    /// Looks at tools, calls and events.
+    Viewer,
+    /// Calls tools.
+    Caller,
+    /// Also keeps tools, providers and credentials in order, and approves calls.
+    Operator,
+    /// Also makes and revokes keys.
+    Admin,
+}
+
+impl From<RoleName> for Role {
+    fn from(name: RoleName) -> Self {
+        match name {
+            RoleName::Viewer => Self::Viewer,
+            RoleName::Caller => Self::Caller,
+            RoleName::Operator => Self::Operator,
+            RoleName::Admin => Self::Admin,
+        }
+    }
+}
+
+/// Whose key it is about. The tenant that the installation begins with is
+/// whoever runs it. `place` is where the request names somebody.
+pub(crate) fn owner(
+    who: &Identity,
+    wanted: Option<String>,
+    place: &str,
+) -> Result<TenantId, Problem> {
+    match wanted {
+        None => Ok(who.tenant.clone()),
+        Some(wanted) if wanted == who.tenant.as_str() => Ok(who.tenant.clone()),
+        Some(wanted) if !is_tenant_name(&wanted) => {
+            Err(Problem::bad("a tenant is wrong").at(place, TENANT_NAME))
+        }
+        Some(wanted) if who.tenant == TenantId::default() => Ok(TenantId::new(wanted)),
+        Some(_) => {
+            let why = "only the tenant `default` keeps keys of other tenants";
+            Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", why))
+        }
+    }
+}
+
+async fn create(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Body(body): Body<KeyBody>,
+) -> Result<Response, Problem> {
+    let tenant = owner(&who, body.tenant_id, "/tenant_id")?;
+    let expires_in = body.expires_in.map(|span| span.read("/expires_in")).transpose()?;
+    if expires_in.is_some_and(|life| life < Duration::from_secs(1)) {
+        return Err(Problem::bad("a time span is wrong").at("/expires_in", "at least 1s"));
+    }
+    let expires_at = expires_in.and_then(|span| Timestamp::now().checked_add(span).ok());
+    let tools = ToolView::new(body.tools).map_err(|error| {
+        Problem::bad("a view is wrong").at("/tools", error.message().to_owned())
+    })?;
+    check_name("/user_id", body.user_id.as_deref())?;
+    let user = body.user_id.map(UserBinding::from);
+    let request = KeyRequest { name: body.name, role: body.role.into(), expires_at, tools, user };
+    let new = app.keys.create(&tenant, request).await.map_err(|error| match error.kind() {
+        ErrorKind::InvalidArguments => {
+            Problem::bad("a name is wrong").at("/name", error.message().to_owned())
+        }
+        _ => error.into(),
+    })?;
+    let mut response = view::with_status(StatusCode::CREATED, &shown(&new));
+    response.extensions_mut().insert(about(&new.key));
+    Ok(response)
+}
+
+fn missing(error: windlass::Error) -> Problem {
+    match error.kind() {
+        ErrorKind::StorageUnavailable | ErrorKind::Internal => error.into(),
+        ErrorKind::Denied => Problem::conflict(error.message()).hint("POST /v1/keys makes one"),
+        _ => Problem::not_found("key"),
+    }
+}
+
+async fn revoke(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Name(id): Name,
+    Query(query): Query<TenantQuery>,
+) -> Result<Response, Problem> {
+    let tenant = owner(&who, query.tenant_id, "tenant_id")?;
+    let key = app.keys.revoke(&tenant, &id).await.map_err(missing)?;
+    let mut response = view::ok(&key);
+    response.extensions_mut().insert(about(&key));
+    Ok(response)
+}
+
+async fn rotate(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Name(id): Name,
+    Query(query): Query<TenantQuery>,
+) -> Result<Response, Problem> {
+    let tenant = owner(&who, query.tenant_id, "tenant_id")?;
+    let new = app.keys.rotate(&tenant, &id).await.map_err(missing)?;
+    let mut response = view::ok(&shown(&new));
+    response.extensions_mut().insert(about(&new.key));
+    Ok(response)
+}
+
+/// What the audit log says of a key.
+fn about(key: &ApiKey) -> Details {
+    Details(json!({"key_id": key.id, "tenant": key.tenant, "name": key.name, "role": key.role}))
+}

@@ -1,0 +1,359 @@
+//! What operators look at and change: statistics, summaries, limits, groups.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use schemars::JsonSchema;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::json;
+use windlass::{LimitSettings, Session, Strategy, TenantId, ToolStatistics, Usage};
+
+use super::context::{Span, integer};
+use super::view;
+use crate::http::app::App;
+use crate::http::document::operation::Operation;
+use crate::http::document::shape::LimitMetrics;
+use crate::http::front::extract::{Body, Name, Who};
+use crate::http::front::problem::Problem;
+use crate::state::identity::{Action, Identity};
+
+/// The most of anything that can be limited.
+const MAX_COUNT: u32 = 1_000_000;
+
+pub(crate) fn rows() -> Vec<Operation> {
+    vec![
+        Operation::get("/v1/conversations/{conversation_id}/summary", "get_summary", summary)
+            .may(Action::ReadCalls, "Sum up the calls of a conversation")
+            .answer::<SummaryDoc>(200, "The summary"),
+        Operation::get("/v1/stats", "get_stats", stats)
+            .may(Action::ReadCalls, "Statistics over all calls of the tenant")
+            .answer::<StatsDoc>(200, "The statistics"),
+        Operation::get("/v1/limits", "get_limits", limits)
+            .may(Action::ReadCalls, "The limits, and how full the engine is")
+            .details(
+                "The tenant `default`, which runs the installation, is told of all calls; any \
+                 other tenant of its own.",
+            )
+            .answer::<LimitsDoc>(200, "The limits"),
+        Operation::put("/v1/limits", "set_limits", set_limits)
+            .may(Action::Administer, "Change limits while calls run")
+            .details(
+                "What is not named stays as it is; null takes an optional limit away. Limits are \
+                 those of this server, until it ends; windlass.yaml has those that stay.",
+            )
+            .body::<LimitsBody>()
+            .example(|| json!({"max_concurrent": 20, "bucket_limits": {"http": 5}}))
+            .answer::<LimitsDoc>(200, "The limits as they are now"),
+        Operation::get("/v1/sessions/{conversation_id}/groups", "get_groups", groups)
+            .may(Action::ReadCalls, "The groups of tools, as they are for a conversation")
+            .answer::<GroupsDoc>(200, "The groups"),
+        Operation::put("/v1/sessions/{conversation_id}/groups", "set_groups", set_groups)
+            .may(Action::CallTools, "Switch groups of tools on and off for a conversation")
+            .details("Sessions are those of this server: send a conversation to the same one.")
+            .body::<GroupsBody>()
+            .example(|| json!({"activate": ["research"], "deactivate": []}))
+            .answer::<GroupsDoc>(200, "The groups as they are now"),
+        Operation::delete("/v1/sessions/{conversation_id}/groups", "reset_groups", reset_groups)
+            .may(Action::CallTools, "Forget what a conversation switched")
+            .answer::<GroupsDoc>(200, "The groups as they are now"),
+    ]
+}
+
+/// What happened in a conversation.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Summary")]
+struct SummaryDoc {
+    conversation_id: String,
+    total_calls: u64,
+    successful_calls: u64,
+    failed_calls: u64,
+    /// Per cent.
+    success_rate: f64,
+    /// Calls by tool.
+    tool_usage: BTreeMap<String, u64>,
+    /// What models took to answer.
+    usage: Option<Usage>,
+}
+
+async fn summary(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Name(conversation): Name,
+) -> Result<Response, Problem> {
+    Ok(view::ok(&app.engine.records().summary(&who.tenant, &conversation).await?))
+}
+
+/// Statistics.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Statistics")]
+struct StatsDoc {
+    /// All calls together.
+    total: ToolStatistics,
+    /// The calls of each tool.
+    tools: BTreeMap<String, ToolStatistics>,
+}
+
+async fn stats(State(app): State<Arc<App>>, Who(who): Who) -> Result<Response, Problem> {
+    Ok(view::ok(&app.engine.records().statistics(&who.tenant).await?))
+}
+
+/// The limits, and how full the engine is.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Limits")]
+struct LimitsDoc {
+    /// What is set.
+    settings: LimitsView,
+    /// How full the engine is, or how much the tenant has it do.
+    metrics: LimitMetrics,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct LimitsView {
+    max_concurrent: usize,
+    queue_size: usize,
+    /// `fifo`, `priority` or `reject`.
+    strategy: String,
+    /// By category.
+    bucket_limits: BTreeMap<String, usize>,
+    per_tenant: Option<usize>,
+    per_agent: Option<usize>,
+    reserved_slots: Option<usize>,
+    calls_per_second: Option<u32>,
+    /// In seconds.
+    ageing: f64,
+}
+
+fn show_limits(app: &App, who: &Identity) -> Response {
+    let limits = app.engine.limits();
+    let settings = LimitsView {
+        max_concurrent: limits.max_concurrent,
+        queue_size: limits.queue_size,
+        strategy: json!(limits.strategy).as_str().unwrap_or_default().to_owned(),
+        bucket_limits: limits.bucket_limits,
+        per_tenant: limits.per_tenant,
+        per_agent: limits.per_agent,
+        reserved_slots: limits.reserved_slots,
+        calls_per_second: limits.calls_per_second,
+        ageing: limits.ageing.as_secs_f64(),
+    };
+    let metrics = match who.may(Action::Observe) {
+        true => json!(app.engine.limit_metrics()),
+        false => json!(app.engine.tenant_load(&who.tenant)),
+    };
+    view::ok(&json!({"settings": settings, "metrics": metrics}))
+}
+
+async fn limits(State(app): State<Arc<App>>, Who(who): Who) -> Response {
+    show_limits(&app, &who)
+}
+
+/// Limits to be changed.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct LimitsBody {
+    /// How many calls run at once.
+    #[serde(default)]
+    max_concurrent: Option<Count>,
+    /// How many calls may wait.
+    #[serde(default, deserialize_with = "integer")]
+    #[schemars(range(min = 0, max = 1_000_000))]
+    queue_size: Option<u32>,
+    /// What happens to a call that finds no slot.
+    #[serde(default)]
+    strategy: Option<StrategyName>,
+    /// How many calls of a category run at once; in place of all that were set.
+    #[serde(default)]
+    bucket_limits: Option<BTreeMap<String, Count>>,
+    /// How many calls of one tenant run at once.
+    #[serde(default, deserialize_with = "told")]
+    per_tenant: Option<Option<Count>>,
+    /// How many calls of one agent run at once.
+    #[serde(default, deserialize_with = "told")]
+    per_agent: Option<Option<Count>>,
+    /// How many slots are kept for tenants that have less than their share.
+    #[serde(default, deserialize_with = "told")]
+    reserved_slots: Option<Option<Count>>,
+    /// How many calls begin in a second.
+    #[serde(default, deserialize_with = "told")]
+    calls_per_second: Option<Option<Count>>,
+    /// How long a waiting call waits for one step of priority.
+    #[serde(default)]
+    ageing: Option<Span>,
+}
+
+/// At least one of something.
+#[derive(Clone, Copy, JsonSchema)]
+#[schemars(transparent)]
+struct Count(#[schemars(range(min = 1, max = 1_000_000))] u32);
+
+impl Count {
+    fn get(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        match integer::<u32, D>(from)? {
+            Some(count @ 1..=MAX_COUNT) => Ok(Self(count)),
+            _ => Err(D::Error::custom(format!("expected 1 to {MAX_COUNT}"))),
+        }
+    }
+}
+
+/// What happens to a call that finds no slot.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum StrategyName {
+    /// It waits; first come, first served.
+    Fifo,
+    /// It waits; the highest priority comes first.
+    Priority,
+    /// It is refused.
+    Reject,
+}
+
+/// Tells a null from nothing at all.
+fn told<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
+}
+
+impl LimitsBody {
+    fn apply(self, limits: &mut LimitSettings) -> Result<(), Problem> {
+        let told = |wanted: Option<Option<Count>>, own: Option<usize>| {
+            wanted.map_or(own, |wanted| wanted.map(Count::get))
+        };
+        if self.queue_size.is_some_and(|size| size > MAX_COUNT) {
+            let why = format!("at most {MAX_COUNT}");
+            return Err(Problem::bad("a limit is wrong").at("/queue_size", why));
+        }
+        limits.max_concurrent = self.max_concurrent.map_or(limits.max_concurrent, Count::get);
+        limits.queue_size = self.queue_size.map_or(limits.queue_size, |size| size as usize);
+        if let Some(strategy) = self.strategy {
+            limits.strategy = match strategy {
+                StrategyName::Fifo => Strategy::Fifo,
+                StrategyName::Priority => Strategy::Priority,
+                StrategyName::Reject => Strategy::Reject,
+            };
+        }
+        if let Some(buckets) = self.bucket_limits {
+            limits.bucket_limits =
+                buckets.into_iter().map(|(name, limit)| (name, limit.get())).collect();
+        }
+        limits.per_tenant = told(self.per_tenant, limits.per_tenant);
+        limits.per_agent = told(self.per_agent, limits.per_agent);
+        limits.reserved_slots = told(self.reserved_slots, limits.reserved_slots);
+        if let Some(rate) = self.calls_per_second {
+            limits.calls_per_second = rate.map(|rate| rate.0);
+        }
+        if let Some(ageing) = self.ageing {
+            limits.ageing = ageing.read("/ageing")?;
+        }
+        Ok(())
+    }
+}
+
+async fn set_limits(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Body(body): Body<LimitsBody>,
+) -> Result<Response, Problem> {
+    let mut limits = app.engine.limits();
+    body.apply(&mut limits)?;
+    app.engine.set_limits(limits);
+    Ok(show_limits(&app, &who))
+}
+
+/// Groups of tools.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Groups")]
+struct GroupsDoc {
+    groups: Vec<GroupDoc>,
+}
+
+/// A group of tools.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Group")]
+struct GroupDoc {
+    name: String,
+    description: String,
+    /// Whether its tools can be used.
+    active: bool,
+}
+
+/// The groups of the tools that a tenant sees. Those of others have names, too.
+/// A group that only definitions name is there, and active.
+fn groups_of(app: &App, tenant: &TenantId) -> BTreeSet<String> {
+    let tools = app.tools_of(tenant);
+    let named: BTreeSet<String> =
+        tools.iter().filter_map(|tool| tool.spec().group.clone()).collect();
+    let groups = app.engine.groups();
+    let known = groups.list(None);
+    for name in named.iter().filter(|name| known.iter().all(|group| group.name != **name)) {
+        groups.create(name, "", true);
+    }
+    named
+}
+
+fn show_groups(app: &App, session: &Session, own: &BTreeSet<String>) -> Response {
+    let mut groups = app.engine.groups().list(Some(session));
+    groups.retain(|group| own.contains(&group.name));
+    view::ok(&json!({"groups": groups}))
+}
+
+async fn groups(State(app): State<Arc<App>>, Who(who): Who, Name(conversation): Name) -> Response {
+    let own = groups_of(&app, &who.tenant);
+    show_groups(&app, &Session::new(who.tenant, conversation), &own)
+}
+
+/// Groups to be switched.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GroupsBody {
+    /// Switch these on.
+    #[serde(default)]
+    activate: Vec<String>,
+    /// Switch these off.
+    #[serde(default)]
+    deactivate: Vec<String>,
+    /// Switch all others off.
+    #[serde(default)]
+    only: bool,
+}
+
+async fn set_groups(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Name(conversation): Name,
+    Body(body): Body<GroupsBody>,
+) -> Result<Response, Problem> {
+    let own = groups_of(&app, &who.tenant);
+    if body.activate.iter().chain(&body.deactivate).any(|name| !own.contains(name)) {
+        let known: Vec<&str> = own.iter().map(String::as_str).collect();
+        let hint = format!("there are: {}", known.join(", "));
+        return Err(Problem::not_found("group of tools").hint(hint));
+    }
+    let session = Session::new(who.tenant, conversation);
+    let on: Vec<&str> = body.activate.iter().map(String::as_str).collect();
+    let off: Vec<&str> = body.deactivate.iter().map(String::as_str).collect();
+    let groups = app.engine.groups();
+    match body.only {
+        true => groups.replace_session(&session, &on)?,
+        false => groups.update_session(&session, &on, &off)?,
+    }
+    Ok(show_groups(&app, &session, &own))
+}
+
+async fn reset_groups(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Name(conversation): Name,
+) -> Response {
+    let own = groups_of(&app, &who.tenant);
+    let session = Session::new(who.tenant, conversation);
+    app.engine.groups().reset_session(&session);
+    show_groups(&app, &session, &own)
+}

@@ -1,0 +1,157 @@
+//! Quotas as a tenant and a key see them: what there is, what is used, and when
+//! it ends.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+use windlass::{CallQuota, QuotaScope, QuotaUse};
+
+use super::view;
+use crate::http::app::App;
+use crate::http::document::operation::Operation;
+use crate::http::front::extract::Who;
+use crate::http::front::problem::Problem;
+use crate::state::identity::{Action, Identity};
+use crate::state::quota::{Live, Stored};
+
+pub(crate) fn rows() -> Vec<Operation> {
+    vec![
+        Operation::get("/v1/quotas", "get_quotas", show)
+            .may(Action::ReadCalls, "The quotas of the tenant and of this key")
+            .details(
+                "Over a quota, requests and calls fail with `quota_exceeded`. Those of a minute \
+                 and of a day end with it, in UTC; the others end when something is given up. \
+                 What goes on and what is called in a minute is counted by each server for \
+                 itself, a day by all of them together. `windlass.yaml` sets them under `quotas`.",
+            )
+            .answer::<QuotasDoc>(200, "The quotas"),
+    ]
+}
+
+/// All quotas of whoever asks.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Quotas")]
+struct QuotasDoc {
+    quotas: Vec<QuotaDoc>,
+}
+
+/// A quota.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Quota")]
+struct QuotaDoc {
+    /// What is limited: `tools`, `calls_per_day` and so on.
+    name: &'static str,
+    /// Whose it is: `tenant` or `key`.
+    scope: &'static str,
+    /// How much there may be; null where there is no limit.
+    limit: Option<f64>,
+    /// How much there is.
+    used: f64,
+    /// When it ends by itself; null where something has to be given up.
+    #[schemars(schema_with = "maybe_time")]
+    ends_at: Option<Timestamp>,
+}
+
+fn maybe_time(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"type": ["string", "null"], "format": "date-time"})
+}
+
+async fn show(State(app): State<Arc<App>>, Who(who): Who) -> Result<Response, Problem> {
+    let mut quotas = stored(&app, &who).await?;
+    quotas.extend(live(&app, &who));
+    quotas.extend(calls(&app, &who));
+    Ok(view::ok(&QuotasDoc { quotas }))
+}
+
+async fn stored(app: &App, who: &Identity) -> Result<Vec<QuotaDoc>, Problem> {
+    let settings = &app.quotas.settings;
+    let mut all = Vec::new();
+    for what in Stored::ALL {
+        let used = used(app, who, what, None).await?;
+        all.push(quota(what.name(), "tenant", Some(what.most(settings)), used));
+        if what.is_counted_by_key() {
+            let used = self::used(app, who, what, Some(&who.key_id)).await?;
+            all.push(quota(what.name(), "key", what.most_of_key(settings), used));
+        }
+    }
+    Ok(all)
+}
+
+/// How much the tenant of whoever asks has, or one of its keys has made.
+async fn used(app: &App, who: &Identity, what: Stored, key: Option<&str>) -> Result<u64, Problem> {
+    let (tenant, documents) = (&who.tenant, &*app.documents);
+    Ok(match what {
+        Stored::Tools => app.tools_made(tenant, key, None).await? as u64,
+        Stored::Files | Stored::FileBytes => {
+            let files = app.quotas.files_of(documents, tenant).await?;
+            let files = key.map_or(files.all, |key| files.of_key(key));
+            if what == Stored::Files { files.count } else { files.bytes }
+        }
+        _ => what.of(&app.quotas.kept(documents, what, tenant, key).await?),
+    })
+}
+
+fn live(app: &App, who: &Identity) -> Vec<QuotaDoc> {
+    let quotas = &app.quotas;
+    let one = |what: Live| {
+        let (of_tenant, of_key) = quotas.live(what, who);
+        [
+            quota(what.name(), "tenant", Some(quotas.most(what)), of_tenant),
+            quota(what.name(), "key", quotas.most_of_key(what), of_key),
+        ]
+    };
+    let [of_tenant, of_key] = app.sessions.counts(who);
+    let session = |scope, (used, most): (usize, usize)| {
+        quota("sessions", scope, Some(most as u64), used as u64)
+    };
+    let sessions = [session("tenant", of_tenant), session("key", of_key)];
+    Live::ALL.into_iter().flat_map(one).chain(sessions).collect()
+}
+
+fn calls(app: &App, who: &Identity) -> Vec<QuotaDoc> {
+    let limits = app.quotas.settings.calls();
+    let scopes = [
+        ("tenant", limits.tenant, QuotaScope::Tenant),
+        ("key", limits.key, QuotaScope::Key(&who.key_id)),
+    ];
+    scopes
+        .into_iter()
+        .flat_map(|(scope, limit, of)| {
+            of_calls(scope, limit, app.engine.quota_use(&who.tenant, of))
+        })
+        .collect()
+}
+
+fn of_calls(scope: &'static str, limit: CallQuota, used: QuotaUse) -> [QuotaDoc; 3] {
+    let ends = |length: i64| {
+        let now = Timestamp::now().as_second();
+        Timestamp::from_second((now / length + 1) * length).ok()
+    };
+    let cost = QuotaDoc {
+        name: "cost_per_day",
+        scope,
+        limit: limit.cost_per_day,
+        used: used.cost,
+        ends_at: ends(24 * 60 * 60),
+    };
+    [
+        QuotaDoc {
+            ends_at: ends(60),
+            ..quota("calls_per_minute", scope, limit.per_minute, used.in_minute)
+        },
+        QuotaDoc {
+            ends_at: cost.ends_at,
+            ..quota("calls_per_day", scope, limit.per_day, used.in_day)
+        },
+        cost,
+    ]
+}
+
+fn quota(name: &'static str, scope: &'static str, limit: Option<u64>, used: u64) -> QuotaDoc {
+    let (limit, used) = (limit.map(|limit| limit as f64), used as f64);
+    QuotaDoc { name, scope, limit, used, ends_at: None }
+}

@@ -1,0 +1,208 @@
+//! Calls and batches that are followed while they run.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::response::sse::{Event as Sent, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::Stream;
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::json;
+use tokio::sync::mpsc;
+use windlass::{Batch, BatchId, CallId, CallRequest, CallResult, Event, EventBody};
+
+use super::view::content;
+use crate::http::app::App;
+
+/// How often a silent stream says that it lives.
+const ALIVE: Duration = Duration::from_secs(15);
+/// What a slow reader may be behind; then events are left out, which it is told,
+/// and results never.
+pub(crate) const BEHIND: usize = 1024;
+/// How long a reader may take nothing before it is cut.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A stream of events from a channel.
+pub(crate) fn answer(events: mpsc::Receiver<Sent>) -> Response {
+    Sse::new(Following(events)).keep_alive(KeepAlive::new().interval(ALIVE)).into_response()
+}
+
+/// The receiving end of a channel as a stream.
+struct Following(mpsc::Receiver<Sent>);
+
+impl Stream for Following {
+    type Item = Result<Sent, Infallible>;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        self.0.poll_recv(cx).map(|event| event.map(Ok))
+    }
+}
+
+/// One event with a name and JSON.
+pub(crate) fn event<T: Serialize>(name: &str, data: &T) -> Sent {
+    let data = serde_json::to_string(data).unwrap_or_default();
+    Sent::default().event(name).data(data)
+}
+
+/// Where the events of one stream go in. A reader that is too slow misses some,
+/// and reads how many in their place.
+#[derive(Clone)]
+pub(crate) struct Outlet {
+    sender: mpsc::Sender<Sent>,
+    missed: Arc<AtomicU64>,
+}
+
+impl Outlet {
+    /// An outlet, and the answer that tells what goes into it.
+    pub(crate) fn open() -> (Self, Response) {
+        let (sender, receiver) = mpsc::channel(BEHIND);
+        (Self { sender, missed: Arc::default() }, answer(receiver))
+    }
+
+    /// Tells an event, if there is room for it.
+    pub(crate) fn tell<T: Serialize>(&self, name: &str, data: &T) {
+        let missed = self.missed.swap(0, Ordering::AcqRel);
+        if missed > 0 && self.sender.try_send(gap(missed)).is_err() {
+            return self.miss(missed + 1);
+        }
+        if self.sender.try_send(event(name, data)).is_err() {
+            self.miss(1);
+        }
+    }
+
+    /// Tells an event in the names of a front end.
+    pub(crate) fn tell_queue_events(&self, happened: &Event) {
+        for told in happened.to_queue_events() {
+            let told = json!(told);
+            self.tell(told["type"].as_str().unwrap_or("event"), &told);
+        }
+    }
+
+    /// Events are lost.
+    pub(crate) fn miss(&self, count: u64) {
+        self.missed.fetch_add(count, Ordering::AcqRel);
+    }
+
+    /// Nobody reads any more.
+    pub(crate) async fn closed(&self) {
+        self.sender.closed().await;
+    }
+
+    /// Tells the last event, for which there is always room.
+    pub(crate) async fn end<T: Serialize>(&self, name: &str, data: &T) {
+        let missed = self.missed.swap(0, Ordering::AcqRel);
+        if missed > 0 {
+            end(&self.sender, gap(missed)).await;
+        }
+        end(&self.sender, event(name, data)).await;
+    }
+}
+
+/// What stands in the place of events that were left out.
+fn gap(missed: u64) -> Sent {
+    event("gap", &json!({"missed": missed}))
+}
+
+/// Runs a call and tells its progress and its result. Whoever stops reading
+/// gives the call up, as with any other call.
+pub(crate) fn call(app: &Arc<App>, request: CallRequest) -> Response {
+    let id = CallId::at(Timestamp::now());
+    let (outlet, answer) = Outlet::open();
+    let app = Arc::clone(app);
+    app.tasks.clone().spawn(async move {
+        let mut events = app.engine.events();
+        let mut call = std::pin::pin!(app.engine.call(request.id(id)));
+        outlet.tell("started", &json!({"call_id": id}));
+        let result = loop {
+            tokio::select! {
+                result = &mut call => break result,
+                () = outlet.closed() => return,
+                Some(happened) = events.next() => tell_progress(&outlet, id, &happened),
+            }
+        };
+        while let Ok(Some(happened)) = tokio::time::timeout(Duration::ZERO, events.next()).await {
+            tell_progress(&outlet, id, &happened);
+        }
+        outlet.end("result", &result.view(app.lang)).await;
+    });
+    answer
+}
+
+/// Sends the last event. A reader that takes nothing is cut in the end.
+pub(crate) async fn end(sender: &mpsc::Sender<Sent>, last: Sent) {
+    if sender.send_timeout(last, PATIENCE).await.is_err() {
+        tracing::debug!("somebody did not wait for a result, or did not take it");
+    }
+}
+
+fn tell_progress(outlet: &Outlet, id: CallId, happened: &Event) {
+    match &happened.body {
+        EventBody::ExecutionProgress { call, progress } if call.call_id == id => {
+            outlet.tell("progress", &content(progress));
+        }
+        EventBody::ExecutionRetried { call, attempt, error, delay, .. } if call.call_id == id => {
+            outlet.tell("retried", &json!({"attempt": attempt, "error": error, "delay": delay}));
+        }
+        EventBody::Missed { count } => outlet.miss(*count),
+        _ => {}
+    }
+}
+
+/// Runs a batch and tells what happens in the names of a front end, then all
+/// results in the order of the calls.
+pub(crate) fn batch(app: &Arc<App>, mut batch: Batch) -> Response {
+    let (outlet, answer) = Outlet::open();
+    let app = Arc::clone(app);
+    app.tasks.clone().spawn(async move {
+        let id = batch.id();
+        let mut events = app.engine.events();
+        // Known before, or all events of a call would be lost with its first.
+        let mut own = batch.call_ids();
+        let mut work = std::pin::pin!(app.engine.call_batch(batch));
+        outlet.tell("batch", &json!({"batch_id": id}));
+        let results = loop {
+            tokio::select! {
+                results = &mut work => break results,
+                () = outlet.closed() => return,
+                Some(happened) = events.next() => tell(&outlet, id, &mut own, &happened),
+            }
+        };
+        while let Ok(Some(happened)) = tokio::time::timeout(Duration::ZERO, events.next()).await {
+            tell(&outlet, id, &mut own, &happened);
+        }
+        outlet.end("results", &self::results(id, &results, &app)).await;
+    });
+    answer
+}
+
+/// Tells an event, if it is about this batch. Calls that are not known yet become
+/// known as they are queued.
+pub(crate) fn tell(outlet: &Outlet, id: BatchId, own: &mut Vec<CallId>, happened: &Event) {
+    let is_own = match &happened.body {
+        EventBody::ToolQueued { call, batch_id, .. } if *batch_id == id => {
+            if !own.contains(&call.call_id) {
+                own.push(call.call_id);
+            }
+            true
+        }
+        EventBody::QueueDrained { batch_id, .. } => *batch_id == id,
+        // Whose they were, nobody knows.
+        EventBody::Missed { count } => return outlet.miss(*count),
+        body => body.call().is_some_and(|call| own.contains(&call.call_id)),
+    };
+    if is_own {
+        outlet.tell_queue_events(happened);
+    }
+}
+
+/// All results of a batch.
+pub(crate) fn results(id: BatchId, results: &[CallResult], app: &App) -> serde_json::Value {
+    let results: Vec<_> = results.iter().map(|result| result.view(app.lang)).collect();
+    json!({"batch_id": id, "results": results})
+}

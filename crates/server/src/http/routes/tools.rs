@@ -1,0 +1,231 @@
+//! Tools: list, look at.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use windlass::definition::{self, Format};
+use windlass::{Lang, Session, TenantId, Tool};
+
+use super::page::PageQuery;
+use super::view;
+use crate::http::app::App;
+use crate::http::document::operation::Operation;
+use crate::http::document::shape::ToolDoc;
+use crate::http::front::extract::{Name, Query, Who};
+use crate::http::front::problem::Problem;
+use crate::state::identity::Action;
+
+pub(crate) fn rows() -> Vec<Operation> {
+    vec![
+        Operation::get("/v1/tools", "list_tools", list)
+            .may(Action::ReadTools, "List the tools")
+            .details(
+                "With `format`, the declarations as a model API wants them: only what a model \
+                 sees in this conversation, all on one page, in a stable order.",
+            )
+            .query::<ListQuery>()
+            .answer::<ToolsDoc>(200, "A page of tools"),
+        Operation::get("/v1/tools/{name}", "get_tool", get)
+            .may(Action::ReadTools, "Get a tool with its schema")
+            .query::<GetQuery>()
+            .answer::<ToolDoc>(200, "The tool"),
+    ]
+}
+
+/// Which tools.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListQuery {
+    /// Of this group.
+    group: Option<String>,
+    /// Of this category.
+    category: Option<String>,
+    /// Of this provider.
+    provider: Option<String>,
+    /// With this text in the name, description or tags.
+    q: Option<String>,
+    /// The declarations that this API takes, in place of all that is known.
+    format: Option<FormatName>,
+    /// With `format`: the conversation whose groups count.
+    conversation_id: Option<String>,
+    /// The language of descriptions.
+    lang: Option<LangName>,
+    /// How many at the most.
+    #[schemars(range(min = 1, max = 1000))]
+    limit: Option<usize>,
+    /// The `next` of the page before.
+    #[serde(default)]
+    #[schemars(schema_with = "super::page::position")]
+    cursor: Option<String>,
+}
+
+/// A page of tools.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ToolPage")]
+pub(crate) struct ToolsDoc {
+    /// The tools by name; with `format`, their declarations.
+    tools: Vec<ListedTool>,
+    /// Where the next page begins; none on the last.
+    next: Option<String>,
+}
+
+/// A tool in a list.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "it only describes what others write")]
+enum ListedTool {
+    /// Without `format`.
+    Tool(Box<ToolDoc>),
+    /// With `format`: as that API wants it.
+    Declaration(BTreeMap<String, Value>),
+}
+
+/// A model API.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum FormatName {
+    Anthropic,
+    OpenAi,
+    Gemini,
+    Mcp,
+}
+
+impl From<FormatName> for Format {
+    fn from(name: FormatName) -> Self {
+        match name {
+            FormatName::Anthropic => Self::Anthropic,
+            FormatName::OpenAi => Self::OpenAi,
+            FormatName::Gemini => Self::Gemini,
+            FormatName::Mcp => Self::Mcp,
+        }
+    }
+}
+
+/// A language.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LangName {
+    En,
+    Zh,
+}
+
+fn lang(app: &App, lang: Option<LangName>) -> Lang {
+    match lang {
+        None => app.lang,
+        Some(LangName::En) => Lang::En,
+        Some(LangName::Zh) => Lang::Zh,
+    }
+}
+
+impl ListQuery {
+    fn matches(&self, tool: &Tool) -> bool {
+        let spec = tool.spec();
+        let same = |wanted: &Option<String>, own: Option<&str>| {
+            wanted.as_deref().is_none_or(|wanted| Some(wanted) == own)
+        };
+        same(&self.group, spec.group.as_deref())
+            && same(&self.category, Some(spec.category.as_str()))
+            && same(&self.provider, spec.provider.as_deref())
+            && self.q.as_deref().is_none_or(|text| mentions(tool, &text.to_lowercase()))
+    }
+}
+
+fn mentions(tool: &Tool, text: &str) -> bool {
+    let spec = tool.spec();
+    let in_text = |own: &str| own.to_lowercase().contains(text);
+    in_text(tool.name().as_str())
+        || [Lang::En, Lang::Zh].iter().any(|lang| in_text(spec.description.get(*lang)))
+        || spec.tags.iter().any(|tag| in_text(tag))
+}
+
+async fn list(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Query(query): Query<ListQuery>,
+) -> Result<Response, Problem> {
+    let lang = lang(&app, query.lang);
+    if let Some(format) = query.format {
+        // What a model sees: with what was found in the conversation.
+        let session =
+            query.conversation_id.as_deref().map(|own| Session::new(who.tenant.clone(), own));
+        let mut tools = match &session {
+            Some(session) => app.engine.active_tools(Some(session)),
+            None => app.engine.active_tools_for(&who.tenant),
+        };
+        tools.retain(|tool| query.matches(tool));
+        let declared = definition::export(tools.iter().map(|tool| &**tool), format.into(), lang);
+        return Ok(view::ok(&json!({"tools": declared, "next": null})));
+    }
+    let mut tools = app.tools_of(&who.tenant);
+    tools.retain(|tool| query.matches(tool));
+    let page = PageQuery { limit: query.limit, cursor: query.cursor };
+    let page = page.cut(tools, |tool| tool.name().to_string())?;
+    let tools: Vec<Value> = page.items.iter().map(|tool| show(tool, lang)).collect();
+    Ok(view::ok(&json!({"tools": tools, "next": page.next})))
+}
+
+/// The language of descriptions.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GetQuery {
+    /// Which.
+    lang: Option<LangName>,
+}
+
+async fn get(
+    State(app): State<Arc<App>>,
+    Who(who): Who,
+    Name(name): Name,
+    Query(query): Query<GetQuery>,
+) -> Result<Response, Problem> {
+    let lang = lang(&app, query.lang);
+    let tool = app.tool_of(&who.tenant, &name).ok_or_else(|| Problem::not_found("tool"))?;
+    Ok(view::ok(&show(&tool, lang)))
+}
+
+/// A tool, as the API shows it: what a model may see, and what an operator wants
+/// to know. Values of presets are nobody's business.
+pub(crate) fn show(tool: &Tool, lang: Lang) -> Value {
+    let spec = tool.spec();
+    let mut view = json!({
+        "name": spec.name,
+        "wire_name": tool.wire_name(),
+        "label": spec.label.as_ref().map(|label| label.get(lang)),
+        "description": spec.description.get(lang),
+        "kind": spec.kind.name(),
+        "category": spec.category.as_str(),
+        "provider": spec.provider,
+        "group": spec.group,
+        "tags": spec.tags,
+        "version": spec.version,
+        "source": &**tool.source(),
+        "input_schema": tool.model_schema(),
+        "unchecked": tool.unchecked(),
+        "output_schema": spec.output,
+        "behaviour": spec.behaviour,
+        "exposure": spec.exposure,
+        "timeout": spec.timeout.map(|timeout| timeout.as_secs_f64()),
+        "max_concurrent": spec.max_concurrent,
+    });
+    if let Value::Object(view) = &mut view {
+        view.retain(|_, value| !value.is_null());
+    }
+    view
+}
+
+impl App {
+    /// The tools that a tenant may use, by name.
+    pub(crate) fn tools_of(&self, tenant: &TenantId) -> Vec<Arc<Tool>> {
+        self.engine.registry().list_for(tenant)
+    }
+
+    /// A tool that a tenant may use.
+    pub(crate) fn tool_of(&self, tenant: &TenantId, name: &str) -> Option<Arc<Tool>> {
+        self.engine.registry().get_for(tenant, name)
+    }
+}

@@ -1,0 +1,146 @@
+//! What goes on at this moment: a permit each, given back when it is dropped.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use windlass::{Error, TenantId};
+
+use super::stored::exceeded;
+use super::{Quotas, Whose};
+use crate::state::identity::Identity;
+
+/// What goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Live {
+    /// Readers of events.
+    Subscribers,
+    /// Runs of agents that were asked for as such.
+    Runs,
+}
+
+impl Live {
+    pub(crate) const ALL: [Self; 2] = [Self::Subscribers, Self::Runs];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Subscribers => "subscribers",
+            Self::Runs => "runs",
+        }
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Counts {
+    tenants: HashMap<(Live, TenantId), u64>,
+    keys: HashMap<(Live, Arc<str>), u64>,
+}
+
+/// One of what goes on.
+pub(crate) struct Permit {
+    quotas: Arc<Quotas>,
+    what: Live,
+    tenant: TenantId,
+    key: Arc<str>,
+}
+
+impl Quotas {
+    /// Lets one more go on.
+    pub(crate) fn begin(self: &Arc<Self>, what: Live, who: &Identity) -> Result<Permit, Error> {
+        let mut live = self.live.lock();
+        let of_tenant = live.tenants.entry((what, who.tenant.clone())).or_default();
+        let most = self.most(what);
+        if *of_tenant >= most {
+            return Err(exceeded(what.name(), Whose::Tenant(&who.tenant), most, None));
+        }
+        *of_tenant += 1;
+        let of_key = live.keys.entry((what, Arc::clone(&who.key_id))).or_default();
+        let most = self.most_of_key(what).unwrap_or(u64::MAX);
+        let is_over = *of_key >= most;
+        *of_key += 1;
+        drop(live);
+        let (tenant, key) = (who.tenant.clone(), Arc::clone(&who.key_id));
+        let permit = Permit { quotas: Arc::clone(self), what, tenant, key };
+        match is_over {
+            true => Err(exceeded(what.name(), Whose::Key(&who.key_id), most, None)),
+            false => Ok(permit),
+        }
+    }
+
+    /// How many go on, of a tenant and of one of its keys.
+    pub(crate) fn live(&self, what: Live, who: &Identity) -> (u64, u64) {
+        let live = self.live.lock();
+        let of_tenant = live.tenants.get(&(what, who.tenant.clone()));
+        let of_key = live.keys.get(&(what, Arc::clone(&who.key_id)));
+        (of_tenant.copied().unwrap_or_default(), of_key.copied().unwrap_or_default())
+    }
+
+    pub(crate) fn most(&self, what: Live) -> u64 {
+        match what {
+            Live::Subscribers => self.settings.subscribers,
+            Live::Runs => self.settings.runs,
+        }
+    }
+
+    pub(crate) fn most_of_key(&self, what: Live) -> Option<u64> {
+        match what {
+            Live::Subscribers => self.settings.per_key.subscribers,
+            Live::Runs => self.settings.per_key.runs,
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let mut live = self.quotas.live.lock();
+        let Counts { tenants, keys } = &mut *live;
+        give_back(tenants, &(self.what, self.tenant.clone()));
+        give_back(keys, &(self.what, Arc::clone(&self.key)));
+    }
+}
+
+fn give_back<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, u64>, whose: &K) {
+    if let Some(count) = counts.get_mut(whose) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(whose);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass::ErrorKind;
+
+    use super::*;
+    use crate::state::identity::Role;
+    use crate::state::quota::QuotaSettings;
+
+    fn who(tenant: &str, key: &str) -> Identity {
+        Identity {
+            tenant: TenantId::new(tenant),
+            key_id: key.into(),
+            role: Role::Viewer,
+            name: key.into(),
+            tools: None,
+            user: None,
+        }
+    }
+
+    #[test]
+    fn keys_and_tenants_have_bounds_and_permits_are_given_back() {
+        let mut settings = QuotaSettings { subscribers: 3, ..QuotaSettings::default() };
+        settings.per_key.subscribers = Some(2);
+        let quotas = Quotas::new(settings);
+        let begin = |tenant: &str, key: &str| quotas.begin(Live::Subscribers, &who(tenant, key));
+        let held = [begin("a", "a1").unwrap(), begin("a", "a1").unwrap()];
+        let why = begin("a", "a1").err().unwrap();
+        assert_eq!(why.kind(), ErrorKind::QuotaExceeded);
+        assert!(why.message().contains("the key `a1`: all of 2"), "{why}");
+        let third = begin("a", "a2").unwrap();
+        assert!(begin("a", "a3").err().unwrap().message().contains("the tenant `a`: all of 3"));
+        begin("b", "b1").unwrap();
+        assert_eq!(quotas.live(Live::Subscribers, &who("a", "a1")), (3, 2));
+        drop((held, third));
+        assert!(quotas.live.lock().tenants.is_empty() && quotas.live.lock().keys.is_empty());
+    }
+}

@@ -1,0 +1,110 @@
+//! Runs of agents and what was said in conversations, kept in the documents that
+//! all servers of a database share.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{from_value, json};
+use windlass::{BoxFuture, Error, ErrorKind, TenantId};
+use windlass_executors::agent::{Entry, History, RunLog, taken_over};
+use windlass_store::{Documents, Expect, KEEP_RUNS, Put};
+
+use crate::state::quota::{CONVERSATIONS, Quotas};
+
+const SPACE: &str = "agent_runs";
+/// The longest conversation that is kept, as JSON.
+const MAX_CONVERSATION: usize = 4 * 1024 * 1024;
+
+/// A log that outlives the process.
+pub(crate) struct KeptRuns(pub(crate) Arc<dyn Documents>);
+
+/// Entries of a run stand together, in their order.
+fn name(run: &str, number: u32) -> String {
+    format!("{run}:{number:08}")
+}
+
+impl RunLog for KeptRuns {
+    fn append<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        run: &'a str,
+        number: u32,
+        entry: &'a Entry,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let mut put = Put::of(SPACE, tenant.clone(), name(run, number), entry)?;
+            put.expires_at = Timestamp::now().checked_add(KEEP_RUNS).ok();
+            // Whoever comes second stops here, on whatever server.
+            let kept = self.0.put(put, Expect::Absent).await?;
+            kept.map(drop).ok_or_else(|| taken_over(run))
+        })
+    }
+
+    fn read<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        run: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<Entry>, Error>> {
+        Box::pin(async move {
+            let kept = self.0.of_tenant(SPACE, tenant, &format!("{run}:")).await?;
+            let entries = kept.into_iter().map(|document| from_value(document.body));
+            entries.collect::<Result<_, _>>().map_err(|error| {
+                let why = format!("the run {run} cannot be read: {error}");
+                Error::new(ErrorKind::Internal, why)
+            })
+        })
+    }
+}
+
+/// Where a conversation with an agent is kept from run to run.
+pub(crate) struct Conversation {
+    documents: Arc<dyn Documents>,
+    tenant: TenantId,
+    /// The key that it is held with.
+    owner: Option<String>,
+    /// The agent and the conversation, either of which may have any name.
+    id: String,
+    /// The messages are in the form of its API.
+    model: String,
+}
+
+impl Conversation {
+    pub(crate) fn new(
+        documents: Arc<dyn Documents>,
+        tenant: TenantId,
+        owner: Option<String>,
+        (tool, model): (&str, &str),
+        conversation: &str,
+    ) -> Self {
+        let (id, model) = (json!([tool, conversation]).to_string(), model.to_owned());
+        Self { documents, tenant, owner, id, model }
+    }
+
+    /// Refuses one that begins where there is no room to keep it.
+    pub(crate) async fn allow(&self, quotas: &Quotas) -> Result<(), Error> {
+        if self.documents.get(CONVERSATIONS, &self.tenant, &self.id).await?.is_some() {
+            return Ok(());
+        }
+        quotas.allow_conversation(&*self.documents, &self.tenant, self.owner.as_deref()).await
+    }
+
+    /// What was said. With another model it begins anew.
+    pub(crate) async fn read(&self) -> Result<History, Error> {
+        let found = self.documents.get(CONVERSATIONS, &self.tenant, &self.id).await?;
+        let body = found.map(|document| document.body).unwrap_or_default();
+        let said = body["messages"].as_array().filter(|_| body["model"] == self.model.as_str());
+        Ok(History::new(said.cloned().unwrap_or_default()))
+    }
+
+    /// Keeps what has been said by now. One that is too long stays as it was.
+    pub(crate) async fn keep(&self, history: &History) -> Result<(), Error> {
+        let body = json!({"model": self.model, "messages": history.messages()});
+        if history.is_empty() || body.to_string().len() > MAX_CONVERSATION {
+            return Ok(());
+        }
+        let mut put = Put::new(CONVERSATIONS, self.tenant.clone(), self.id.clone(), body);
+        put.owner.clone_from(&self.owner);
+        put.expires_at = Timestamp::now().checked_add(KEEP_RUNS).ok();
+        self.documents.put(put, Expect::Anything).await.map(drop)
+    }
+}

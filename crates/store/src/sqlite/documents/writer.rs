@@ -1,0 +1,96 @@
+//! A connection that writes, for one piece of work at a time.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rusqlite::Connection;
+use tokio::sync::Semaphore;
+use tokio::task;
+use windlass::Error;
+
+use crate::fault::unavailable;
+use crate::sqlite::connect::lock;
+use crate::sqlite::fault::storage;
+use crate::sqlite::file_identity::FileIdentity;
+
+pub(super) struct DocumentWriter {
+    path: PathBuf,
+    connection: Arc<Mutex<Connection>>,
+    identity: Arc<FileIdentity>,
+    /// Those who wait their turn wait here, and not on a thread each.
+    turn: Arc<Semaphore>,
+    /// How long another process may hold the lock.
+    patience: Duration,
+}
+
+impl DocumentWriter {
+    pub(super) fn new(
+        path: &Path,
+        connection: Connection,
+        identity: Arc<FileIdentity>,
+        patience: Duration,
+    ) -> Self {
+        Self {
+            path: path.to_owned(),
+            connection: Arc::new(Mutex::new(connection)),
+            identity,
+            turn: Arc::new(Semaphore::new(1)),
+            patience,
+        }
+    }
+
+    /// Does something in a transaction, on a thread that may block, and tells of
+    /// it once it is committed. Both are done to the end, also where nobody waits
+    /// for it any more. `what` finishes the sentence "cannot …".
+    pub(super) async fn write<T: Send + 'static>(
+        &self,
+        what: &'static str,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+        tell: impl FnOnce(&T) + Send + 'static,
+    ) -> Result<T, Error> {
+        let gone = |_| unavailable(format!("cannot {what}: the store is shutting down"));
+        let turn = Arc::clone(&self.turn).acquire_owned().await.map_err(gone)?;
+        let (connection, patience) = (Arc::clone(&self.connection), self.patience);
+        let identity = Arc::clone(&self.identity);
+        let written = task::spawn_blocking(move || {
+            let _turn = turn;
+            let done = transact(&connection.lock(), &identity, patience, work)?;
+            tell(&done);
+            Ok(done)
+        });
+        match written.await {
+            Ok(end) => end.map_err(|cause| storage(&self.path, what, cause)),
+            Err(cause) => Err(unavailable(format!(
+                "cannot {what}: the change to {} was dropped",
+                self.path.display()
+            ))
+            .with_source(cause)),
+        }
+    }
+
+    /// The same on this thread.
+    pub(super) fn write_here<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<T> {
+        transact(&self.connection.lock(), &self.identity, self.patience, work)
+    }
+}
+
+fn transact<T>(
+    connection: &Connection,
+    identity: &FileIdentity,
+    patience: Duration,
+    work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    identity.check()?;
+    let give_up = Instant::now() + patience;
+    let transaction = lock(connection, &|| Instant::now() >= give_up)?;
+    let done = work(&transaction)?;
+    transaction.commit()?;
+    // What went to a file that is gone is not kept.
+    identity.check()?;
+    Ok(done)
+}

@@ -1,0 +1,86 @@
+//! A few connections that only read, so that a slow question holds up neither
+//! the writer nor the async threads; and questions to the file system.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rusqlite::Connection;
+use tokio::sync::Semaphore;
+use tokio::task;
+use windlass::Error;
+
+use super::connect;
+use super::fault::storage;
+use super::file_identity::FileIdentity;
+use super::options::Options;
+use crate::fault::unavailable;
+
+pub(crate) struct Readers {
+    path: PathBuf,
+    options: Options,
+    identity: Arc<FileIdentity>,
+    idle: Arc<Mutex<Vec<Connection>>>,
+    permits: Arc<Semaphore>,
+}
+
+impl Readers {
+    pub(crate) fn new(path: PathBuf, options: Options, identity: Arc<FileIdentity>) -> Self {
+        let permits = Arc::new(Semaphore::new(options.readers.max(1)));
+        Self { path, options, identity, idle: Arc::default(), permits }
+    }
+
+    /// Asks a question on a thread that may block. `what` finishes the
+    /// sentence "cannot …".
+    pub(crate) async fn ask<T: Send + 'static>(
+        &self,
+        what: &'static str,
+        question: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, Error> {
+        let gone = |_| unavailable(format!("cannot {what}: the store is shutting down"));
+        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(gone)?;
+        let idle = Arc::clone(&self.idle);
+        let (path, options) = (self.path.clone(), self.options.clone());
+        let identity = Arc::clone(&self.identity);
+        let answer = task::spawn_blocking(move || {
+            let _permit = permit;
+            let kept = idle.lock().pop();
+            let connection = match kept {
+                Some(connection) => connection,
+                None => connect::reader(&path, &options, &identity)?,
+            };
+            let answer = question(&connection)?;
+            // One that failed is not trusted again; it was dropped above.
+            idle.lock().push(connection);
+            Ok(answer)
+        });
+        match answer.await {
+            Ok(answer) => answer.map_err(|cause| storage(&self.path, what, cause)),
+            Err(cause) => Err(unavailable(format!(
+                "cannot {what}: the question to {} was dropped",
+                self.path.display()
+            ))
+            .with_source(cause)),
+        }
+    }
+    /// Asks the file system, on a thread that may block. `what` finishes the
+    /// sentence "cannot …".
+    pub(crate) async fn wait<T: Send + 'static>(
+        &self,
+        what: &'static str,
+        question: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> Result<T, Error> {
+        let file = self.path.display();
+        match task::spawn_blocking(question).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(cause)) => {
+                Err(unavailable(format!("cannot {what} ({file}): {cause}")).with_source(cause))
+            }
+            Err(cause) => {
+                Err(unavailable(format!("cannot {what}: the question about {file} was dropped"))
+                    .with_source(cause))
+            }
+        }
+    }
+}
