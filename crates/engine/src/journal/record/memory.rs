@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::future;
+use std::mem;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -34,9 +35,35 @@ pub struct MemoryStore {
     capacity: usize,
     /// In each lane the last ones of its threads, in the order in which the
     /// calls ended.
-    lanes: Lanes<Mutex<VecDeque<CallRecord>>>,
+    lanes: Lanes<Mutex<Ring>>,
     keys: Mutex<Keys>,
     outputs: Mutex<Outputs>,
+}
+
+/// The last records of a lane. Each new one is written over the oldest: records
+/// are large, and to move one through a queue was a tenth of its cost.
+#[derive(Default)]
+struct Ring {
+    records: Vec<CallRecord>,
+    /// Which one is the oldest, once it is full.
+    oldest: usize,
+}
+
+impl Ring {
+    /// Takes a record in, and gives back the one whose place it took.
+    fn push(&mut self, record: CallRecord, capacity: usize) -> Option<CallRecord> {
+        if self.records.len() < capacity {
+            if self.records.is_empty() {
+                self.records.reserve_exact(capacity);
+            }
+            self.records.push(record);
+            return None;
+        }
+        let oldest = self.records.get_mut(self.oldest)?;
+        let evicted = mem::replace(oldest, record);
+        self.oldest = if self.oldest + 1 == capacity { 0 } else { self.oldest + 1 };
+        Some(evicted)
+    }
 }
 
 /// The keys of calls, and what became of those calls.
@@ -115,11 +142,12 @@ impl MemoryStore {
             true => choose(record),
             false => None,
         };
-        let kept: usize = lanes.iter().map(|lane| lane.len()).sum();
+        let kept: usize = lanes.iter().map(|lane| lane.records.len()).sum();
+        let all = lanes.iter().flat_map(|lane| &lane.records);
         if kept <= self.capacity {
-            return lanes.iter().flat_map(|lane| lane.iter()).filter_map(chosen).collect();
+            return all.filter_map(chosen).collect();
         }
-        let mut records: Vec<&CallRecord> = lanes.iter().flat_map(|lane| lane.iter()).collect();
+        let mut records: Vec<&CallRecord> = all.collect();
         records.select_nth_unstable_by_key(kept - self.capacity, |record| record.ended_at());
         records[kept - self.capacity..].iter().copied().filter_map(chosen).collect()
     }
@@ -159,15 +187,8 @@ impl RecordStore for MemoryStore {
         if record.idempotency_key().is_some() {
             self.keys.lock().ended(&record);
         }
-        let mut records = self.lanes.mine().1.lock();
-        if records.capacity() == 0 {
-            records.reserve_exact(self.capacity);
-        }
-        let evicted = if records.len() == self.capacity { records.pop_front() } else { None };
-        records.push_back(record);
-        // Freeing arguments and a result takes longer than all of the above.
-        drop(records);
-        drop(evicted);
+        // Freed after the lock: that takes longer than all that is done under it.
+        let _evicted = self.lanes.mine().1.lock().push(record, self.capacity);
     }
 
     fn begin(&self, intent: Intent) -> BoxFuture<'_, Result<Begun, Error>> {
