@@ -15,7 +15,8 @@ mod upstreams;
 
 const HELP: &str = "\
 cargo xtask test                  check formatting, lints, docs, and run all tests and examples
-cargo xtask bench [NAME…] [--json]  measure; NAME is one of call, burst, sustained, definitions,
+cargo xtask bench [NAME…] [--json] [--quick]
+                                  measure; NAME is one of call, burst, sustained, definitions,
                                   admission, threads, batch, pages, durable, openapi, http,
                                   sse, start, overload, turn, agents, search, mcp
 cargo xtask chaos [--kills N] [--minutes N]
