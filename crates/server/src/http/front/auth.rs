@@ -30,10 +30,9 @@ const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 pub(crate) type Answering = Arc<dyn Fn(Request, Arc<App>) -> Answered + Send + Sync>;
 pub(crate) type Answered = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-/// A handler that only those reach whose key may do what it does. It is no
-/// layer: each costs every request a few allocations. It is one type for all
-/// handlers: what axum and the checks make of a type is compiled once, and not
-/// for every route.
+/// Authorization around a handler. It is not a layer, because each layer costs
+/// every request a few allocations; and one type for all handlers, because axum
+/// and the checks are compiled again for each type of handler.
 #[derive(Clone)]
 pub(crate) struct Gated {
     handler: Answering,
