@@ -7,12 +7,17 @@ use anyhow::{Context, bail};
 use windlass::{ErrorKind, FilledBy, Lang, ToolSpec};
 use windlass_executors::{builtin, files, network, sql};
 
+use crate::requirements;
 use crate::run::{cargo, must, root};
 
 const NOTICE: &str = "<!-- Written by `cargo xtask docs`; edit the code instead. -->\n\n";
 
-/// Writes the pages, or checks that they are what would be written.
+/// Writes the pages, or checks that they are what would be written; checks the page
+/// of requirements, which is written by hand.
 pub(crate) fn run(check: bool) -> anyhow::Result<()> {
+    if check {
+        requirements::check()?;
+    }
     let folder = root().join("docs/reference");
     std::fs::create_dir_all(&folder)?;
     for (name, page) in [
@@ -44,8 +49,11 @@ fn errors() -> anyhow::Result<String> {
         "{NOTICE}# Errors\n\nEvery call that fails has one of these kinds. The first table shows \
          what each surface calls it; the second what a model reads. `{{detail}}` is the error's \
          message.\n\n\
-         | kind | meaning | `error_type` (S0) | class (S1) | code (S3) | HTTP | MCP | may be retried |\n\
-         |---|---|---|---|---|---|---|---|\n"
+         HTTP has two statuses. A request that is refused gets that of `HTTP, request`, with a \
+         problem in the body. A call that was taken gets that of `HTTP, call`: a call that fails is \
+         a result, too, and 200, but where the server itself had no room or no database.\n\n\
+         | kind | meaning | `error_type` (S0) | class (S1) | code (S3) | HTTP, request | HTTP, call | MCP | may be retried |\n\
+         |---|---|---|---|---|---|---|---|---|\n"
     );
     for kind in ErrorKind::ALL {
         let row = kind.info();
@@ -53,8 +61,8 @@ fn errors() -> anyhow::Result<String> {
         let retry = if row.retryable { "yes" } else { "no" };
         writeln!(
             page,
-            "| `{}` | {} | `{}` | `{}` | `{}` | {} | {mcp} | {retry} |",
-            row.name, row.meaning, row.error_type, row.class, row.code, row.status
+            "| `{}` | {} | `{}` | `{}` | `{}` | {} | {} | {mcp} | {retry} |",
+            row.name, row.meaning, row.error_type, row.class, row.code, row.status, row.call_status
         )?;
     }
     page += "\n| kind | English | Chinese |\n|---|---|---|\n";

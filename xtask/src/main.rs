@@ -7,6 +7,7 @@ mod conformance;
 mod docs;
 mod mcp;
 mod postgres;
+mod requirements;
 mod run;
 mod schemathesis;
 mod sdks;
@@ -25,7 +26,8 @@ cargo xtask clients               clients that others generate from our OpenAPI 
 cargo xtask conformance [server|client|through|rounds…]
                                   the official suite of the Model Context Protocol, and 200
                                   starts and ends of servers that leave nothing behind
-cargo xtask docs [--check]        write docs/reference, or check that it is up to date
+cargo xtask docs [--check]        write docs/reference, or check that it is up to date and that
+                                  the tests exist which docs/requirements.md names
 cargo xtask schemathesis [--cases N]
                                   made-up requests against our own OpenAPI document (10,000)
 cargo xtask sdks                  our messages against the types of the SDKs of Anthropic and OpenAI

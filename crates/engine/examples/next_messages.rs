@@ -1,7 +1,7 @@
 //! Prints the messages that models are to read next, a JSON line each with its
 //! format: for messages of every kind of call and result, and for the recorded
-//! exchanges beside the repository, where they are there. `cargo xtask sdks` holds
-//! them against the types of the official SDKs.
+//! exchanges beside the repository, where they are there; with `CI` set they must
+//! be. `cargo xtask sdks` holds them against the types of the official SDKs.
 
 #![allow(clippy::unwrap_used, reason = "a failure here should stop the run")]
 
@@ -29,7 +29,16 @@ async fn main() -> Result<(), Error> {
     }
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora/wire");
     for (format, file) in RECORDED {
-        let Ok(text) = std::fs::read_to_string(folder.join(file)) else { continue };
+        let path = folder.join(file);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) => {
+                // On stderr: what is printed is read by a program.
+                eprintln!("left out: {}: {error}", path.display());
+                assert!(std::env::var_os("CI").is_none_or(|set| set.is_empty()), "CI needs it");
+                continue;
+            }
+        };
         for line in text.lines() {
             let mut exchange: Value = serde_json::from_str(line).unwrap();
             let answer = match exchange["response"].take() {

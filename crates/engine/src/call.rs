@@ -24,9 +24,10 @@ use crate::call::context::{Agent, Caller, Context, Objects};
 use crate::call::grace::Grace;
 use crate::engine::Parts;
 use crate::error::{Error, ErrorKind};
-use crate::journal::Journal;
 use crate::journal::event::{CallInfo, Emitter};
-use crate::schedule::{Demand, Limits, Permit, RetryPolicy, Slot, TicketCell};
+use crate::journal::{Journal, OpenCall};
+use crate::schedule::{Demand, Limits, Permit, RetryPolicy, Side, Slot, TicketCell, Upstreams};
+use crate::stage::{Checked, Injected};
 use crate::tool::Tool;
 use crate::tool::registry::Found;
 use crate::value::name::CallId;
@@ -68,6 +69,8 @@ pub(crate) struct Rare {
     pub(crate) parent: Option<CancellationToken>,
     /// More time than that, where somebody gives it while the call runs.
     pub(crate) grace: Option<Grace>,
+    /// Why the arguments could not be read, where a batch has tried.
+    pub(crate) unreadable: Option<Error>,
 }
 
 impl CallRequest {
@@ -238,27 +241,31 @@ impl CallRequest {
     pub(crate) fn own_grace(&self) -> Option<&Grace> {
         self.rare.as_ref()?.grace.as_ref()
     }
+
+    pub(crate) fn unreadable(&self) -> Option<&Error> {
+        self.rare.as_ref()?.unreadable.as_ref()
+    }
 }
 
-/// A call whose arguments fit its tool. Only the engine makes one: no executor
-/// ever sees unchecked arguments.
+/// A call whose arguments fit its tool. Only the engine makes one, and only from
+/// arguments that validation has checked: no executor ever sees others.
 pub struct Call {
     pub(crate) id: CallId,
     pub(crate) tool: Found,
-    pub(crate) arguments: Arguments,
-    pub(crate) secrets: Vec<(String, Secret)>,
+    arguments: Arguments,
+    pub(crate) secrets: Injected,
     pub(crate) context: Arc<Context>,
     pub(crate) deadline: Instant,
     pub(crate) call_ref: Option<Arc<str>>,
     pub(crate) shared: Arc<Shared>,
     /// The slot that it runs in, until somebody else has to give it back.
     pub(crate) ticket: TicketCell,
-    pub(crate) seldom: Seldom,
+    seldom: Seldom,
 }
 
 /// What few calls need. The others carry a pointer, and no more.
 #[derive(Default)]
-pub(crate) struct Seldom(OnceLock<Box<SeldomNeeded>>);
+struct Seldom(OnceLock<Box<SeldomNeeded>>);
 
 #[derive(Default)]
 struct SeldomNeeded {
@@ -281,34 +288,29 @@ impl Seldom {
     fn needed(&self) -> &SeldomNeeded {
         self.0.get_or_init(Box::default)
     }
-
-    /// What models took to answer it, if any was asked.
-    pub(crate) fn bill(&self) -> Option<Bill> {
-        *self.get()?.bill.lock()
-    }
 }
 
 /// The arguments, and what hooks have made of them. Whoever has seen the
 /// earlier ones may keep them.
-pub(crate) struct Arguments {
-    value: Arc<Value>,
+struct Arguments {
+    value: Checked,
     next: OnceLock<Box<Arguments>>,
 }
 
 impl Arguments {
-    pub(crate) fn new(value: Arc<Value>) -> Self {
+    fn new(value: Checked) -> Self {
         Self { value, next: OnceLock::new() }
     }
 
     /// As they are now.
-    pub(crate) fn now(&self) -> &Arc<Value> {
-        self.next.get().map_or(&self.value, |next| next.now())
+    fn now(&self) -> &Arc<Value> {
+        self.next.get().map_or(self.value.get(), |next| next.now())
     }
 
-    pub(crate) fn rewrite(&self, value: Value) {
+    fn rewrite(&self, value: Checked) {
         match self.next.get() {
             Some(next) => next.rewrite(value),
-            None => drop(self.next.set(Box::new(Self::new(Arc::new(value))))),
+            None => drop(self.next.set(Box::new(Self::new(value)))),
         }
     }
 }
@@ -327,6 +329,29 @@ pub(crate) struct Shared {
 }
 
 impl Call {
+    /// The call that a request has become, once its arguments are checked.
+    pub(crate) fn new(
+        tool: Found,
+        arguments: Checked,
+        secrets: Injected,
+        request: &CallRequest,
+        open: &OpenCall,
+        deadline: tokio::time::Instant,
+    ) -> Self {
+        Self {
+            id: open.id,
+            call_ref: request.call_ref.clone(),
+            tool,
+            arguments: Arguments::new(arguments),
+            secrets,
+            context: Arc::clone(&request.context),
+            shared: Arc::clone(open.shared()),
+            deadline: deadline.into_std(),
+            ticket: TicketCell::default(),
+            seldom: Seldom::default(),
+        }
+    }
+
     /// The call's id.
     pub fn id(&self) -> CallId {
         self.id
@@ -352,6 +377,11 @@ impl Call {
         charge(self.seldom.needed().bill.lock().get_or_insert_default());
     }
 
+    /// What models took to answer it, if any was asked.
+    pub(crate) fn charged(&self) -> Option<Bill> {
+        *self.seldom.get()?.bill.lock()
+    }
+
     /// What this call carries, for the calls that it makes.
     pub fn context(&self) -> &Arc<Context> {
         &self.context
@@ -366,6 +396,21 @@ impl Call {
     /// object.
     pub fn arguments(&self) -> &Value {
         self.arguments.now()
+    }
+
+    /// The arguments, to be kept.
+    pub(crate) fn shared_arguments(&self) -> &Arc<Value> {
+        self.arguments.now()
+    }
+
+    /// Puts other arguments in place of those that it has.
+    pub(crate) fn rewrite(&self, arguments: Checked) {
+        self.arguments.rewrite(arguments);
+    }
+
+    /// The other side: its tool's, or one that its arguments name.
+    pub(crate) fn upstream(&self, upstreams: &Upstreams) -> Side<'_> {
+        self.tool.upstream(upstreams, self.arguments(), &self.context)
     }
 
     /// The arguments as a type.

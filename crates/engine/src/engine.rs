@@ -5,6 +5,7 @@ mod batch;
 mod begin;
 mod builder;
 mod finish;
+mod quota;
 mod settings;
 mod shown;
 mod until;
@@ -18,7 +19,6 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use parking_lot::Mutex;
-use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 pub use batch::Batch;
@@ -28,26 +28,23 @@ pub(crate) use builder::{Bind, Importer};
 use finish::Finishing;
 pub use settings::Settings;
 use shown::Activated;
-use until::Stop;
-pub(crate) use until::Until;
+pub(crate) use until::{Stop, Until};
 
 use crate::approval::Approvals;
 use crate::call::cache::Cache;
 use crate::call::content::Output;
-use crate::call::context::Context;
-use crate::call::credential::{self, CredentialSource};
-use crate::call::{Arguments, Call, CallRequest, CallResult, Seldom, Shared};
+use crate::call::credential::CredentialSource;
+use crate::call::{Call, CallRequest, CallResult, Shared};
 use crate::error::{Error, ErrorKind};
 use crate::hook::Hook;
 use crate::journal::OpenCall;
 use crate::journal::event::{Event, EventBus, Subscription};
-use crate::journal::record::{IdempotencyKey, RecordStore};
+use crate::journal::record::RecordStore;
 use crate::lane::Lanes;
 use crate::schedule::{
-    Attempt, LimitMetrics, LimitSettings, QuotaScope, QuotaUse, Quotas, RetryPolicy, Running,
-    TenantLoad, TicketCell, UnderWay, Upstreams,
+    LimitMetrics, LimitSettings, Quotas, Running, TenantLoad, UnderWay, Upstreams,
 };
-use crate::stage::{self, Attempts};
+use crate::stage::{self, Answer, Attempts, Checked, Injected};
 use crate::tool::groups::Groups;
 use crate::tool::library::Library;
 use crate::tool::providers::Providers;
@@ -86,19 +83,6 @@ pub(crate) struct Parts {
     tasks: TaskTracker,
 }
 
-/// Whether a call may change something.
-fn may_change(tool: &Result<Found, Error>) -> bool {
-    tool.as_ref().is_ok_and(|tool| !tool.spec().behaviour.read_only)
-}
-
-/// What a call has come to.
-enum Answer {
-    /// A result of its own.
-    New(Output),
-    /// That of an earlier call.
-    Earlier(Arc<Output>),
-}
-
 impl Engine {
     /// Begins an engine.
     pub fn builder() -> EngineBuilder {
@@ -111,20 +95,30 @@ impl Engine {
     /// If the future is dropped, work that changes nothing stops and is
     /// recorded as cancelled; work that has begun to change something is
     /// finished and recorded by the engine.
-    #[expect(clippy::manual_async_fn, reason = "an `async fn` moves its arguments once more")]
-    pub fn call(&self, mut request: CallRequest) -> impl Future<Output = CallResult> + Send {
-        async move {
-            let mut open = self.open(&mut request);
-            let tool = self.resolve(&request);
-            if may_change(&tool) {
-                return self.run_durably(request, open, tool).await;
-            }
-            self.run_to_end(&request, &mut open, tool).await
-        }
+    pub fn call(&self, request: CallRequest) -> impl Future<Output = CallResult> + Send {
+        self.run_opened(request, Self::open)
     }
 
     fn open(&self, request: &mut CallRequest) -> OpenCall {
         OpenCall::new(Arc::clone(self.0.lanes.mine().1), request)
+    }
+
+    /// Resolves a call that is open, or is opened now, and runs it to its end. One
+    /// that may change something is finished even if its caller goes away.
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` moves its arguments once more")]
+    fn run_opened(
+        &self,
+        mut request: CallRequest,
+        open: impl FnOnce(&Self, &mut CallRequest) -> OpenCall + Send,
+    ) -> impl Future<Output = CallResult> + Send {
+        async move {
+            let mut open = open(self, &mut request);
+            let found = self.resolve(&request);
+            if found.as_ref().is_ok_and(|tool| !tool.spec().behaviour.read_only) {
+                return self.run_durably(request, open, found).await;
+            }
+            self.run_to_end(&request, &mut open, found).await
+        }
     }
 
     fn resolve(&self, request: &CallRequest) -> Result<Found, Error> {
@@ -135,12 +129,12 @@ impl Engine {
         &self,
         request: CallRequest,
         mut open: OpenCall,
-        tool: Result<Found, Error>,
+        found: Result<Found, Error>,
     ) -> Finishing {
         let effect = Arc::new(AtomicBool::new(false));
         open.effect = Some(Arc::clone(&effect));
         let engine = self.clone();
-        let work = async move { engine.run_to_end(&request, &mut open, tool).await };
+        let work = async move { engine.run_to_end(&request, &mut open, found).await };
         Finishing::new(work, effect, &self.0.tasks)
     }
 
@@ -148,201 +142,115 @@ impl Engine {
         &self,
         request: &CallRequest,
         open: &mut OpenCall,
-        tool: Result<Found, Error>,
+        found: Result<Found, Error>,
     ) -> CallResult {
         let outcome = {
             // Pinned here, so that wrapping a future moves a pointer and not
             // all that the call will ever need.
-            let run = pin!(self.run(request, open, tool));
+            let run = pin!(self.run(request, open, found));
             match AssertUnwindSafe(run).catch_unwind().await {
                 Ok(outcome) => outcome,
                 Err(panic) => Err(stage::panicked(&*panic)),
             }
         };
-        if open.is_closed() {
-            return open.answer(outcome, Duration::ZERO);
-        }
-        let result = match open.intended {
-            true => Box::pin(open.close_durably(outcome)).await,
-            false => open.close(outcome),
-        };
-        if !result.run_time.is_zero() {
-            self.0.shared.limits.finished(result.run_time);
-        }
-        result
+        self.close(open, outcome).await
     }
 
+    /// The pipeline from the tool that was found to the call's outcome, a stage a
+    /// statement. Each stage tests for itself whether it has anything to do; the
+    /// way of few calls is boxed, so that the others do not carry it.
     async fn run(
         &self,
         request: &CallRequest,
         open: &mut OpenCall,
-        tool: Result<Found, Error>,
+        found: Result<Found, Error>,
     ) -> Result<Arc<Output>, Error> {
-        let parts = &*self.0;
-        let strict = parts.settings.strict_validation;
-        let caller = &request.context.caller;
-        let tool = tool?;
-        open.resolved(&tool);
-        self.check_depth(&request.context)?;
-        request.key().map_or(Ok(()), |key| IdempotencyKey::check(key))?;
-        stage::parse(open.arguments())?;
+        let Parts { settings, hooks, cache, .. } = &*self.0;
+        // What can be refused without waiting.
+        let tool = found.inspect(|tool| open.resolved(tool))?;
+        stage::check_request(request, settings.max_depth)?;
+        stage::parse(request, open.arguments())?;
         let secrets = stage::inject(&tool, &request.context, open.arguments())?;
-        let source = self.credentials_for(&tool);
-        if source.is_none() {
-            credential::no_source(tool.spec(), request)?;
-            let has = |name: &str| secrets.iter().any(|(own, _)| own == name);
-            stage::require_secrets(&tool, request.chosen_credential(), has)?;
-        }
-        stage::validate(&tool, open.arguments(), strict).map_err(|error| {
-            match request.approved() {
-                Some(_) => approve::changed(&request.tool, error.message()),
-                None => error,
-            }
-        })?;
-        if let Some(quotas) = &parts.quotas
-            && request.approved().is_none()
-        {
-            quotas.take(caller, request.context.begun_by.as_ref(), tool.name().as_str())?;
-        }
-        let timeout = request.timeout.or(tool.spec().timeout).unwrap_or(self.default_timeout());
-        let until = Until::new(timeout, request, open, &parts.running);
-        let mut call = Call {
-            id: open.id,
-            call_ref: request.call_ref.clone(),
-            tool,
-            arguments: Arguments::new(open.share_arguments()),
-            secrets,
-            context: Arc::clone(&request.context),
-            shared: Arc::clone(open.shared()),
-            deadline: until.deadline.into_std(),
-            ticket: TicketCell::default(),
-            seldom: Seldom::default(),
-        };
-        if let Some(decision) = self.decision(request, &call) {
-            Box::pin(self.get_leave(decision, request, open, &call, &until)).await?;
-        }
-        if let Some(source) = source {
-            Box::pin(credential::add_secrets(source, &mut call, request, &until)).await?;
-        }
-        let tool = &call.tool;
-        // A hook may refuse a call or change it, so where there are any, they
-        // come first.
-        if parts.hooks.is_empty()
-            && let Some(earlier) = parts.cache.find(&call, open)
-        {
+        let source = self.choose_credentials(request, &tool, &secrets)?;
+        let arguments = self.validate(request, &tool, open)?;
+        self.take_quota(request, &tool)?;
+        let until = self.until(request, &tool, open);
+        let mut call = Call::new(tool, arguments, secrets, request, open, until.deadline);
+        // What may wait, and can be stopped.
+        self.approve(request, &call, open, &until).await?;
+        stage::add_credentials(source, request, &mut call, &until).await?;
+        if let Some(earlier) = self.find_cached(&call, open) {
             return Ok(earlier);
         }
-        let side = tool.upstream(&parts.upstreams, call.arguments.now(), &call.context);
-        let upstream = &*side;
-        let policy = RetryPolicy::of(
-            request.own_retry(),
-            request.own_attempts(),
-            tool.spec(),
-            &parts.settings.retry,
-        );
-        let mut attempt = None;
-        let ran = {
-            let work = pin!(async {
-                if !parts.shared.journal.store.keeps_up() {
-                    Box::pin(self.store_catches_up(until.deadline)).await?;
+        let upstream = call.upstream(&self.0.upstreams);
+        let mut attempts = Attempts::new(request, &call, open, &until, &upstream, &settings.retry);
+        let ran = until
+            .run(pin!(async {
+                self.catch_up(&until).await?;
+                let waited = stage::admit(&attempts).await?;
+                if let Some(answer) = self.before(&mut attempts).await? {
+                    return Ok(answer);
                 }
-                if request.key().is_none() {
-                    upstream.look(&caller.tenant)?;
+                if let Some(earlier) = self.begin(&mut attempts).await? {
+                    return Ok(earlier);
                 }
-                let permit = call.shared.limits.admit(call.demand(), request.priority).await?;
-                let waited = permit.waited;
-                call.hold(permit);
-                until.check(tool)?;
-                if !parts.hooks.is_empty() {
-                    let before = Box::pin(stage::before(&call, &parts.hooks, strict));
-                    if let Some(skipped) = before.await? {
-                        return Ok(Answer::New(skipped));
-                    }
-                    if let Some(earlier) = parts.cache.find(&call, open) {
-                        return Ok(Answer::Earlier(earlier));
-                    }
-                }
-                if self.must_begin(request, tool)
-                    && let Some(earlier) = Box::pin(self.begin(request, &call, open)).await?
-                {
-                    return Ok(Answer::Earlier(earlier));
-                }
-                attempt = Some(upstream.enter(&caller.tenant)?);
-                until.check(tool)?;
-                if parts.shared.journal.bus.is_heard() {
-                    until.list();
-                }
-                open.started(waited);
-                upstream.first_attempt();
-                let attempts = Attempts {
-                    open,
-                    policy: &policy,
-                    upstream,
-                    current: &mut attempt,
-                    until: &until,
-                };
-                stage::execute(&call, &parts.hooks, attempts).await.map(Answer::New)
-            });
-            until.run(work).await
-        };
-        call.leave_slot();
-        if let Some(bill) = call.seldom.bill() {
-            open.used(bill);
-            if let Some(quotas) = &parts.quotas {
-                let (key, cost) = (request.context.begun_by.as_ref(), bill.own.cost_usd);
-                quotas.spend(caller, key, tool.name().as_str(), cost);
-            }
-        }
-        if !parts.hooks.is_empty() {
-            open.rewritten(call.arguments.now());
-        }
-        let output = match ran {
-            Ok(answer) => match answer? {
-                Answer::Earlier(output) => return Ok(output),
-                Answer::New(output) => output,
-            },
-            Err(stop) => {
-                match stop {
-                    Stop::Deadline => attempt.into_iter().for_each(Attempt::timed_out),
-                    Stop::Cancelled => call.cancel_family(),
-                }
-                let stopped = until.error(stop, tool);
-                Box::pin(stage::tell_stopped(&call, &parts.hooks, stopped)).await?
-            }
-        };
-        let max_bytes = parts.settings.max_output_bytes;
-        let output = stage::convert(&call, output, max_bytes, &*parts.shared.journal.store).await?;
-        let output = Arc::new(output);
-        if open.attempts() > 0 {
-            parts.cache.put(&call, &output);
-        }
+                attempts.enter(waited)?;
+                stage::execute(&mut attempts, hooks).await
+            }))
+            .await;
+        let answer = self.settle(&mut attempts, ran).await?;
+        let output =
+            stage::convert(&call, answer, settings.max_output_bytes, self.records()).await?;
+        cache.put(&call, open, &output);
         Ok(output)
     }
 
     /// Who is asked for the credentials of a tool, if anybody is.
-    fn credentials_for(&self, tool: &Tool) -> Option<&dyn CredentialSource> {
-        let source = self.0.credentials.as_deref()?;
-        tool.spec().provider.is_some().then_some(source)
+    fn choose_credentials(
+        &self,
+        request: &CallRequest,
+        tool: &Tool,
+        secrets: &Injected,
+    ) -> Result<Option<&dyn CredentialSource>, Error> {
+        stage::choose_credentials(self.0.credentials.as_deref(), request, tool, secrets)
     }
 
-    /// Refuses a call that is nested too deeply.
-    fn check_depth(&self, context: &Context) -> Result<(), Error> {
-        let max = self.0.settings.max_depth;
-        if context.depth <= max {
-            return Ok(());
+    fn validate(
+        &self,
+        request: &CallRequest,
+        tool: &Tool,
+        open: &mut OpenCall,
+    ) -> Result<Checked, Error> {
+        let checked = stage::validate(tool, open, self.0.settings.strict_validation);
+        checked.map_err(|error| approve::unfit(request, error))
+    }
+
+    fn until<'a>(
+        &'a self,
+        request: &'a CallRequest,
+        tool: &Tool,
+        open: &mut OpenCall,
+    ) -> Until<'a> {
+        Until::new(request, tool, open, self.default_timeout(), &self.0.running)
+    }
+
+    /// The result of an earlier call. A hook may refuse a call or change it, so
+    /// where there are any, they come first.
+    fn find_cached(&self, call: &Call, open: &mut OpenCall) -> Option<Arc<Output>> {
+        if self.0.hooks.is_empty() { self.0.cache.find(call, open) } else { None }
+    }
+
+    /// Asks the hooks, and then for the result of an earlier call.
+    async fn before(&self, attempts: &mut Attempts<'_, '_>) -> Result<Option<Answer>, Error> {
+        let Parts { settings, hooks, cache, .. } = &*self.0;
+        if hooks.is_empty() {
+            return Ok(None);
         }
-        let why = format!("tools called tools {} times, {max} are allowed", context.depth);
-        Err(Error::new(ErrorKind::DepthExceeded, why))
-    }
-
-    /// Waits while the store is so far behind that taking more calls would
-    /// have no bound, but no longer than the call may take.
-    async fn store_catches_up(&self, deadline: Instant) -> Result<(), Error> {
-        let store = &*self.0.shared.journal.store;
-        tokio::time::timeout_at(deadline, store.caught_up()).await.map_err(|_| {
-            let why = "calls are not started while their records cannot be written";
-            Error::new(ErrorKind::StorageUnavailable, why)
-        })
+        let asked = stage::before(attempts.call, hooks, settings.strict_validation);
+        if let Some(skipped) = Box::pin(asked).await? {
+            return Ok(Some(Answer::New(skipped)));
+        }
+        Ok(cache.find(attempts.call, attempts.open).map(Answer::Earlier))
     }
 
     fn default_timeout(&self) -> Duration {
@@ -387,26 +295,6 @@ impl Engine {
     /// Changes the limits while calls run.
     pub fn set_limits(&self, limits: LimitSettings) {
         self.0.shared.limits.set(limits);
-    }
-
-    /// What has been used of a tenant's call quota; nothing where none is set.
-    pub fn quota_use(&self, tenant: &TenantId, scope: QuotaScope<'_>) -> QuotaUse {
-        let quotas = self.0.quotas.as_ref();
-        quotas.map(|quotas| quotas.used(tenant, scope)).unwrap_or_default()
-    }
-
-    /// What tenants, and their keys, have used here today: for programs that keep
-    /// it, or share it with others.
-    pub fn quota_uses(&self) -> Vec<(TenantId, Option<Arc<str>>, QuotaUse)> {
-        self.0.quotas.as_ref().map(Quotas::of_today).unwrap_or_default()
-    }
-
-    /// What tenants, and their keys, have used elsewhere today. It counts, in place
-    /// of what was said before.
-    pub fn set_quota_uses(&self, elsewhere: &[(TenantId, Option<Arc<str>>, QuotaUse)]) {
-        if let Some(quotas) = &self.0.quotas {
-            quotas.set_elsewhere(elsewhere);
-        }
     }
 
     /// Cancels a call that has not ended. What it did until then stays done.

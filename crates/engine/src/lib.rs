@@ -101,7 +101,7 @@ pub use approval::{
     ApprovalRule, ApprovalRules, Approvals, ArgumentRule, ArgumentTest, BehaviourTest, Decision,
     SuspendedAgent, SuspendedCall, Verdict,
 };
-pub use call::content::{Body, Content, Data, Facts, Output, Truncated};
+pub use call::content::{Body, Content, Data, Facts, Output, Payload, Truncated};
 pub use call::context::{Agent, Caller, CallerType, Context, Objects};
 pub use call::credential::CredentialSource;
 pub use call::grace::Grace;
@@ -136,8 +136,8 @@ pub use tool::{
     Source, Tool, ToolBuilder, ToolSpec, empty_object_schema,
 };
 pub use turn::{
-    ModelCall, OpenTurn, SseDecoder, SseEvent, Turn, TurnAnswer, TurnFormat, failure_reason,
-    lenient_json, replace_lone_surrogates,
+    ModelCall, OpenTurn, SseDecoder, SseEvent, SseFields, SseReader, Turn, TurnAnswer, TurnFormat,
+    failure_reason, lenient_json, replace_lone_surrogates,
 };
 pub use value::duration;
 pub use value::name::{BatchId, CallId, MAX_TOOL_NAME, TenantId, ToolName};

@@ -1,8 +1,12 @@
 //! The stages of the pipeline, one function each, in the order in which a call
-//! passes them. [`crate::Engine`] calls them one after the other.
+//! passes them. [`crate::Engine`] calls them one after the other; those that need
+//! more of an engine than its settings are its own, in `engine/`.
 
+mod admit;
 mod attempt;
+mod check_request;
 mod convert;
+mod credentials;
 mod execute;
 mod inject;
 mod parse;
@@ -10,10 +14,13 @@ mod repair;
 mod resolve;
 mod validate;
 
+pub(crate) use admit::admit;
 pub(crate) use attempt::{Attempts, panicked};
+pub(crate) use check_request::check_request;
 pub(crate) use convert::{convert, output_size, preview_output, preview_value};
-pub(crate) use execute::{before, execute, tell_stopped};
-pub(crate) use inject::{inject, require_secrets};
-pub(crate) use parse::parse;
+pub(crate) use credentials::{add_credentials, choose_credentials};
+pub(crate) use execute::{Answer, before, execute, stopped};
+pub(crate) use inject::{Injected, inject};
+pub(crate) use parse::{parse, read_arguments};
 pub(crate) use resolve::resolve;
-pub(crate) use validate::validate;
+pub(crate) use validate::{Checked, validate};

@@ -40,7 +40,7 @@ use ids::Ids;
 pub use lenient::{lenient_json, replace_lone_surrogates};
 pub use open::OpenTurn;
 pub use reason::failure_reason;
-pub use sse::{SseDecoder, SseEvent};
+pub use sse::{SseDecoder, SseEvent, SseFields, SseReader};
 
 /// The API whose messages are read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -8,15 +8,17 @@
 //! The rooms, in the order of a start:
 //!
 //! ```text
-//!  cli ─► settings ─► wiring ─► Engine ─┬─► http ─► front ─► routes
-//!                                       │     └─► document
-//!                                       └─► mcp
+//!  cli ─► settings ─► installation ─► wiring ─► Engine ─┬─► http ─► front ─► routes
+//!                                                       │     └─► document
+//!                                                       └─► mcp
 //!         state: what a server keeps          human: what a person is asked
 //! ```
 //!
 //! - `cli`: the commands and what only they use: arguments, output, exit codes.
 //! - `settings`: flags, environment and `windlass.yaml` become one `Settings`.
-//! - `wiring`: the one place that names every kind of tool and every store.
+//! - `installation`: what a process works with, each part opened once: database,
+//!   vault, grants, the guarded way out, engine, MCP servers.
+//! - `wiring`: the one table of the kinds of tools.
 //! - `http`: the API. `http/front` is what every request passes, `http/routes`
 //!   has a file for each resource, `http/document` describes them, and
 //!   `http/cluster` is what servers on one database know of each other.
@@ -26,6 +28,7 @@
 //! - `telemetry`, `logging`: what operators see.
 
 mod cli;
+mod installation;
 mod settings;
 mod wiring;
 

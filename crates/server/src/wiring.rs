@@ -1,175 +1,138 @@
-//! The one place that names every kind of tool and every store.
+//! The one place that names every kind of tool: a row each in [`Kinds`].
 
-use std::collections::{BTreeMap, HashSet};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::env;
-use std::io;
-use std::path::Path;
-use std::pin::Pin;
 use std::sync::Arc;
 
-use windlass::definition::{self, Limits, Parsed, ProviderSpec};
-use windlass::{
-    Engine, EngineBuilder, Error, Executor, Kind, MemoryStore, RecordStore, Secret, TenantId,
-    ToolSpec,
-};
+use windlass::definition::{self, Limits, ProviderSpec};
+use windlass::{Engine, EngineBuilder, Error, ErrorKind, Executor, Kind, Secret, ToolSpec};
 use windlass_executors::agent::{Agents, RunLog};
 use windlass_executors::builtin::Builtins;
+use windlass_executors::mcp::{Servers, Start};
 use windlass_executors::model::{Api, Embeddings, ModelSettings, Models};
 use windlass_executors::outbound::Outbound;
-use windlass_executors::rest::{AskConsent, Rest};
-use windlass_executors::{agent, files, network, sql};
-use windlass_store::{Documents, MemoryDocuments, Options, SqliteDocuments, SqliteStore};
-#[cfg(feature = "postgres")]
-use windlass_store::{PostgresDocuments, PostgresOptions, PostgresStore, PostgresUrl};
+use windlass_executors::rest::{Rest, SettingFlaw};
+use windlass_executors::{agent, files, network, rest, sql};
 
 use crate::cli::exit::Failure;
-use crate::cli::output::Screen;
-use crate::http::Metrics;
-use crate::human::approvals::NoDesk;
-use crate::settings::{Database, OutboundSettings, RecordSettings, Settings};
-use crate::state::credential_source::VaultSource;
+use crate::installation::{Installation, Serving};
+use crate::mcp::{KeptNotebook, KeptTokens};
+use crate::settings::{OutboundSettings, Settings};
 use crate::state::imports;
-use crate::state::runs::KeptRuns;
-use crate::state::vault::{Credentials, Grants, KEY_FILE, KeySource, MASTER_KEY, Missing, Vault};
-use crate::telemetry::Tracer;
-
-/// Finds what runs a definition.
-type Bind = Box<dyn Fn(&ToolSpec) -> Result<Arc<dyn Executor>, Error> + Send + Sync>;
 
 /// What the sources of tools begin with that come with the program.
 pub(crate) const SHIPPED: &str = "builtin/";
 
 /// The kinds of tools that definitions may name.
-pub(crate) struct Kinds {
-    kinds: Vec<(Kind, Bind)>,
-    /// The tools that come with the program: a file name, and the YAML in it.
-    definitions: Vec<(String, String)>,
+pub(crate) struct Kinds(Vec<Row>);
+
+/// A kind, and everything that the program knows of it.
+struct Row {
+    kind: Kind,
+    /// The definitions that come with the program: a file name, and the YAML in it.
+    shipped: Vec<(String, Cow<'static, str>)>,
+    runs: Runs,
+    /// What is wrong with the settings of an entry.
+    flaws: fn(&ToolSpec) -> Vec<SettingFlaw>,
+}
+
+/// What runs the tools of a kind.
+enum Runs {
+    /// What their definition is bound to.
+    Definition(Bind),
+    /// The server that offers them, which a provider names: see [`servers`].
+    Server,
+}
+
+/// Finds what runs a definition.
+type Bind = Box<dyn Fn(&ToolSpec) -> Result<Arc<dyn Executor>, Error> + Send + Sync>;
+
+impl Row {
+    fn bound(
+        kind: Kind,
+        bind: impl Fn(&ToolSpec) -> Result<Arc<dyn Executor>, Error> + Send + Sync + 'static,
+    ) -> Self {
+        let runs = Runs::Definition(Box::new(bind));
+        Self { kind, shipped: Vec::new(), runs, flaws: |_| Vec::new() }
+    }
+
+    fn of_servers(kind: Kind) -> Self {
+        Self { kind, shipped: Vec::new(), runs: Runs::Server, flaws: |_| Vec::new() }
+    }
+
+    fn ships(
+        mut self,
+        definitions: impl IntoIterator<Item = (&'static str, &'static str)>,
+    ) -> Self {
+        let own = definitions.into_iter().map(|(file, text)| (file.to_owned(), text.into()));
+        self.shipped.extend(own);
+        self
+    }
+
+    fn flaws(mut self, flaws: fn(&ToolSpec) -> Vec<SettingFlaw>) -> Self {
+        self.flaws = flaws;
+        self
+    }
 }
 
 impl Kinds {
     /// All kinds, which reach out as far as these settings let them.
     pub(crate) fn new(settings: &OutboundSettings, models: &ModelSettings) -> Self {
-        Self::asking(settings, models, None, Agents::new(self::models(settings, models)))
+        let outbound = Outbound::new(settings.policy.clone());
+        let agents = Agents::new(self::models(settings, models));
+        Self::with(&outbound, settings, models, Rest::new(outbound.clone()), agents)
     }
 
-    /// The same, where people can be asked to agree, and with these agents.
-    fn asking(
+    fn with(
+        outbound: &Outbound,
         settings: &OutboundSettings,
         models: &ModelSettings,
-        ask: Option<AskConsent>,
+        rest: Rest,
         agents: Agents,
     ) -> Self {
-        let outbound = Outbound::new(settings.policy.clone());
         let builtins = Builtins::default()
-            .with(network::toolbox(&outbound))
+            .with(network::toolbox(outbound))
             .with(files::toolbox(&settings.files))
-            .with(sql::toolbox(&outbound, settings.databases.clone()));
-        let rest = Rest::new(outbound);
-        let rest = ask.into_iter().fold(rest, Rest::ask_consent);
-        let shipped = builtins.definitions().into_iter().chain(agent::DEFINITIONS.to_vec());
-        let shipped = shipped.map(|(file, text)| (file.to_owned(), text.to_owned()));
-        Self {
-            definitions: shipped.chain(agent::provider_definitions(models)).collect(),
-            kinds: vec![
-                (Kind::Builtin, Box::new(move |spec| builtins.bind(spec))),
-                (Kind::Rest, Box::new(move |spec| rest.bind(spec))),
-                (Kind::Agent, Box::new(move |spec| agents.bind(spec))),
-            ],
-        }
+            .with(sql::toolbox(outbound, settings.databases.clone()));
+        let shipped = builtins.definitions();
+        let mut agents = Row::bound(Kind::Agent, move |spec| agents.bind(spec))
+            .ships(agent::DEFINITIONS.to_vec());
+        let of_settings = agent::provider_definitions(models).into_iter();
+        agents.shipped.extend(of_settings.map(|(file, text)| (file, text.into())));
+        Self(vec![
+            Row::bound(Kind::Builtin, move |spec| builtins.bind(spec)).ships(shipped),
+            Row::bound(Kind::Rest, move |spec| rest.bind(spec)).flaws(rest::flaws),
+            agents,
+            Row::of_servers(Kind::Mcp),
+        ])
+    }
+
+    fn row(&self, kind: Kind) -> Option<&Row> {
+        self.0.iter().find(|row| row.kind == kind)
     }
 
     /// What runs a definition, or why nothing here does.
     pub(crate) fn bind(&self, spec: &ToolSpec) -> Result<Arc<dyn Executor>, Error> {
-        match self.kinds.iter().find(|(kind, _)| *kind == spec.kind) {
-            Some((_, bind)) => bind(spec),
-            None => Err(Error::new(
-                windlass::ErrorKind::ExecutorNotFound,
+        match self.row(spec.kind).map(|row| &row.runs) {
+            Some(Runs::Definition(bind)) => bind(spec),
+            Some(Runs::Server) | None => Err(Error::new(
+                ErrorKind::ExecutorNotFound,
                 format!("this program runs no tools of the kind `{}`", spec.kind),
             )),
         }
     }
-}
 
-/// An engine with all tools, which keeps its records in the database.
-pub(crate) fn engine(settings: &Settings, screen: &Screen) -> Result<Engine, Failure> {
-    let builder = match &settings.database {
-        Database::Memory => Engine::builder(),
-        Database::File(path) => {
-            Engine::builder().store(SqliteStore::open_with(path, options(&settings.records))?)
-        }
-        #[cfg(feature = "postgres")]
-        Database::Postgres(url) => {
-            Engine::builder().store(block_on(postgres(url, &settings.records))?)
-        }
-    };
-    let kept = block_on(Kept::open(settings))?;
-    let (source, asked) = VaultSource::new(kept.credentials, kept.grants, outbound(settings));
-    let builder = builder.credentials(source).approvals(NoDesk(settings.approvals.clone()));
-    let engine = load(builder, settings, screen, None, Some(Arc::new(kept.runs)), None)?;
-    let _ = asked.set(engine.clone());
-    load_imports(&engine, kept.providers, screen);
-    keep_to_the_end(&engine);
-    Ok(engine)
-}
-
-/// What was imported as a provider: its name, and what an engine loads of it.
-type Imported = (String, Parsed);
-
-/// The imports of the tenant that commands are of: the first. They are megabytes
-/// of JSON, so each is read in a task of its own, on all threads of the runtime.
-pub(crate) async fn own_imports(documents: &Arc<dyn Documents>) -> Result<Vec<Imported>, Failure> {
-    let own = TenantId::default();
-    let names = documents.names(imports::SPACE).await?;
-    let reading: Vec<_> = names
-        .into_iter()
-        .filter(|(tenant, _)| *tenant == own)
-        .map(|(tenant, name)| {
-            let documents = Arc::clone(documents);
-            tokio::spawn(async move {
-                let document = documents.get(imports::SPACE, &tenant, &name).await?;
-                let kept = document.and_then(imports::Kept::take).transpose()?;
-                Ok::<_, Error>(kept.map(|kept| (name, kept.parsed())))
-            })
-        })
-        .collect();
-    let mut imports = Vec::with_capacity(reading.len());
-    for read in reading {
-        let read = read.await.map_err(io::Error::other)?;
-        imports.extend(read?);
+    /// What is wrong with the settings of a definition's entry.
+    pub(crate) fn flaws(&self, spec: &ToolSpec) -> Vec<SettingFlaw> {
+        self.row(spec.kind).map(|row| (row.flaws)(spec)).unwrap_or_default()
     }
-    Ok(imports)
-}
 
-/// Keeps the tools until the process ends: taking thousands of schemas apart, value
-/// by value, would be a tenth of the time of a command.
-fn keep_to_the_end(engine: &Engine) {
-    std::mem::forget(engine.registry().list());
-}
-
-/// What commands need of what is kept besides records.
-struct Kept {
-    credentials: Arc<Credentials>,
-    grants: Arc<Grants>,
-    providers: Vec<Imported>,
-    runs: KeptRuns,
-}
-
-impl Kept {
-    async fn open(settings: &Settings) -> Result<Self, Failure> {
-        let documents = kept_documents(&settings.database).await?;
-        let credentials = Arc::new(credentials(settings, &documents)?);
-        let grants = Arc::new(Grants::new(Arc::clone(&documents), Arc::clone(&credentials)));
-        let providers = own_imports(&documents).await?;
-        let runs = KeptRuns(documents);
-        Ok(Self { credentials, grants, providers, runs })
+    /// The definitions that come with the program, with their sources.
+    fn shipped(&mut self) -> impl Iterator<Item = (String, Cow<'static, str>)> {
+        let all = self.0.iter_mut().flat_map(|row| std::mem::take(&mut row.shipped));
+        all.map(|(file, text)| (format!("{SHIPPED}{file}"), text))
     }
-}
-
-/// The providers that were imported.
-pub(crate) fn load_imports(engine: &Engine, imports: Vec<Imported>, screen: &Screen) {
-    let sources = imports.into_iter().map(|(name, own)| (format!("api/providers/{name}"), own));
-    let report = engine.load_all_parsed(None, sources);
-    report.errors.iter().for_each(|error| screen.warn(error));
 }
 
 /// The models that agents ask. A key that nobody has stored comes from the
@@ -199,141 +162,16 @@ fn embedding(settings: &Settings) -> Result<Option<Embeddings>, Failure> {
     Ok(Some(embeddings))
 }
 
-/// The guarded way out.
-pub(crate) fn outbound(settings: &Settings) -> Outbound {
-    Outbound::new(settings.outbound.policy.clone())
-}
-
-/// An engine with all tools for those who only look at them: nothing is
-/// opened or created on disk.
-pub(crate) fn catalogue(settings: &Settings, screen: &Screen) -> Result<Engine, Failure> {
-    let engine = defined(settings, screen)?;
-    let imports =
-        block_on(async { own_imports(&kept_documents(&settings.database).await?).await })?;
-    load_imports(&engine, imports, screen);
-    keep_to_the_end(&engine);
-    Ok(engine)
-}
-
-/// The names of all tools but those of imports: an import gives none of them
-/// again.
-pub(crate) fn defined_names(
+/// The MCP servers that an engine's providers name, from now on. Needs a runtime.
+pub(crate) fn servers(
+    engine: &Engine,
     settings: &Settings,
-    screen: &Screen,
-) -> Result<HashSet<String>, Failure> {
-    Ok(imports::names_of(&defined(settings, screen)?.registry().list()))
-}
-
-/// An engine with all tools but those of imports, to be looked at.
-pub(crate) fn defined(settings: &Settings, screen: &Screen) -> Result<Engine, Failure> {
-    load(Engine::builder(), settings, screen, None, None, None)
-}
-
-/// The same for a server: what ends is counted, and traced where that was set.
-pub(crate) async fn serving(
-    builder: EngineBuilder,
-    settings: &Settings,
-    screen: Screen,
-    metrics: &Arc<Metrics>,
-    tracer: Option<Arc<Tracer>>,
-    ask: Option<AskConsent>,
-    runs: Arc<dyn RunLog>,
-) -> Result<Engine, Failure> {
-    let metrics = Arc::clone(metrics);
-    let follower = tracer.clone();
-    let builder = builder.on_record(move |record| {
-        metrics.count(record);
-        tracer.iter().for_each(|tracer| tracer.call(record));
-    });
-    let builder = match &settings.database {
-        Database::Memory => builder.store(MemoryStore::new()),
-        Database::File(path) => {
-            builder.store(SqliteStore::open_with(path, options(&settings.records))?)
-        }
-        #[cfg(feature = "postgres")]
-        Database::Postgres(url) => builder.store(postgres(url, &settings.records).await?),
-    };
-    load(builder, settings, &screen, ask, Some(runs), follower)
-}
-
-/// What a server keeps besides records.
-pub(crate) async fn documents(database: &Database) -> Result<Arc<dyn Documents>, Failure> {
-    documents_with(database, &RecordSettings::default()).await
-}
-
-/// The same, with as many events as was set.
-pub(crate) async fn documents_with(
-    database: &Database,
-    records: &RecordSettings,
-) -> Result<Arc<dyn Documents>, Failure> {
-    Ok(match database {
-        Database::Memory => Arc::new(MemoryDocuments::new()),
-        Database::File(path) => Arc::new(SqliteDocuments::open_with(path, options(records))?),
-        #[cfg(feature = "postgres")]
-        Database::Postgres(url) => {
-            Arc::new(PostgresDocuments::connect_to(url, postgres_options(records)).await?)
-        }
-    })
-}
-
-/// How a file is opened, with as much of the past as was set.
-fn options(records: &RecordSettings) -> Options {
-    Options {
-        keep_records: records.keep,
-        keep_keys: records.keep_keys,
-        keep_outputs_bytes: records.keep_outputs_bytes,
-        keep_events: records.keep_events,
-        ..Options::default()
-    }
-}
-
-#[cfg(feature = "postgres")]
-fn postgres_options(records: &RecordSettings) -> PostgresOptions {
-    PostgresOptions {
-        keep_records: records.keep,
-        keep_keys: records.keep_keys,
-        keep_outputs_bytes: records.keep_outputs_bytes,
-        keep_events: records.keep_events,
-        ..PostgresOptions::default()
-    }
-}
-
-/// The same for those who only look. A database that does not exist yet is not
-/// created to be read.
-pub(crate) async fn kept_documents(database: &Database) -> Result<Arc<dyn Documents>, Failure> {
-    match database {
-        Database::File(path) if !path.exists() => documents(&Database::Memory).await,
-        database => documents(database).await,
-    }
-}
-
-/// The credentials in these documents, and the keys that seal them.
-pub(crate) fn credentials(
-    settings: &Settings,
-    documents: &Arc<dyn Documents>,
-) -> Result<Credentials, Failure> {
-    let vault = Vault::new(Arc::clone(documents), key_source(settings))?;
-    Ok(Credentials::new(Arc::clone(documents), vault))
-}
-
-/// Where master keys come from: the environment, else a file. The one of a
-/// database that others may use from elsewhere is not made up here.
-pub(crate) fn key_source(settings: &Settings) -> KeySource {
-    if let Some(keys) = env::var(MASTER_KEY).ok().filter(|keys| !keys.is_empty()) {
-        return KeySource::Environment(keys.into());
-    }
-    let named = |missing| settings.key_file.clone().map(|path| KeySource::File(path, missing));
-    match &settings.database {
-        Database::Memory => KeySource::Memory,
-        Database::File(path) => named(Missing::Make)
-            .unwrap_or_else(|| KeySource::File(path.with_file_name(KEY_FILE), Missing::Make)),
-        #[cfg(feature = "postgres")]
-        Database::Postgres(_) => {
-            let root = settings.file.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
-            named(Missing::Refuse)
-                .unwrap_or_else(|| KeySource::File(root.join(KEY_FILE), Missing::Refuse))
-        }
-    }
+    notebook: KeptNotebook,
+    tokens: KeptTokens,
+    start: Start,
+) -> Servers {
+    let policy = settings.outbound.policy.clone();
+    Servers::follow(engine, Arc::new(notebook), Arc::new(tokens), policy, start)
 }
 
 /// The providers that definitions describe, by name; those of the user win over
@@ -341,9 +179,10 @@ pub(crate) fn key_source(settings: &Settings) -> KeySource {
 pub(crate) fn providers(settings: &Settings) -> BTreeMap<String, ProviderSpec> {
     let folders = settings.tools.iter().filter(|folder| folder.path.is_dir());
     let files = folders.flat_map(|folder| definition::load_folder(&folder.path).files);
-    let shipped = Kinds::new(&settings.outbound, &settings.models).definitions.into_iter();
-    let shipped =
-        shipped.map(|(file, text)| definition::parse_all(&file, &text, &Limits::default()));
+    let mut kinds = Kinds::new(&settings.outbound, &settings.models);
+    let shipped = kinds
+        .shipped()
+        .map(|(source, text)| definition::parse_all(&source, &text, &Limits::default()));
     let read = files.map(|file| file.outcome).chain(shipped);
     let found = read.filter_map(Result::ok).flat_map(|parsed| parsed.providers);
     let mut providers = BTreeMap::new();
@@ -353,40 +192,30 @@ pub(crate) fn providers(settings: &Settings) -> BTreeMap<String, ProviderSpec> {
     providers
 }
 
-/// The records. A database that does not exist yet is not created to be read.
-pub(crate) async fn records(database: &Database) -> Result<Box<dyn RecordStore>, Failure> {
-    Ok(match database {
-        Database::File(path) if path.exists() => Box::new(SqliteStore::open(path)?),
-        Database::File(_) | Database::Memory => Box::new(MemoryStore::new()),
-        #[cfg(feature = "postgres")]
-        Database::Postgres(url) => Box::new(postgres(url, &RecordSettings::default()).await?),
-    })
-}
-
-/// The store has a runtime of its own, so it outlives the one that waits here.
-#[cfg(feature = "postgres")]
-async fn postgres(url: &PostgresUrl, records: &RecordSettings) -> Result<PostgresStore, Failure> {
-    Ok(PostgresStore::connect_to(url, postgres_options(records)).await?)
-}
-
-fn load(
+/// Makes an engine with all tools that are defined: those of the user, and those
+/// that come with the program.
+pub(crate) fn load(
     builder: EngineBuilder,
-    settings: &Settings,
-    screen: &Screen,
-    ask: Option<AskConsent>,
+    installation: &Installation<'_>,
     runs: Option<Arc<dyn RunLog>>,
-    tracer: Option<Arc<Tracer>>,
+    serving: Serving,
 ) -> Result<Engine, Failure> {
+    let (settings, screen) = (installation.settings, installation.screen);
     let models = models(&settings.outbound, &settings.models);
-    let models = match tracer {
+    let models = match serving.tracer {
         Some(tracer) => models.observed(move |chat| tracer.chat(chat)),
         None => models,
     };
     let agents = Agents::new(models).lang(settings.lang);
     let agents = runs.into_iter().fold(agents, Agents::log);
-    let Kinds { kinds, definitions } =
-        Kinds::asking(&settings.outbound, &settings.models, ask, agents);
-    let builder = kinds.into_iter().fold(builder, |builder, (kind, bind)| builder.kind(kind, bind));
+    let outbound = installation.outbound();
+    let rest = serving.ask.into_iter().fold(Rest::new(outbound.clone()), Rest::ask_consent);
+    let mut kinds = Kinds::with(outbound, &settings.outbound, &settings.models, rest, agents);
+    let shipped: Vec<_> = kinds.shipped().collect();
+    let builder = kinds.0.into_iter().fold(builder, |builder, row| match row.runs {
+        Runs::Definition(bind) => builder.kind(row.kind, bind),
+        Runs::Server => builder,
+    });
     let builder = builder.importer(imports::of_definition);
     let builder = match embedding(settings)? {
         Some(embedder) => builder.search_embedder(embedder),
@@ -407,37 +236,9 @@ fn load(
     }
     // Last, so that a definition of the user's wins over a built-in of its
     // name. That a name is taken is the only thing which can be wrong here.
-    let wanted = settings.embedded.is_none_or(|program| program.builtin_tools);
-    let shipped = definitions.into_iter().filter(|_| wanted);
-    let shipped: Vec<(String, String)> =
-        shipped.map(|(file, text)| (format!("{SHIPPED}{file}"), text)).collect();
-    shipped.iter().for_each(|(source, _)| engine.providers().give_way(source));
-    engine.load_texts(shipped);
+    if settings.embedded.is_none_or(|program| program.builtin_tools) {
+        shipped.iter().for_each(|(source, _)| engine.providers().give_way(source));
+        engine.load_texts(shipped.into_iter().map(|(source, text)| (source, text.into_owned())));
+    }
     Ok(engine)
-}
-
-/// Runs a command that waits for something. It is boxed, so that what a runtime
-/// does with a future is compiled once and not for every command.
-pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let runtime = runtime()?;
-    let work: Pin<Box<dyn Future<Output = Result<T, Failure>> + '_>> = Box::pin(work);
-    let done = runtime.block_on(work);
-    // What ignores its cancellation must not keep the program from ending.
-    runtime.shutdown_background();
-    done
-}
-
-/// Runs a server, on all processors.
-pub(crate) fn block_on_all<T>(
-    work: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let done = runtime.block_on(work);
-    runtime.shutdown_background();
-    done
-}
-
-fn runtime() -> io::Result<tokio::runtime::Runtime> {
-    // A tool that computes keeps one thread busy; the other hears Ctrl-C.
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()
 }

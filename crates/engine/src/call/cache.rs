@@ -50,9 +50,12 @@ impl Cache {
         Some(Arc::clone(&cached.output))
     }
 
-    /// Keeps the result of a call, if its tool wants that.
-    pub(crate) fn put(&self, call: &Call, output: &Arc<Output>) {
+    /// Keeps the result of a call, if its tool gave it and wants that.
+    pub(crate) fn put(&self, call: &Call, open: &OpenCall, output: &Arc<Output>) {
         let (Some(cache), Some(keep)) = (&self.0, call.tool().spec().cache) else { return };
+        if open.attempts() == 0 {
+            return;
+        }
         let Some(key) = Key::of(call) else { return };
         let until = Instant::now() + keep.min(duration::MAX);
         let cached = Cached { call: call.id(), output: Arc::clone(output), until };

@@ -48,6 +48,60 @@ pub enum Body {
     Resource(Value),
 }
 
+/// What a block holds, whatever kind of block it is: what is counted, cut, hidden
+/// and shown of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Payload<'a> {
+    /// A text, or an address or name in its place.
+    Text(&'a str),
+    /// Any JSON.
+    Value(&'a Value),
+    /// Bytes.
+    Data(&'a Data),
+}
+
+/// The same, to be changed.
+pub(crate) enum PayloadMut<'a> {
+    Text(&'a mut String),
+    Value(&'a mut Value),
+    Data(&'a mut Data),
+}
+
+impl Body {
+    /// What the block holds.
+    pub fn payload(&self) -> Payload<'_> {
+        match self {
+            Self::Text(text) | Self::Link(text) | Self::ImageLink(text) | Self::FileVar(text) => {
+                Payload::Text(text)
+            }
+            Self::Json(value) | Self::Resource(value) => Payload::Value(value),
+            Self::Image(data) | Self::Blob(data) | Self::Audio(data) => Payload::Data(data),
+        }
+    }
+
+    pub(crate) fn payload_mut(&mut self) -> PayloadMut<'_> {
+        match self {
+            Self::Text(text) | Self::Link(text) | Self::ImageLink(text) | Self::FileVar(text) => {
+                PayloadMut::Text(text)
+            }
+            Self::Json(value) | Self::Resource(value) => PayloadMut::Value(value),
+            Self::Image(data) | Self::Blob(data) | Self::Audio(data) => PayloadMut::Data(data),
+        }
+    }
+
+    /// Whether the block is a file or an image, or where one is.
+    pub fn is_file(&self) -> bool {
+        match self {
+            Self::ImageLink(_)
+            | Self::Image(_)
+            | Self::FileVar(_)
+            | Self::Blob(_)
+            | Self::Audio(_) => true,
+            Self::Text(_) | Self::Json(_) | Self::Link(_) | Self::Resource(_) => false,
+        }
+    }
+}
+
 /// Bytes with their type. The bytes are base64 on the wire.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Data {
@@ -130,12 +184,10 @@ impl Content {
 
     /// The block as a model that takes only text reads it.
     pub fn to_text(&self) -> String {
-        match &self.body {
-            Body::Text(text) => text.clone(),
-            Body::Json(value) | Body::Resource(value) => value.to_string(),
-            Body::Link(uri) | Body::ImageLink(uri) => uri.clone(),
-            Body::FileVar(name) => name.clone(),
-            Body::Image(data) | Body::Blob(data) | Body::Audio(data) => {
+        match self.body.payload() {
+            Payload::Text(text) => text.to_owned(),
+            Payload::Value(value) => value.to_string(),
+            Payload::Data(data) => {
                 format!("[{}, {} bytes of base64]", data.mime_type, data.base64.len())
             }
         }
@@ -295,16 +347,7 @@ impl Output {
 
     /// The blocks that are files or images (S3.15's `message_files`).
     pub fn files(&self) -> impl Iterator<Item = &Content> {
-        self.content.iter().filter(|block| {
-            matches!(
-                block.body,
-                Body::ImageLink(_)
-                    | Body::Image(_)
-                    | Body::FileVar(_)
-                    | Body::Blob(_)
-                    | Body::Audio(_)
-            )
-        })
+        self.content.iter().filter(|block| block.body.is_file())
     }
 }
 
@@ -331,5 +374,32 @@ impl JsonSchema for Facts {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({"type": "object", "additionalProperties": true})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A block of each kind: whoever adds one adds it to the schema, too.
+    #[test]
+    fn every_kind_of_block_is_described() {
+        let data = || Data::new(b"x", "image/png");
+        let described = json!(schemars::schema_for!(ContentType))["enum"].clone();
+        let bodies = [
+            Body::Text(String::new()),
+            Body::Json(Value::Null),
+            Body::Link(String::new()),
+            Body::ImageLink(String::new()),
+            Body::Image(data()),
+            Body::FileVar(String::new()),
+            Body::Blob(data()),
+            Body::Audio(data()),
+            Body::Resource(Value::Null),
+        ];
+        let names: Value = bodies.iter().map(|body| json!(body)["type"].clone()).collect();
+        assert_eq!(described, names);
     }
 }

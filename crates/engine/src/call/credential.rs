@@ -1,12 +1,7 @@
 //! Credentials that a store keeps, for tools of providers.
 
-use std::pin::pin;
-
 use crate::call::context::Caller;
-use crate::call::{Call, CallRequest};
-use crate::engine::Until;
-use crate::error::{Error, ErrorKind};
-use crate::stage;
+use crate::error::Error;
 use crate::tool::ToolSpec;
 use crate::tool::executor::BoxFuture;
 use crate::value::secret::Secret;
@@ -18,7 +13,7 @@ pub trait CredentialSource: Send + Sync + 'static {
     /// The secrets of the tool's provider (`tool.provider`) for this caller, by
     /// field; an empty list where it has none. `credential` is the name of one
     /// of several, where the call chose it; a name that does not exist is an
-    /// error of the kind [`ErrorKind::CredentialInvalid`].
+    /// error of the kind [`ErrorKind::CredentialInvalid`](crate::ErrorKind::CredentialInvalid).
     ///
     /// What the call or its agent carries under the same name comes first.
     fn secrets<'a>(
@@ -27,36 +22,4 @@ pub trait CredentialSource: Send + Sync + 'static {
         caller: &'a Caller,
         credential: Option<&'a str>,
     ) -> BoxFuture<'a, Result<Vec<(String, Secret)>, Error>>;
-}
-
-/// Asks the source for the secrets of a call, no longer than the call may take.
-pub(crate) async fn add_secrets(
-    source: &dyn CredentialSource,
-    call: &mut Call,
-    request: &CallRequest,
-    until: &Until<'_>,
-) -> Result<(), Error> {
-    let asked =
-        pin!(source.secrets(call.tool.spec(), &call.context.caller, request.chosen_credential()));
-    let found = until.run(asked).await.map_err(|stop| until.error(stop, &call.tool))??;
-    for (name, secret) in found {
-        if call.secret(&name).is_none() {
-            call.secrets.push((name, secret));
-        }
-    }
-    stage::require_secrets(&call.tool, request.chosen_credential(), |name| {
-        call.secret(name).is_some()
-    })
-}
-
-/// Refuses a call that names a credential where there are none: with another
-/// one it would do something else than it was meant to.
-pub(crate) fn no_source(tool: &ToolSpec, request: &CallRequest) -> Result<(), Error> {
-    match (request.chosen_credential(), &tool.provider) {
-        (Some(name), Some(provider)) => Err(Error::new(
-            ErrorKind::CredentialInvalid,
-            format!("there is no store to look for the credential `{name}` of `{provider}` in"),
-        )),
-        _ => Ok(()),
-    }
 }

@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use parking_lot::Mutex;
 
 use super::begin::outcome;
-use super::{Engine, Until, may_change};
+use super::{Engine, Until};
 use crate::approval::{Decision, SuspendedCall, Verdict, fingerprint_of};
 use crate::call::content::Output;
 use crate::call::context::Context;
@@ -94,10 +94,7 @@ impl Engine {
         }
         let result = match may_run(&suspended, verdict.as_ref()) {
             Err(refused) => open.close(Err(refused)),
-            Ok(()) => match self.resolve(&request) {
-                tool if may_change(&tool) => self.run_durably(request, open, tool).await,
-                tool => self.run_to_end(&request, &mut open, tool).await,
-            },
+            Ok(()) => self.run_opened(request, |_, _| open).await,
         };
         // Whoever resumes it once more finds its record.
         if tokio::time::timeout(LAST_FLUSH, store.flush()).await.is_err() {
@@ -106,22 +103,36 @@ impl Engine {
         result
     }
 
+    /// Refuses a call that must not run; one that needs a person's word is handed
+    /// over to whoever asks them.
+    pub(super) async fn approve(
+        &self,
+        request: &CallRequest,
+        call: &Call,
+        open: &mut OpenCall,
+        until: &Until<'_>,
+    ) -> Result<(), Error> {
+        match self.decision(request, call) {
+            None => Ok(()),
+            Some(decision) => Box::pin(self.follow(decision, request, call, open, until)).await,
+        }
+    }
+
     /// What was decided about a call; nothing where it may simply run.
-    pub(super) fn decision(&self, request: &CallRequest, call: &Call) -> Option<Decision> {
+    fn decision(&self, request: &CallRequest, call: &Call) -> Option<Decision> {
         match request.approved() {
             Some(_) => Some(Decision::Allow),
             None => Some(self.decide(call)).filter(|said| !matches!(said, Decision::Allow)),
         }
     }
 
-    /// Ends well where a call may run now. Kept out of the way of the calls
-    /// about which nobody decides.
-    pub(super) async fn get_leave(
+    /// `Ok` if the call may run now.
+    async fn follow(
         &self,
         decision: Decision,
         request: &CallRequest,
-        open: &mut OpenCall,
         call: &Call,
+        open: &mut OpenCall,
         until: &Until<'_>,
     ) -> Result<(), Error> {
         if let Some(approved) = request.approved() {
@@ -223,8 +234,16 @@ fn is_still(call: &Call, approved: &str) -> Result<(), Error> {
     Err(changed(call.tool.name().as_str(), why))
 }
 
-/// The error of an approved call whose tool takes other arguments now.
-pub(super) fn changed(tool: &str, why: &str) -> Error {
+/// The error of a call whose arguments do not fit: they did when it was approved,
+/// if it was, so its tool takes others now.
+pub(super) fn unfit(request: &CallRequest, error: Error) -> Error {
+    match request.approved() {
+        Some(_) => changed(&request.tool, error.message()),
+        None => error,
+    }
+}
+
+fn changed(tool: &str, why: &str) -> Error {
     let why = format!("the tool `{tool}` has changed since the call was approved: {why}");
     Error::new(ErrorKind::InvalidArguments, why)
 }

@@ -5,12 +5,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::{Engine, may_change};
+use super::Engine;
 use crate::call::context::Caller;
 use crate::call::{CallRequest, CallResult};
 use crate::error::{Error, ErrorKind};
@@ -95,26 +95,38 @@ impl Engine {
         growing.finish()
     }
 
-    async fn run_planned(&self, at: usize, call: Waiting) -> (usize, CallResult) {
-        let Waiting { request, mut open, listed: _listed } = call;
-        // Its time begins now: what it waited for were other calls' times.
-        open.began = Instant::now();
-        let tool = self.resolve(&request);
-        let result = match may_change(&tool) {
-            true => self.run_durably(request, open, tool).await,
-            false => self.run_to_end(&request, &mut open, tool).await,
-        };
-        (at, result)
+    fn run_planned(
+        &self,
+        at: usize,
+        call: Waiting,
+    ) -> impl Future<Output = (usize, CallResult)> + Send {
+        let Waiting { request, mut open, listed } = call;
+        let run = self.run_opened(request, |_, _| {
+            // Its time begins now: what it waited for were other calls' times.
+            open.began = Instant::now();
+            open
+        });
+        // It can be cancelled until it has its result.
+        run.map(move |result| {
+            drop(listed);
+            (at, result)
+        })
     }
 
     /// What a call does to the world. A call that will be refused does
     /// nothing, so it holds nobody up.
+    ///
+    /// The tool is looked up for the plan only: a call before this one may bring,
+    /// replace or take away what this one runs.
     fn access(&self, call: &mut CallRequest) -> Access {
         let tenant = &call.context.caller.tenant;
         let Some(tool) = self.0.registry.find(tenant, &call.tool) else { return Access::Shared };
-        match stage::parse(&mut call.arguments) {
+        match stage::read_arguments(&mut call.arguments) {
             Ok(()) => Access::of(&tool, &call.arguments, &call.context),
-            Err(_) => Access::Shared,
+            Err(why) => {
+                call.rare().unreadable = Some(why);
+                Access::Shared
+            }
         }
     }
 }

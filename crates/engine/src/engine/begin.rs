@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Engine;
+use super::{Engine, Until};
 use crate::call::content::Output;
 use crate::call::{Call, CallRequest};
 use crate::error::{Error, ErrorKind};
 use crate::journal::OpenCall;
 use crate::journal::record::{Begun, CallRecord, IdempotencyKey, Status};
-use crate::tool::Tool;
+use crate::stage::{Answer, Attempts};
 use crate::value::fingerprint::Fingerprint;
 use crate::value::name::CallId;
 
@@ -20,15 +20,38 @@ const FIRST_LOOK: Duration = Duration::from_millis(5);
 const LAST_LOOK: Duration = Duration::from_millis(320);
 
 impl Engine {
-    /// Whether the store must know of a call before it runs.
-    pub(super) fn must_begin(&self, request: &CallRequest, tool: &Tool) -> bool {
-        let may_change = !tool.spec().behaviour.read_only;
-        request.key().is_some() || may_change && self.0.shared.journal.store.keeps_intents()
+    /// Backpressure of the store: waits while it is so far behind that taking
+    /// more calls would have no bound, but no longer than the call may take.
+    pub(super) async fn catch_up(&self, until: &Until<'_>) -> Result<(), Error> {
+        let store = &*self.0.shared.journal.store;
+        if store.keeps_up() {
+            return Ok(());
+        }
+        let caught_up = Box::pin(tokio::time::timeout_at(until.deadline, store.caught_up()));
+        caught_up.await.map_err(|_| {
+            let why = "calls are not started while their records cannot be written";
+            Error::new(ErrorKind::StorageUnavailable, why)
+        })
     }
 
-    /// Tells the store what the call is about to do. Returns the result of an earlier call with the same
-    /// key, if there is one; then this call must not run.
+    /// Tells the store what a call is about to do, where it must know. Returns the
+    /// result of an earlier call with the same key, if there is one; then this
+    /// call must not run.
     pub(super) async fn begin(
+        &self,
+        attempts: &mut Attempts<'_, '_>,
+    ) -> Result<Option<Answer>, Error> {
+        let Attempts { request, call, open, .. } = attempts;
+        let may_change = !call.tool.spec().behaviour.read_only;
+        let keeps_intents = || self.0.shared.journal.store.keeps_intents();
+        if request.key().is_none() && !(may_change && keeps_intents()) {
+            return Ok(None);
+        }
+        let earlier = Box::pin(self.announce(request, call, open)).await?;
+        Ok(earlier.map(Answer::Earlier))
+    }
+
+    async fn announce(
         &self,
         request: &CallRequest,
         call: &Call,

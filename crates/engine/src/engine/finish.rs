@@ -1,21 +1,68 @@
-//! Work that goes on when its caller goes away, and calls that ended with their
-//! process.
+//! How calls end: what they had is taken back, and they are closed. Also work that
+//! goes on when its caller goes away, and calls that ended with their process.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
-use super::Engine;
+use super::{Engine, Stop};
+use crate::call::content::Output;
 use crate::call::{CallRequest, CallResult};
 use crate::error::{Error, ErrorKind};
+use crate::journal::OpenCall;
+use crate::stage::{self, Answer, Attempts};
 use crate::tool::executor::BoxFuture;
 
 impl Engine {
+    /// Takes back what a call had while it could run: its slot, what it cost, and
+    /// the arguments that hooks have changed.
+    pub(super) async fn settle(
+        &self,
+        attempts: &mut Attempts<'_, '_>,
+        ran: Result<Result<Answer, Error>, Stop>,
+    ) -> Result<Answer, Error> {
+        let Attempts { call, open, .. } = attempts;
+        call.leave_slot();
+        if let Some(bill) = call.charged() {
+            open.used(bill);
+            self.spend_quota(call, &bill.own);
+        }
+        let hooks = &self.0.hooks;
+        if !hooks.is_empty() {
+            open.rewritten(call.shared_arguments());
+        }
+        match ran {
+            Ok(answer) => answer,
+            Err(stop) => Box::pin(stage::stopped(attempts, hooks, stop)).await,
+        }
+    }
+
+    /// Closes a call, unless somebody else does: one record, one finished event,
+    /// one result.
+    pub(super) async fn close(
+        &self,
+        open: &mut OpenCall,
+        outcome: Result<Arc<Output>, Error>,
+    ) -> CallResult {
+        if open.is_closed() {
+            return open.answer(outcome, Duration::ZERO);
+        }
+        let result = match open.intended {
+            true => Box::pin(open.close_durably(outcome)).await,
+            false => open.close(outcome),
+        };
+        if !result.run_time.is_zero() {
+            self.0.shared.limits.finished(result.run_time);
+        }
+        result
+    }
+
     /// Ends a call as interrupted that another process took and left without an
     /// intent: `request` is what was asked for, under the call's id. A call that
     /// has a record keeps it.

@@ -37,12 +37,15 @@ pub(crate) enum Stop {
 }
 
 impl<'a> Until<'a> {
+    /// The call's own timeout counts, else the tool's, else the engine's.
     pub(super) fn new(
-        timeout: Duration,
         request: &'a CallRequest,
+        tool: &Tool,
         open: &mut OpenCall,
+        default_timeout: Duration,
         running: &'a Arc<Running>,
     ) -> Self {
+        let timeout = request.timeout.or(tool.spec().timeout).unwrap_or(default_timeout);
         Self {
             deadline: open.until(timeout, request.latest()),
             timeout,
@@ -103,7 +106,7 @@ impl<'a> Until<'a> {
     }
 
     /// Puts the call on the list of those that can be cancelled.
-    pub(super) fn list(&self) -> &Listed {
+    pub(crate) fn list(&self) -> &Listed {
         let own = self.request.cancel.as_ref();
         let context = &self.request.context;
         self.listed.get_or_init(|| self.running.list(self.id, context, self.batch, own))

@@ -238,7 +238,15 @@ impl EventBody {
             | Self::ExecutionProgress { call, .. }
             | Self::ExecutionCompleted { call, .. }
             | Self::ExecutionFailed { call, .. } => Some(call),
-            _ => None,
+            Self::ToolLoaded { .. }
+            | Self::ToolAdded { .. }
+            | Self::ToolUpdated { .. }
+            | Self::ToolRemoved { .. }
+            | Self::ReloadStarted { .. }
+            | Self::ReloadCompleted { .. }
+            | Self::LoadError { .. }
+            | Self::QueueDrained { .. }
+            | Self::Missed { .. } => None,
         }
     }
 
@@ -251,7 +259,16 @@ impl EventBody {
             | Self::ToolRemoved { tenant, .. }
             | Self::LoadError { tenant, .. } => tenant.as_ref(),
             Self::QueueDrained { caller, .. } => Some(&caller.tenant),
-            _ => self.call().map(|call| &call.caller.tenant),
+            Self::ReloadStarted { .. } | Self::ReloadCompleted { .. } | Self::Missed { .. } => None,
+            Self::ToolQueued { call, .. }
+            | Self::ValidationError { call, .. }
+            | Self::ApprovalRequested { call, .. }
+            | Self::ApprovalDecided { call, .. }
+            | Self::ExecutionStarted { call }
+            | Self::ExecutionRetried { call, .. }
+            | Self::ExecutionProgress { call, .. }
+            | Self::ExecutionCompleted { call, .. }
+            | Self::ExecutionFailed { call, .. } => Some(&call.caller.tenant),
         }
     }
 }

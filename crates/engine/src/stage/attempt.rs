@@ -1,4 +1,5 @@
-//! Runs a tool, and again where an attempt failed that may be repeated.
+//! Runs a tool behind its upstream's circuit breaker, and again where an attempt
+//! failed that may be repeated.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -7,26 +8,68 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::time::Instant;
 
-use crate::call::Call;
 use crate::call::content::Output;
-use crate::engine::Until;
+use crate::call::{Call, CallRequest};
+use crate::engine::{Stop, Until};
 use crate::error::{Error, ErrorKind};
 use crate::journal::OpenCall;
 use crate::schedule::{Attempt, RetryPolicy, Upstream};
 
-/// The attempts of one call.
-pub(crate) struct Attempts<'a, 'u> {
-    pub(crate) open: &'a mut OpenCall,
-    pub(crate) policy: &'a RetryPolicy,
-    pub(crate) upstream: &'u Upstream,
-    /// The attempt that is under way. It is the engine's, which may stop it.
-    pub(crate) current: &'a mut Option<Attempt<'u>>,
-    pub(crate) until: &'a Until<'a>,
+/// A call that may wait and run, from its slot to its last attempt.
+pub(crate) struct Attempts<'o, 'c> {
+    pub(crate) request: &'c CallRequest,
+    pub(crate) call: &'c Call,
+    pub(crate) open: &'o mut OpenCall,
+    pub(crate) until: &'c Until<'c>,
+    upstream: &'c Upstream,
+    /// What the engine says about retries.
+    retry: &'c RetryPolicy,
+    /// The attempt that is under way.
+    current: Option<Attempt<'c>>,
 }
 
-impl Attempts<'_, '_> {
+impl<'o, 'c> Attempts<'o, 'c> {
+    pub(crate) fn new(
+        request: &'c CallRequest,
+        call: &'c Call,
+        open: &'o mut OpenCall,
+        until: &'c Until<'c>,
+        upstream: &'c Upstream,
+        retry: &'c RetryPolicy,
+    ) -> Self {
+        Self { request, call, open, until, upstream, retry, current: None }
+    }
+
+    /// Refuses early what the circuit breaker would refuse later.
+    pub(super) fn look(&self) -> Result<(), Error> {
+        self.upstream.look(&self.call.caller().tenant)
+    }
+
+    /// Passes the circuit breaker. From here on the call runs; `waited` is
+    /// whether it had to wait for its slot.
+    pub(crate) fn enter(&mut self, waited: bool) -> Result<(), Error> {
+        self.current = Some(self.upstream.enter(&self.call.caller().tenant)?);
+        self.until.check(&self.call.tool)?;
+        if self.call.shared.journal.bus.is_heard() {
+            self.until.list();
+        }
+        self.open.started(waited);
+        self.upstream.first_attempt();
+        Ok(())
+    }
+
+    /// The call was stopped from outside. Returns its error.
+    pub(super) fn stopped(&mut self, stop: Stop) -> Error {
+        match stop {
+            Stop::Deadline => self.current.take().into_iter().for_each(Attempt::timed_out),
+            Stop::Cancelled => self.call.cancel_family(),
+        }
+        self.until.error(stop, &self.call.tool)
+    }
+
     /// Runs the tool until an attempt succeeds, or none is left.
-    pub(super) async fn run(&mut self, call: &Call) -> Result<Output, Error> {
+    pub(super) async fn run(&mut self) -> Result<Output, Error> {
+        let call = self.call;
         let mut began = None;
         loop {
             let error = match run_tool(call).await {
@@ -47,7 +90,7 @@ impl Attempts<'_, '_> {
                 return Err(error);
             }
             let Ok(next) = self.upstream.enter(tenant) else { return Err(error) };
-            *self.current = Some(next);
+            self.current = Some(next);
             self.open.tried_again();
             began = Some(Instant::now());
         }
@@ -56,7 +99,9 @@ impl Attempts<'_, '_> {
     /// How long until the next attempt; none where there is none, or no time
     /// for it.
     fn wait_for_next(&self, error: &Error) -> Option<Duration> {
-        let wait = self.policy.wait(self.open.attempts(), error, fastrand::f64())?;
+        let (request, tool) = (self.request, self.call.tool.spec());
+        let policy = RetryPolicy::of(request.own_retry(), request.own_attempts(), tool, self.retry);
+        let wait = policy.wait(self.open.attempts(), error, fastrand::f64())?;
         let in_time = self.until.deadline.saturating_duration_since(Instant::now()) > wait;
         (in_time && self.upstream.extra_attempt()).then_some(wait)
     }

@@ -3,12 +3,14 @@
 //! A result that is too large for a model is kept whole in the store; the
 //! model gets its beginning and a handle to the rest.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::Answer;
 use crate::call::Call;
-use crate::call::content::{Body, Content, Facts, Output, Truncated};
+use crate::call::content::{Body, Content, Facts, Output, Payload, Truncated};
 use crate::error::{Error, ErrorKind};
 use crate::journal::record::RecordStore;
 
@@ -18,20 +20,25 @@ const KEEP_PATIENCE: Duration = Duration::from_secs(5);
 /// Room for the notice at the end of a preview.
 const NOTICE_BYTES: usize = 400;
 
-/// The output as the caller gets it.
+/// The output as the caller gets it. That of an earlier call has been converted
+/// with that call.
 pub(crate) async fn convert(
     call: &Call,
-    output: Output,
+    answer: Answer,
     max_bytes: usize,
     store: &dyn RecordStore,
-) -> Result<Output, Error> {
+) -> Result<Arc<Output>, Error> {
+    let output = match answer {
+        Answer::New(output) => output,
+        Answer::Earlier(output) => return Ok(output),
+    };
     check(call, &output)?;
     let max_bytes = call.tool.spec().max_output_bytes.unwrap_or(max_bytes);
     if output_size(&output, max_bytes) <= max_bytes {
-        return Ok(output);
+        return Ok(Arc::new(output));
     }
     // Most results fit; the way of the others is kept out of their future.
-    Box::pin(shorten(call, output, max_bytes, store)).await
+    Box::pin(shorten(call, output, max_bytes, store)).await.map(Arc::new)
 }
 
 /// Keeps the whole of an output, and gives its beginning.
@@ -156,14 +163,10 @@ pub(crate) fn preview_output(output: &Output, max_bytes: usize) -> Output {
 pub(crate) fn output_size(output: &Output, limit: usize) -> usize {
     let mut left = limit;
     let fits = output.content.iter().all(|block| {
-        let fits = match &block.body {
-            Body::Text(text) | Body::Link(text) | Body::ImageLink(text) | Body::FileVar(text) => {
-                pay(text.len(), &mut left)
-            }
-            Body::Json(value) | Body::Resource(value) => spend(value, &mut left),
-            Body::Image(data) | Body::Blob(data) | Body::Audio(data) => {
-                pay(data.base64.len(), &mut left)
-            }
+        let fits = match block.body.payload() {
+            Payload::Text(text) => pay(text.len(), &mut left),
+            Payload::Value(value) => spend(value, &mut left),
+            Payload::Data(data) => pay(data.base64.len(), &mut left),
         };
         fits && spend_facts(&block.meta, &mut left) && pay(block.save_as.len(), &mut left)
     });

@@ -4,14 +4,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::attempt::Attempts;
-use super::validate;
+use super::validate::validate_rewritten;
 use crate::call::Call;
 use crate::call::content::Output;
+use crate::engine::Stop;
 use crate::error::Error;
 use crate::hook::{After, Before, Hook};
 
 /// How long the hooks may take to hear of a call that was stopped.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// What a call has come to.
+pub(crate) enum Answer {
+    /// A result of its own.
+    New(Output),
+    /// That of an earlier call.
+    Earlier(Arc<Output>),
+}
 
 /// Asks every hook whether the call may run, and with which arguments; a result
 /// means that the tool does not run.
@@ -23,9 +32,8 @@ pub(crate) async fn before(
     for hook in hooks {
         match hook.before(call).await {
             Before::Run => {}
-            Before::Rewrite(mut arguments) => {
-                validate(&call.tool, &mut arguments, strict)?;
-                call.arguments.rewrite(arguments);
+            Before::Rewrite(arguments) => {
+                call.rewrite(validate_rewritten(&call.tool, arguments, strict)?);
             }
             Before::Skip(output) => return Ok(Some(output)),
             Before::Stop(error) => return Err(error),
@@ -36,29 +44,31 @@ pub(crate) async fn before(
 
 /// Runs the tool, and tells the hooks what came of it.
 pub(crate) async fn execute(
-    call: &Call,
+    attempts: &mut Attempts<'_, '_>,
     hooks: &[Arc<dyn Hook>],
-    mut attempts: Attempts<'_, '_>,
-) -> Result<Output, Error> {
-    let outcome = attempts.run(call).await;
-    if hooks.is_empty() {
-        return outcome;
-    }
-    Box::pin(run_after(call, hooks, outcome)).await
+) -> Result<Answer, Error> {
+    let outcome = attempts.run().await;
+    let outcome = match hooks {
+        [] => outcome,
+        hooks => Box::pin(run_after(attempts.call, hooks, outcome)).await,
+    };
+    outcome.map(Answer::New)
 }
 
-/// Tells the hooks of a call that was stopped from outside: at its deadline or
-/// by a cancel. They may still change what comes of it.
-pub(crate) async fn tell_stopped(
-    call: &Call,
+/// Ends a call that was stopped from outside: at its deadline or by a cancel. The
+/// hooks hear of it, and may still change what comes of it.
+pub(crate) async fn stopped(
+    attempts: &mut Attempts<'_, '_>,
     hooks: &[Arc<dyn Hook>],
-    error: Error,
-) -> Result<Output, Error> {
+    stop: Stop,
+) -> Result<Answer, Error> {
+    let error = attempts.stopped(stop);
     if hooks.is_empty() {
         return Err(error);
     }
-    let told = run_after(call, hooks, Err(error.clone()));
-    tokio::time::timeout(LAST_WORDS, told).await.unwrap_or(Err(error))
+    let told = run_after(attempts.call, hooks, Err(error.clone()));
+    let told = tokio::time::timeout(LAST_WORDS, told).await.unwrap_or(Err(error));
+    told.map(Answer::New)
 }
 
 async fn run_after(

@@ -49,7 +49,7 @@ pub(crate) fn inject(
 }
 
 /// Refuses a call that lacks a secret which its tool cannot do without.
-pub(crate) fn require_secrets(
+pub(super) fn require_secrets(
     tool: &Tool,
     credential: Option<&str>,
     has: impl Fn(&str) -> bool,

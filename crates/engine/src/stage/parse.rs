@@ -6,11 +6,21 @@
 
 use serde_json::{Map, Value};
 
+use crate::call::CallRequest;
 use crate::error::phrase::{self, Phrase};
 use crate::error::{Error, Violation};
 
-/// Makes the arguments an object. On an error they stay as they were.
-pub(crate) fn parse(arguments: &mut Value) -> Result<(), Error> {
+/// Makes the arguments of a call an object. Those of a batch have been read when
+/// the batch was planned; where that failed, this is the moment to say so.
+pub(crate) fn parse(request: &CallRequest, arguments: &mut Value) -> Result<(), Error> {
+    match request.unreadable() {
+        Some(error) => Err(error.clone()),
+        None => read_arguments(arguments),
+    }
+}
+
+/// Makes arguments an object. On an error they stay as they were.
+pub(crate) fn read_arguments(arguments: &mut Value) -> Result<(), Error> {
     let read = match arguments {
         Value::Object(_) => return Ok(()),
         Value::Null => Value::Object(Map::new()),
@@ -124,7 +134,7 @@ mod tests {
             (r#"{"a": ["}", "#, json!({"a": ["}"]})),
         ] {
             let mut arguments = Value::from(text);
-            parse(&mut arguments).unwrap();
+            read_arguments(&mut arguments).unwrap();
             assert_eq!(arguments, value, "{text}");
         }
     }
@@ -146,7 +156,7 @@ mod tests {
             "{} {}",
         ] {
             let mut arguments = Value::from(text);
-            assert!(parse(&mut arguments).is_err(), "{text}");
+            assert!(read_arguments(&mut arguments).is_err(), "{text}");
             assert_eq!(arguments, text);
         }
     }
@@ -154,7 +164,9 @@ mod tests {
     #[test]
     fn depth_is_bounded() {
         let deep = "{\"a\":".repeat(10_000);
-        assert!(parse(&mut Value::from(deep.as_str())).is_err());
-        assert!(parse(&mut Value::from(format!("{deep}1{}", "}".repeat(10_000)))).is_err());
+        assert!(read_arguments(&mut Value::from(deep.as_str())).is_err());
+        assert!(
+            read_arguments(&mut Value::from(format!("{deep}1{}", "}".repeat(10_000)))).is_err()
+        );
     }
 }

@@ -6,19 +6,48 @@
 //! is wrong after that is reported at once. A value that the schema accepts is
 //! never touched.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::repair::repair;
 use crate::error::{Error, Violation, phrase};
+use crate::journal::OpenCall;
 use crate::tool::Tool;
 use crate::value::pointer;
 
 /// A longer key is not compared with others.
 const MAX_KEY: usize = 128;
 
-/// Checks, fills and repairs the arguments. `strict` turns repair off and
-/// refuses unknown keys.
-pub(crate) fn validate(tool: &Tool, arguments: &mut Value, strict: bool) -> Result<(), Error> {
+/// Arguments that fit their tool. A `Call` cannot be made without them, and only
+/// this module makes them: no executor ever sees arguments that were not
+/// validated.
+pub(crate) struct Checked(Arc<Value>);
+
+impl Checked {
+    pub(crate) fn get(&self) -> &Arc<Value> {
+        &self.0
+    }
+}
+
+/// Checks, fills and repairs the arguments of a call. `strict` turns repair off
+/// and refuses unknown keys.
+pub(crate) fn validate(tool: &Tool, open: &mut OpenCall, strict: bool) -> Result<Checked, Error> {
+    check(tool, open.arguments(), strict)?;
+    Ok(Checked(open.share_arguments()))
+}
+
+/// The same for the arguments that a hook puts in place of a call's own.
+pub(crate) fn validate_rewritten(
+    tool: &Tool,
+    mut arguments: Value,
+    strict: bool,
+) -> Result<Checked, Error> {
+    check(tool, &mut arguments, strict)?;
+    Ok(Checked(Arc::new(arguments)))
+}
+
+fn check(tool: &Tool, arguments: &mut Value, strict: bool) -> Result<(), Error> {
     let schema = tool.input()?;
     schema.fill_defaults(arguments);
     let unknown = if strict { unknown_keys(tool, arguments) } else { Vec::new() };

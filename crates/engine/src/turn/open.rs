@@ -366,7 +366,9 @@ impl Assembly {
     fn slots(&self) -> Slots {
         match self {
             Self::OpenAi(_) => Slots::eager(),
-            _ => Slots::default(),
+            Self::Anthropic(_) | Self::Responses(_) | Self::Gemini(_) | Self::Whole(..) => {
+                Slots::default()
+            }
         }
     }
 

@@ -31,7 +31,15 @@ pub(super) fn pieces(result: &CallResult, lang: Lang) -> Vec<Piece<'_>> {
                 pieces.push(Piece::Image(data));
             }
             Body::Blob(data) if data.mime_type == PDF => pieces.push(Piece::Document(data)),
-            _ => match block.to_text() {
+            Body::Text(_)
+            | Body::Json(_)
+            | Body::Link(_)
+            | Body::ImageLink(_)
+            | Body::Image(_)
+            | Body::FileVar(_)
+            | Body::Blob(_)
+            | Body::Audio(_)
+            | Body::Resource(_) => match block.to_text() {
                 text if text.trim().is_empty() => {}
                 text => pieces.push(Piece::Text(text)),
             },

@@ -29,6 +29,7 @@ mod queue_events;
 mod quotas;
 mod random;
 mod reload;
+mod requirements;
 mod retry;
 mod search;
 mod sub_agent;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use needs_shared::needs_shared;
 use serde_json::{Value, json};
 use windlass::{
     BoxFuture, CallRequest, Caller, Context, CredentialSource, Embedder, Engine, EngineBuilder,
@@ -122,10 +123,11 @@ fn synonyms_of_the_trade_find_the_tool_but_its_own_words_come_first() {
 
 /// The share of questions whose right tool is among the first five, in per cent,
 /// over functions that nobody here wrote. The bench measures more.
+#[needs_shared]
 #[test]
 fn most_questions_of_others_find_their_tool_among_the_first_five() {
     const FLOOR: f64 = 93.0;
-    let Some(folder) = corpora("functions/bfcl") else { return };
+    let folder = corpora("functions/bfcl");
     let read = |name: &str| -> Vec<Value> {
         let text = std::fs::read_to_string(folder.join(name)).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()

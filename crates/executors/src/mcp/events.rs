@@ -1,11 +1,12 @@
 //! The events of an HTTP answer, each of which is a message.
 
-use bytes::BytesMut;
+use std::collections::VecDeque;
+
 use futures_util::stream::{self, BoxStream, StreamExt};
 use rmcp::model::RequestId;
 use rmcp::transport::streamable_http_client::SseError;
 use sse_stream::Sse;
-use windlass::{Error, ErrorKind};
+use windlass::{Error, ErrorKind, SseFields, SseReader};
 
 use super::http::{Veils, is_same};
 use super::message;
@@ -22,7 +23,8 @@ pub(super) fn events(
     asked: Option<RequestId>,
     veils: Veils,
 ) -> Events {
-    let reading = Reading { answer, buffer: BytesMut::new(), searched: 0, max_event, asked, veils };
+    let (reader, ready) = (SseReader::new(max_event), VecDeque::new());
+    let reading = Reading { answer, reader, ready, max_event, asked, veils };
     stream::unfold(Some(reading), |reading| async move {
         let mut reading = reading?;
         match reading.next().await {
@@ -53,9 +55,9 @@ fn instead(id: RequestId, why: String) -> Sse {
 
 struct Reading {
     answer: Answer,
-    buffer: BytesMut,
-    /// How much of the buffer is known to have no end of a line.
-    searched: usize,
+    reader: SseReader,
+    /// Events that have come and were not asked for yet.
+    ready: VecDeque<SseFields>,
     max_event: usize,
     /// The request whose stream this is.
     asked: Option<RequestId>,
@@ -70,45 +72,16 @@ enum Broken {
 
 impl Reading {
     async fn next(&mut self) -> Result<Option<Sse>, Broken> {
-        let mut event = Sse::default();
-        let mut size = 0;
         loop {
-            while let Some(line) = self.next_line() {
-                size += line.len();
-                let line = String::from_utf8_lossy(&line);
-                let line = line.trim_end_matches(['\r', '\n']);
-                if line.is_empty() {
-                    if event != Sse::default() {
-                        return Ok(Some(event));
-                    }
-                    size = 0;
-                } else {
-                    take_field(&mut event, line);
-                }
+            if let Some(SseFields { event, data, id, retry }) = self.ready.pop_front() {
+                return Ok(Some(Sse { event, data, id, retry }));
             }
-            if size + self.buffer.len() > self.max_event {
+            if self.reader.is_too_long() {
                 return Err(Broken::TooLong);
             }
             match self.answer.chunk().await.map_err(Broken::Lost)? {
-                Some(part) => self.buffer.extend_from_slice(&part),
+                Some(part) => self.ready.extend(self.reader.feed(&part)),
                 None => return Ok(None),
-            }
-        }
-    }
-
-    /// The next line of what has come, with its end. What was searched in vain is
-    /// not searched again: a large event comes in thousands of parts.
-    fn next_line(&mut self) -> Option<BytesMut> {
-        let new = self.buffer.get(self.searched..).unwrap_or_default();
-        match new.iter().position(|byte| *byte == b'\n') {
-            Some(end) => {
-                let line = self.buffer.split_to(self.searched + end + 1);
-                self.searched = 0;
-                Some(line)
-            }
-            None => {
-                self.searched = self.buffer.len();
-                None
             }
         }
     }
@@ -135,40 +108,5 @@ impl Reading {
             Err(unreadable) => unreadable.why,
         };
         Sse { id: event.id, ..instead(asked.clone(), wrong) }
-    }
-}
-
-/// Takes one line of an event.
-fn take_field(event: &mut Sse, line: &str) {
-    let (name, value) = line.split_once(':').unwrap_or((line, ""));
-    let value = value.strip_prefix(' ').unwrap_or(value);
-    match name {
-        "data" => match &mut event.data {
-            Some(data) => {
-                data.push('\n');
-                data.push_str(value);
-            }
-            None => event.data = Some(value.to_owned()),
-        },
-        "event" => event.event = Some(value.to_owned()),
-        "id" => event.id = Some(value.to_owned()),
-        "retry" => event.retry = value.parse().ok(),
-        // A comment, or something of tomorrow.
-        _ => {}
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_are_read() {
-        let mut event = Sse::default();
-        for line in [": ping", "event: message", "data: {\"a\":1,", "data:\"b\":2}", "id: 7", "x"] {
-            take_field(&mut event, line);
-        }
-        assert_eq!(event.data.as_deref(), Some("{\"a\":1,\n\"b\":2}"));
-        assert_eq!((event.id.as_deref(), event.retry), (Some("7"), None));
     }
 }

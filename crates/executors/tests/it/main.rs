@@ -15,6 +15,7 @@ mod files;
 mod guard;
 mod http_request;
 mod mcp;
+mod requirements;
 mod rest;
 mod services;
 mod sql;

@@ -70,7 +70,7 @@ async fn servers_of_both_eras_run_calls() {
     );
     assert!(rig.engine.registry().get("old/bad name").is_none(), "a bad name is no tool");
     let refused = rig.call("old/echo", json!({"message": 5, "more": 1})).await;
-    assert!(refused.is_success() || refused.error().unwrap().kind() == ErrorKind::InvalidArguments);
+    assert_eq!(refused.error().map(|error| error.kind()), Some(ErrorKind::InvalidArguments));
     rig.servers.stop().await;
     assert!(rig.engine.registry().get("old/echo").is_none(), "its tools go with a server");
 }
@@ -125,6 +125,17 @@ async fn annotations_count_where_the_operator_trusts_them() {
     let behaviour = |name: &str| rig.engine.registry().get(name).unwrap().spec().behaviour;
     assert!(behaviour("s/echo").read_only);
     assert!(!behaviour("s/never").read_only);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_may_say_how_long_its_calls_take() {
+    let mut impatient = server("old");
+    impatient["timeout"] = json!("300ms");
+    let rig = Rig::new(&[("s", impatient)]).await;
+    let begun = Instant::now();
+    let late = rig.call("s/never", json!({})).await;
+    assert_eq!(late.error().map(|error| error.kind()), Some(ErrorKind::Timeout));
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]

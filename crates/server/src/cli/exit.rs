@@ -142,12 +142,13 @@ impl From<Error> for Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
     fn codes_are_unique_and_every_kind_has_one() {
-        let mut codes: Vec<u8> = Exit::ALL.iter().map(|exit| exit.code()).collect();
-        codes.dedup();
+        let codes: BTreeSet<u8> = Exit::ALL.iter().map(|exit| exit.code()).collect();
         assert_eq!(codes.len(), Exit::ALL.len());
         for &kind in ErrorKind::ALL {
             assert_ne!(Exit::of(kind), Exit::Success, "{kind}");

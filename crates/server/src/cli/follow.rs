@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_call_that_takes_too_long_is_stopped_and_has_its_own_code() {
-        let exit = crate::wiring::block_on(async {
+        let exit = crate::installation::block_on(async {
             let request = CallRequest::new("slow", json!({})).timeout(Duration::from_millis(20));
             let engine = engine(Endless);
             let result = call(&engine, request, Interrupts::none()).await?;
@@ -150,7 +150,7 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn an_interrupt_cancels_and_a_second_one_does_not_wait() {
-        crate::wiring::block_on(async {
+        crate::installation::block_on(async {
             let engine = engine(Interrupted { stops: true });
             let request = CallRequest::new("slow", json!({}));
             let result = call(&engine, request, Interrupts::listen()?).await?;
@@ -162,7 +162,7 @@ mod tests {
         })
         .unwrap();
         let began = std::time::Instant::now();
-        let failure = crate::wiring::block_on(async {
+        let failure = crate::installation::block_on(async {
             let request = CallRequest::new("slow", json!({}));
             call(&engine(Interrupted { stops: false }), request, Interrupts::listen()?).await
         })

@@ -40,7 +40,7 @@ const COMPRESS_FROM: u64 = 1024;
 /// The longest id of a request that is taken over.
 const MAX_ID: usize = 128;
 /// The header with a request's id.
-pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// What is asked to find out how the server does, above all when it has too
 /// much to do.
 const ALWAYS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
@@ -53,6 +53,8 @@ pub(crate) struct Front {
     /// for looking whether theirs is to be.
     compressed: Compression<Router, And<SizeAbove, NotForContentType>>,
     slots: Arc<Slots>,
+    /// Whether anybody is told about requests.
+    is_told: bool,
 }
 
 impl Front {
@@ -60,14 +62,15 @@ impl Front {
         let compress = SizeAbove::new(COMPRESS_FROM).and(NotForContentType::SSE);
         let compressed = Compression::new(routes.clone()).compress_when(compress);
         let slots = Slots::new(app.settings.max_requests, app.settings.max_waiting);
-        Self { app, routes, compressed, slots }
+        let is_told = observe::is_told(&app);
+        Self { app, routes, compressed, slots, is_told }
     }
 
     /// Answers a request of a connection. Every answer has the id of its request,
     /// so that people can talk about it.
     pub(crate) async fn answer<B>(
         &self,
-        request: Request<B>,
+        mut request: Request<B>,
         place: &Arc<Place>,
     ) -> Response<Delivery>
     where
@@ -75,20 +78,22 @@ impl Front {
         B::Error: Into<BoxError>,
     {
         self.app.metrics.requests.fetch_add(1, Ordering::Relaxed);
-        let given = given_id(&request);
+        let id = request_id(&request);
         let exchange = place.traffic.begin();
         let (mut response, slot) = match self.slot(&request, place) {
-            Ok(slot) => (self.admit(request, &slot).await, Some(slot)),
+            Ok(slot) => {
+                if let Some(id) = id.as_ref().filter(|_| self.is_told) {
+                    request.extensions_mut().insert(RequestId(id.clone()));
+                }
+                (self.admit(request, &slot).await, Some(slot))
+            }
             Err(problem) => (problem.into_response(), None),
         };
         if response.status() == StatusCode::TOO_MANY_REQUESTS {
             self.app.metrics.refused.fetch_add(1, Ordering::Relaxed);
         }
         let headers = response.headers_mut();
-        // Whoever tells about requests has named it already.
-        if !headers.contains_key(&REQUEST_ID)
-            && let Some(id) = given.or_else(new_id)
-        {
+        if let Some(id) = id {
             headers.insert(REQUEST_ID, id);
         }
         // Nobody on the way keeps an answer, and no browser guesses what it is.
@@ -163,16 +168,18 @@ impl Front {
     }
 }
 
-/// The id that a request brought, if it can be taken over.
-pub(crate) fn given_id<B>(request: &Request<B>) -> Option<HeaderValue> {
-    let is_plain = |id: &&HeaderValue| (1..=MAX_ID).contains(&id.len()) && id.to_str().is_ok();
-    request.headers().get(&REQUEST_ID).filter(is_plain).cloned()
-}
+/// The id of a request, left on it for those who tell about requests.
+#[derive(Clone)]
+pub(crate) struct RequestId(pub(crate) HeaderValue);
 
-/// An id for a request that brought none.
-pub(crate) fn new_id() -> Option<HeaderValue> {
-    let id = CallId::at(Timestamp::now()).to_string();
-    HeaderValue::from_maybe_shared(Bytes::from(id)).ok()
+/// The id that a request brought, if it can be taken over, else a new one.
+fn request_id<B>(request: &Request<B>) -> Option<HeaderValue> {
+    let is_plain = |id: &&HeaderValue| (1..=MAX_ID).contains(&id.len()) && id.to_str().is_ok();
+    let given = request.headers().get(&REQUEST_ID).filter(is_plain).cloned();
+    given.or_else(|| {
+        let id = CallId::at(Timestamp::now()).to_string();
+        HeaderValue::from_maybe_shared(Bytes::from(id)).ok()
+    })
 }
 
 /// Whether the body is in a transfer coding besides `chunked`. Its bytes would be

@@ -12,11 +12,11 @@ use windlass_executors::mcp::{
 use windlass_executors::outbound::{Outbound, OutboundPolicy, Request};
 
 use crate::cli::exit::{Exit, Failure};
-use crate::wiring;
+use crate::installation::block_on_all;
 
 /// Uses the server at this address.
 pub(crate) fn run(url: &str) -> Result<Exit, Failure> {
-    wiring::block_on_all(async {
+    block_on_all(async {
         let engine = Engine::builder().build()?;
         let servers = json!({"mcpServers": {"s": {"url": url}}}).to_string();
         engine.load_text("conformance", &servers);

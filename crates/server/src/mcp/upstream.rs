@@ -6,11 +6,9 @@ use std::time::Duration;
 use windlass::{Engine, TenantId};
 use windlass_executors::mcp::{Server, Servers, Start};
 
-use super::{KeptNotebook, KeptTokens};
 use crate::cli::exit::Failure;
 use crate::cli::output::Screen;
-use crate::settings::Settings;
-use crate::wiring;
+use crate::installation::Installation;
 
 /// How long a list of tools waits for a server that nobody knows yet.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -21,12 +19,12 @@ pub(crate) struct Upstream(Option<Servers>);
 impl Upstream {
     /// Those that these tools need. Others are not started.
     pub(crate) async fn of_tools(
+        installation: &Installation<'_>,
         engine: &Engine,
-        settings: &Settings,
         tools: impl Iterator<Item = &str>,
-        screen: Screen,
     ) -> Result<Self, Failure> {
-        let upstream = Self::start(engine, settings, Start::Needed).await?;
+        let screen = installation.screen;
+        let upstream = Self::start(installation, engine, Start::Needed).await?;
         let Some(servers) = &upstream.0 else { return Ok(upstream) };
         for tool in tools {
             if engine.registry().get(tool).is_some() {
@@ -54,11 +52,11 @@ impl Upstream {
 
     /// All of them, with their tools known.
     pub(crate) async fn all(
+        installation: &Installation<'_>,
         engine: &Engine,
-        settings: &Settings,
-        screen: Screen,
     ) -> Result<Self, Failure> {
-        let upstream = Self::start(engine, settings, Start::Unknown).await?;
+        let screen = installation.screen;
+        let upstream = Self::start(installation, engine, Start::Unknown).await?;
         if let Some(servers) = &upstream.0 {
             servers.listed(PATIENCE).await.iter().for_each(|error| screen.warn(error));
             servers.list_for(&TenantId::default()).iter().for_each(|server| told(server, screen));
@@ -66,15 +64,15 @@ impl Upstream {
         Ok(upstream)
     }
 
-    async fn start(engine: &Engine, settings: &Settings, start: Start) -> Result<Self, Failure> {
+    async fn start(
+        installation: &Installation<'_>,
+        engine: &Engine,
+        start: Start,
+    ) -> Result<Self, Failure> {
         if !engine.providers().all().iter().any(|(_, provider)| provider.mcp.is_some()) {
             return Ok(Self(None));
         }
-        let documents = wiring::documents(&settings.database).await?;
-        let tokens = Arc::new(KeptTokens(Arc::new(wiring::credentials(settings, &documents)?)));
-        let notebook = Arc::new(KeptNotebook(documents));
-        let policy = settings.outbound.policy.clone();
-        Ok(Self(Some(Servers::follow(engine, notebook, tokens, policy, start))))
+        Ok(Self(Some(installation.servers(engine, start).await?)))
     }
 
     /// The server of this name.
@@ -84,10 +82,10 @@ impl Upstream {
 
     /// The servers, none of them started.
     pub(crate) async fn none_started(
+        installation: &Installation<'_>,
         engine: &Engine,
-        settings: &Settings,
     ) -> Result<Self, Failure> {
-        Self::start(engine, settings, Start::Needed).await
+        Self::start(installation, engine, Start::Needed).await
     }
 
     /// Ends them.

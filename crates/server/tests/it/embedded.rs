@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
-use windlass::{Engine, ErrorKind, tool};
+use windlass::{Engine, Error, ErrorKind, tool};
 use windlass_server::Server;
 
 use crate::http::Client;
@@ -22,6 +22,12 @@ fn add(a: i64, b: i64) -> i64 {
 async fn nap(millis: u64) -> &'static str {
     tokio::time::sleep(Duration::from_millis(millis)).await;
     "rested"
+}
+
+/// Fails in this way.
+#[tool]
+fn fail(kind: String) -> Result<(), Error> {
+    Err(Error::new(ErrorKind::from_name(&kind).unwrap_or(ErrorKind::ToolError), "why"))
 }
 
 fn engine() -> windlass::EngineBuilder {
@@ -183,4 +189,41 @@ async fn an_mcp_client_is_served_over_a_pair_of_streams() {
     assert!(answer.contains("42"), "{answer}");
     drop((answers, questions));
     tokio::time::timeout(Duration::from_secs(30), serving).await.unwrap().unwrap();
+}
+
+/// The statuses that the reference page publishes: of requests, and of calls.
+fn published(kind: ErrorKind) -> (u16, u16) {
+    let page = include_str!("../../../../docs/reference/errors.md");
+    let mut lines = page.lines();
+    let columns = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect();
+    let head: Vec<String> =
+        lines.by_ref().find(|line| line.starts_with("| kind")).map(columns).unwrap();
+    let row = lines.find(|line| line.starts_with(&format!("| `{kind}` |")));
+    let row: Vec<String> = row.map(columns).unwrap();
+    let status = |name: &str| {
+        let at = head.iter().position(|column| column == name).unwrap();
+        row[at].parse().unwrap()
+    };
+    (status("HTTP, request"), status("HTTP, call"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_kind_of_failure_has_the_published_status() {
+    let engine = Engine::builder().tool(fail::tool());
+    let (server, client) = start(Server::builder(engine)).await;
+    for &kind in ErrorKind::ALL {
+        let client = client.clone();
+        let body = json!({"tool": "fail", "arguments": {"kind": kind.name()}});
+        let sent = tokio::task::spawn_blocking(move || client.post("/v1/calls", &body));
+        let sent = sent.await.unwrap();
+        let (request, call) = published(kind);
+        assert_eq!(request, kind.info().status, "{kind}");
+        let told = sent.is(call);
+        match call {
+            200 | 202 => assert_eq!(told["error_kind"], kind.name(), "{told}"),
+            // Where a call has no result, the problem is that of a refused request.
+            _ => assert_eq!((&told["code"], request), (&json!(kind.name()), call), "{told}"),
+        }
+    }
+    server.shutdown().await.unwrap();
 }

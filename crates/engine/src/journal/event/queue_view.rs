@@ -134,7 +134,19 @@ impl Event {
                 std::iter::once(tool).chain(agent).collect()
             }
             EventBody::QueueDrained { .. } => vec![QueueEvent::QueueDrained],
-            _ => Vec::new(),
+            // A front end has no name for these.
+            EventBody::ToolLoaded { .. }
+            | EventBody::ToolAdded { .. }
+            | EventBody::ToolUpdated { .. }
+            | EventBody::ToolRemoved { .. }
+            | EventBody::ReloadStarted { .. }
+            | EventBody::ReloadCompleted { .. }
+            | EventBody::LoadError { .. }
+            | EventBody::ValidationError { .. }
+            | EventBody::ApprovalRequested { .. }
+            | EventBody::ApprovalDecided { .. }
+            | EventBody::ExecutionRetried { .. }
+            | EventBody::Missed { .. } => Vec::new(),
         }
     }
 }

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use super::{HIDDEN, MIN_CHARS, Secret};
-use crate::call::content::{Body, Content, Data, Output};
+use crate::call::content::{Content, Data, Output, PayloadMut};
 use crate::error::{Error, ErrorKind};
 
 /// How many bytes are looked at for one output or error, each once for so many
@@ -189,12 +189,10 @@ impl Work<'_> {
     }
 
     fn block(&mut self, block: &mut Content) -> Result<(), TooLarge> {
-        match &mut block.body {
-            Body::Text(text) | Body::Link(text) | Body::ImageLink(text) | Body::FileVar(text) => {
-                self.text(text)?;
-            }
-            Body::Json(value) | Body::Resource(value) => self.value(value)?,
-            Body::Image(data) | Body::Blob(data) | Body::Audio(data) => self.data(data)?,
+        match block.body.payload_mut() {
+            PayloadMut::Text(text) => self.text(text)?,
+            PayloadMut::Value(value) => self.value(value)?,
+            PayloadMut::Data(data) => self.data(data)?,
         }
         if let Some(hidden) = self.hidden(&block.save_as)? {
             block.save_as = hidden.into();
@@ -274,6 +272,7 @@ fn bit(first: u8, second: u8) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::call::content::Body;
     use serde_json::json;
 
     fn veil(secrets: &[&str]) -> Veil {

@@ -3,20 +3,19 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use needs_shared::needs_shared;
 use serde_json::{Value, json};
 use windlass::definition::{Definition, Format, declare, export, parse};
 use windlass::{Engine, Lang, ToolName};
 
 use super::one;
 
-pub(crate) fn corpora(folder: &str) -> Option<PathBuf> {
+/// A folder of `shared/corpora`, for tests that are marked by `needs_shared`.
+pub(crate) fn corpora(folder: &str) -> PathBuf {
     let path =
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora").join(folder);
-    if !path.is_dir() {
-        println!("ignored: corpora not present");
-        return None;
-    }
-    Some(path)
+    assert!(path.is_dir(), "{} is missing", path.display());
+    path
 }
 
 pub(super) fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
@@ -85,9 +84,10 @@ fn assert_fits_gemini(schema: &Value) {
     }
 }
 
+#[needs_shared]
 #[test]
 fn github_tools_survive() {
-    let Some(folder) = corpora("mcp/github-toolsnaps") else { return };
+    let folder = corpora("mcp/github-toolsnaps");
     let files = files(&folder, "snap");
     assert!(files.len() > 100);
     for file in files {
@@ -99,9 +99,10 @@ fn github_tools_survive() {
     }
 }
 
+#[needs_shared]
 #[test]
 fn tools_of_live_servers_survive() {
-    let Some(folder) = corpora("mcp/live-servers") else { return };
+    let folder = corpora("mcp/live-servers");
     let mut count = 0;
     for file in files(&folder, "json") {
         let written: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
@@ -116,9 +117,10 @@ fn tools_of_live_servers_survive() {
     assert_eq!(count, 51);
 }
 
+#[needs_shared]
 #[test]
 fn functions_of_the_leaderboard_survive() {
-    let Some(folder) = corpora("functions/bfcl") else { return };
+    let folder = corpora("functions/bfcl");
     let (mut read, mut refused) = (0, Vec::new());
     for file in files(&folder, "json") {
         for line in fs::read_to_string(&file).unwrap().lines() {

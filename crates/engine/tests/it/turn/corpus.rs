@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use needs_shared::needs_shared;
 use serde_json::{Value, json};
 use windlass::{Context, Lang, ModelCall, Turn, TurnFormat};
 
@@ -13,13 +14,9 @@ struct Exchange {
     answer: Value,
 }
 
-/// All exchanges, or nothing where they are not there.
-fn exchanges() -> Option<Vec<Exchange>> {
+/// All exchanges.
+fn exchanges() -> Vec<Exchange> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora/wire");
-    if !folder.is_dir() {
-        println!("ignored: corpora not present");
-        return None;
-    }
     let files = [
         (TurnFormat::Anthropic, "anthropic.jsonl"),
         (TurnFormat::OpenAi, "openai-chat.jsonl"),
@@ -27,14 +24,16 @@ fn exchanges() -> Option<Vec<Exchange>> {
     ];
     let mut exchanges = Vec::new();
     for (format, file) in files {
-        let text = std::fs::read_to_string(folder.join(file)).unwrap();
+        let path = folder.join(file);
+        let text = std::fs::read_to_string(&path)
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         for line in text.lines() {
             let mut exchange: Value = serde_json::from_str(line).unwrap();
             let origin = exchange["origin"].to_string();
             exchanges.push(Exchange { format, origin, answer: exchange["response"].take() });
         }
     }
-    Some(exchanges)
+    exchanges
 }
 
 /// A call in a plain form: id, name, arguments.
@@ -121,9 +120,10 @@ fn plain(call: &ModelCall) -> Plain {
     (call.id.as_deref().unwrap_or_default().to_owned(), call.name.to_string(), arguments)
 }
 
+#[needs_shared]
 #[tokio::test]
 async fn every_call_of_recorded_exchanges_is_found() {
-    let Some(exchanges) = exchanges() else { return };
+    let exchanges = exchanges();
     let engine = engine(&Log::default());
     let (mut calls, mut streams) = (0, 0);
     for exchange in &exchanges {
@@ -167,9 +167,10 @@ async fn every_call_of_recorded_exchanges_is_found() {
 
 /// Wherever a recorded stream is cut, what runs is a call of the whole message with
 /// all of its arguments, and every call that began is answered.
+#[needs_shared]
 #[tokio::test]
 async fn a_recorded_stream_that_is_cut_runs_whole_calls_only() {
-    let Some(exchanges) = exchanges() else { return };
+    let exchanges = exchanges();
     let engine = engine(&Log::default());
     let (mut cuts, mut ran) = (0, 0);
     for exchange in &exchanges {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use needs_shared::needs_shared;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
@@ -18,13 +19,10 @@ struct Recorded {
 }
 
 /// Messages, in order, with their calls.
-fn messages() -> Option<Vec<Vec<Recorded>>> {
+fn messages() -> Vec<Vec<Recorded>> {
     let path =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/corpora/traces/claude-code.jsonl");
-    let Ok(text) = std::fs::read_to_string(path) else {
-        println!("ignored: corpora not present");
-        return None;
-    };
+    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"));
     let mut messages: Vec<(String, Vec<Recorded>)> = Vec::new();
     for line in text.lines() {
         let call: Value = serde_json::from_str(line).unwrap();
@@ -41,7 +39,7 @@ fn messages() -> Option<Vec<Vec<Recorded>>> {
             _ => messages.push((message, vec![recorded])),
         }
     }
-    Some(messages.into_iter().map(|(_, calls)| calls).collect())
+    messages.into_iter().map(|(_, calls)| calls).collect()
 }
 
 /// What a call did: its place in its message, what it wrote, when.
@@ -85,9 +83,10 @@ fn engine(effects: &Arc<Mutex<Vec<Effect>>>) -> Engine {
     builder.build().unwrap()
 }
 
+#[needs_shared]
 #[tokio::test(start_paused = true)]
 async fn a_real_trace_keeps_its_order_and_gains_time() {
-    let Some(messages) = messages() else { return };
+    let messages = messages();
     let effects = Arc::<Mutex<Vec<Effect>>>::default();
     let engine = engine(&effects);
     let (mut calls, mut serial, mut together) = (0, Duration::ZERO, Duration::ZERO);

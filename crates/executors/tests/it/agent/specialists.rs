@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use windlass::{Context, ErrorKind, EventBody};
+use windlass_executors::agent::cost_summary;
 
 use super::script::{Desk, call, message, say};
 use crate::support::{Site, json as json_reply};
@@ -109,6 +110,23 @@ async fn facts_are_read_out_of_answers() {
     let result = desk.run("invoke_expert", json!({"query": "a"})).await;
     let about = result.output().unwrap().metadata.get("agentMetadata").unwrap();
     assert_eq!((&about["agentName"], &about["level"]), (&json!("expert"), &json!("high")));
+}
+
+#[tokio::test]
+async fn what_an_agent_took_is_told_in_the_documents_form() {
+    let model = team().await;
+    let desk = Desk::new(&model, "anthropic", TEAM);
+    let result = desk.run("invoke_expert", json!({"query": "a"})).await;
+    let mut summary = json!(cost_summary([&result]));
+    let of_expert = summary[0].as_object_mut().unwrap();
+    assert!(of_expert.remove("durationMs").unwrap().is_u64());
+    // 0.2 * 0.003 + 0.04 * 0.015
+    let cost = of_expert.remove("estimatedCostUsd").unwrap().as_f64().unwrap();
+    assert!((cost - 0.0012).abs() < 1e-9, "{cost}");
+    assert_eq!(
+        summary,
+        json!([{"agentName": "expert", "inputTokens": 200, "outputTokens": 40, "turnsUsed": 2}])
+    );
 }
 
 #[tokio::test]

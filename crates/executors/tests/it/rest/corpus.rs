@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use needs_shared::needs_shared;
 use serde_json::Value;
 use windlass::{
     BoxFuture, Call, CallRequest, Content, Engine, Error, Executor, Output, ToolBuilder, ToolSpec,
@@ -159,6 +160,7 @@ impl Executor for Echo {
     }
 }
 
+#[needs_shared]
 #[test]
 fn documents_of_real_services_become_tools_whose_requests_fit() {
     let documents = documents();

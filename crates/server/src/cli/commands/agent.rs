@@ -18,10 +18,10 @@ use crate::cli::follow::{Watch, follow};
 use crate::cli::interrupt::Interrupts;
 use crate::cli::options;
 use crate::cli::output::{Grid, Screen, cell, nearest, strong};
+use crate::installation::{Installation, block_on};
 use crate::mcp::Upstream;
+
 use crate::settings::Settings;
-use crate::state::runs::KeptRuns;
-use crate::wiring;
 pub(crate) use show::Telling;
 
 /// What the names of agents' tools may begin with.
@@ -83,21 +83,24 @@ fn after_help() -> String {
 pub(crate) fn run(args: AgentArgs, settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
     match args.command.unwrap_or(Command::List) {
         Command::List => list(settings, screen),
-        Command::Run(args) => {
-            let engine = wiring::engine(settings, &screen)?;
+        Command::Run(args) => block_on(async {
+            let installation = Installation::new(settings, screen);
+            let engine = installation.engine().await?;
             let (tool, request) = asked(&args, &engine)?;
-            run_one(&engine, &tool, request, settings, screen)
-        }
-        Command::Resume(args) => {
-            let engine = wiring::engine(settings, &screen)?;
-            let (tool, request) = wiring::block_on(kept(&args.run, &engine, settings))?;
-            run_one(&engine, &tool, request, settings, screen)
-        }
+            run_one(&installation, &engine, &tool, request).await
+        }),
+        Command::Resume(args) => block_on(async {
+            let installation = Installation::new(settings, screen);
+            let engine = installation.engine().await?;
+            let (tool, request) = kept(&args.run, &installation, &engine).await?;
+            run_one(&installation, &engine, &tool, request).await
+        }),
     }
 }
 
 fn list(settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
-    let engine = wiring::catalogue(settings, &screen)?;
+    let installation = Installation::to_look_at(settings, screen);
+    let engine = block_on(installation.catalogue())?;
     let agents: Vec<Arc<Tool>> = agents(&engine).collect();
     if screen.json {
         let all: Vec<_> = agents.iter().map(|tool| json!(tool.spec())).collect();
@@ -181,10 +184,10 @@ fn is_message(word: &str, schema: &Value) -> bool {
 /// A run that was cut off, to go on.
 async fn kept(
     run: &str,
+    installation: &Installation<'_>,
     engine: &Engine,
-    settings: &Settings,
 ) -> Result<(Arc<Tool>, CallRequest), Failure> {
-    let runs = KeptRuns(wiring::documents(&settings.database).await?);
+    let runs = installation.runs().await?;
     let entries = runs.read(&windlass::TenantId::default(), run).await?;
     let Some(Entry::Began { tool, input, conversation, user, .. }) = entries.into_iter().next()
     else {
@@ -202,27 +205,25 @@ async fn kept(
     Ok((Arc::clone(&tool), CallRequest::new(tool.name().as_str(), input).context(context)))
 }
 
-fn run_one(
+async fn run_one(
+    installation: &Installation<'_>,
     engine: &Engine,
     tool: &Tool,
     request: CallRequest,
-    settings: &Settings,
-    screen: Screen,
 ) -> Result<Exit, Failure> {
-    wiring::block_on(async {
-        let upstream = Upstream::all(engine, settings, screen).await?;
-        let mut interrupts = Interrupts::listen()?;
-        let telling = Telling::new(name_of(tool), screen);
-        let result = one(engine, request, &telling, &mut interrupts).await?;
-        let stored = finish(engine, &settings.database, screen, &mut interrupts).await;
-        upstream.stop().await;
-        let exit = telling.end(&result, settings.lang)?;
-        if let Err(error) = stored {
-            screen.error(format_args!("the run ended, but its record was not kept: {error}"));
-            return Ok(Exit::Storage);
-        }
-        Ok(exit)
-    })
+    let (settings, screen) = (installation.settings, installation.screen);
+    let upstream = Upstream::all(installation, engine).await?;
+    let mut interrupts = Interrupts::listen()?;
+    let telling = Telling::new(name_of(tool), screen);
+    let result = one(engine, request, &telling, &mut interrupts).await?;
+    let stored = finish(engine, &settings.database, screen, &mut interrupts).await;
+    upstream.stop().await;
+    let exit = telling.end(&result, settings.lang)?;
+    if let Err(error) = stored {
+        screen.error(format_args!("the run ended, but its record was not kept: {error}"));
+        return Ok(Exit::Storage);
+    }
+    Ok(exit)
 }
 
 /// One call of an agent, told while it runs.

@@ -11,9 +11,9 @@ use windlass::TenantId;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::options;
 use crate::cli::output::{Grid, Screen, cell, local_time, strong};
+use crate::installation::{Installation, block_on};
 use crate::settings::Settings;
 use crate::state::audit::{Audit, Checked, Entry, Verifier};
-use crate::wiring;
 
 /// Entries in one read.
 const PAGE: usize = 500;
@@ -66,9 +66,9 @@ pub(crate) fn run(args: AuditArgs, settings: &Settings, screen: Screen) -> Resul
             .map_err(|error| Failure::usage(format!("cannot open {}: {error}", file.display())))?;
         return verified(&verify_lines(BufReader::new(open))?, screen);
     }
-    wiring::block_on(async {
-        let documents = wiring::kept_documents(&settings.database).await?;
-        let audit = Audit::new(Arc::clone(&documents));
+    block_on(async {
+        let installation = Installation::to_look_at(settings, screen);
+        let audit = Audit::new(Arc::clone(installation.documents().await?));
         match args.action {
             AuditAction::List { limit, action } => {
                 let mut entries = all(&audit, &tenant).await?;

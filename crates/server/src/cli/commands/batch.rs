@@ -20,9 +20,9 @@ use crate::cli::follow::{Watch, follow};
 use crate::cli::interrupt::Interrupts;
 use crate::cli::options;
 use crate::cli::output::Screen;
+use crate::installation::{Installation, block_on};
 use crate::mcp::Upstream;
 use crate::settings::Settings;
-use crate::wiring;
 use asked::Asked;
 
 /// Run several calls of one turn: together where that is safe, answered in order
@@ -101,10 +101,11 @@ pub(crate) fn run(
         .into_iter()
         .map(|asked| asked.request(args.timeout).context(Arc::clone(&context)))
         .collect();
-    let engine = wiring::engine(&settings, &screen)?;
-    wiring::block_on(async {
+    block_on(async {
+        let installation = Installation::new(&settings, screen);
+        let engine = installation.engine().await?;
         let names = names.iter().map(String::as_str);
-        let upstream = Upstream::of_tools(&engine, &settings, names, screen).await?;
+        let upstream = Upstream::of_tools(&installation, &engine, names).await?;
         let done = run_all(args, requests, &engine, &settings, &view, screen).await;
         upstream.stop().await;
         done

@@ -15,9 +15,9 @@ use crate::cli::follow::{Watch, follow};
 use crate::cli::interrupt::Interrupts;
 use crate::cli::options;
 use crate::cli::output::Screen;
+use crate::installation::{Installation, block_on};
 use crate::mcp::Upstream;
 use crate::settings::{Database, Settings};
-use crate::wiring;
 
 /// Call a tool
 #[derive(Debug, Args)]
@@ -77,10 +77,11 @@ pub(crate) fn run(
     if args.strict {
         settings.engine.strict_validation = true;
     }
-    let engine = wiring::engine(&settings, &screen)?;
-    wiring::block_on(async {
+    block_on(async {
+        let installation = Installation::new(&settings, screen);
+        let engine = installation.engine().await?;
         let names = std::iter::once(args.name.as_str());
-        let upstream = Upstream::of_tools(&engine, &settings, names, screen).await?;
+        let upstream = Upstream::of_tools(&installation, &engine, names).await?;
         let request = request(args, &engine)?;
         let watch = Watch::choose(args.progress, &screen, Watch::JsonEvents);
         let mut interrupts = Interrupts::listen()?;

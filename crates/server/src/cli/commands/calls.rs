@@ -16,8 +16,8 @@ use crate::cli::options;
 use crate::cli::output::{
     BOLD, Grid, Screen, beginning, cell, local_time, one_line, spent, status, strong,
 };
+use crate::installation::{Installation, block_on};
 use crate::settings::Settings;
-use crate::wiring;
 
 /// A UUIDv7 begins with the millisecond of the call: enough to tell calls
 /// apart that a person made. Those of a batch need more of it.
@@ -82,8 +82,8 @@ fn after_help() -> String {
 
 /// Runs the command.
 pub(crate) fn run(args: CallsArgs, settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
-    wiring::block_on(async {
-        let records = wiring::records(&settings.database).await?;
+    block_on(async {
+        let records = Installation::to_look_at(settings, screen).records().await?;
         let records = &*records;
         match (&args.id, &args.summary) {
             (Some(wanted), _) => {

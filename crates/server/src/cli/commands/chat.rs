@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use jiff::Timestamp;
 use serde_json::json;
-use windlass::{CallId, CallRequest, Usage};
+use windlass::{CallId, CallRequest, Engine, Usage};
 use windlass_executors::agent::History;
 
 use super::agent::{self, Telling};
@@ -16,9 +16,9 @@ use crate::cli::finish::finish;
 use crate::cli::interrupt::Interrupts;
 use crate::cli::options;
 use crate::cli::output::Screen;
+use crate::installation::{Installation, block_on};
 use crate::mcp::Upstream;
 use crate::settings::Settings;
-use crate::wiring;
 
 /// Talk to an agent
 #[derive(Debug, Args)]
@@ -40,34 +40,44 @@ fn after_help() -> String {
 
 /// Runs the command.
 pub(crate) fn run(args: &ChatArgs, settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
-    let engine = wiring::engine(settings, &screen)?;
-    let tool = agent::find(&engine, &args.name)?;
+    block_on(async {
+        let installation = Installation::new(settings, screen);
+        let engine = installation.engine().await?;
+        talk(args, &installation, &engine).await
+    })
+}
+
+async fn talk(
+    args: &ChatArgs,
+    installation: &Installation<'_>,
+    engine: &Engine,
+) -> Result<Exit, Failure> {
+    let (settings, screen) = (installation.settings, installation.screen);
+    let tool = agent::find(engine, &args.name)?;
     let conversation = CallId::at(Timestamp::now()).to_string();
     let context = args.context.resolve(Stdin::Taken)?;
     let context = context.in_conversation(conversation).object(History::default());
     let context = Arc::new(context);
     let is_terminal = io::stdin().is_terminal();
-    wiring::block_on(async {
-        let upstream = Upstream::all(&engine, settings, screen).await?;
-        let mut interrupts = Interrupts::listen()?;
-        let (mut exit, mut total) = (Exit::Success, Usage::default());
-        while let Some(message) = next(is_terminal, &mut interrupts).await? {
-            let request = CallRequest::new(tool.name().as_str(), json!({"message": message}));
-            let telling = Telling::new(agent::name_of(&tool), screen);
-            let request = request.context(Arc::clone(&context));
-            let result = agent::one(&engine, request, &telling, &mut interrupts).await?;
-            exit = telling.end(&result, settings.lang)?;
-            total += result.usage.as_deref().copied().unwrap_or_default();
-        }
-        let stored = finish(&engine, &settings.database, screen, &mut interrupts).await;
-        upstream.stop().await;
-        screen.note(format_args!("all in all ${:.4}", total.cost_usd));
-        if let Err(error) = stored {
-            screen.error(format_args!("not all records were kept: {error}"));
-            return Ok(Exit::Storage);
-        }
-        Ok(exit)
-    })
+    let upstream = Upstream::all(installation, engine).await?;
+    let mut interrupts = Interrupts::listen()?;
+    let (mut exit, mut total) = (Exit::Success, Usage::default());
+    while let Some(message) = next(is_terminal, &mut interrupts).await? {
+        let request = CallRequest::new(tool.name().as_str(), json!({"message": message}));
+        let telling = Telling::new(agent::name_of(&tool), screen);
+        let request = request.context(Arc::clone(&context));
+        let result = agent::one(engine, request, &telling, &mut interrupts).await?;
+        exit = telling.end(&result, settings.lang)?;
+        total += result.usage.as_deref().copied().unwrap_or_default();
+    }
+    let stored = finish(engine, &settings.database, screen, &mut interrupts).await;
+    upstream.stop().await;
+    screen.note(format_args!("all in all ${:.4}", total.cost_usd));
+    if let Err(error) = stored {
+        screen.error(format_args!("not all records were kept: {error}"));
+        return Ok(Exit::Storage);
+    }
+    Ok(exit)
 }
 
 /// The next message; none at the end.

@@ -15,6 +15,7 @@ use windlass_store::Documents;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::options;
 use crate::cli::output::{Screen, nearest};
+use crate::installation::{Installation, block_on};
 use crate::settings::Settings;
 use crate::state::audit::Audit;
 use crate::state::imports;
@@ -130,14 +131,14 @@ pub(crate) fn run(
     settings: &Settings,
     screen: Screen,
 ) -> Result<Exit, Failure> {
-    wiring::block_on(async {
-        let documents = match args.action {
-            CredentialsAction::Set { .. } => wiring::documents(&settings.database).await?,
-            _ => wiring::kept_documents(&settings.database).await?,
+    block_on(async {
+        let installation = match args.action {
+            CredentialsAction::Set { .. } => Installation::new(settings, screen),
+            _ => Installation::to_look_at(settings, screen),
         };
         let desk = Desk {
-            credentials: wiring::credentials(settings, &documents)?,
-            documents,
+            credentials: Arc::clone(installation.credentials().await?),
+            documents: Arc::clone(installation.documents().await?),
             tenant: TenantId::new(args.tenant),
             user: args.user,
             settings,
@@ -150,7 +151,7 @@ pub(crate) fn run(
 
 /// Where one command is done.
 struct Desk<'a> {
-    credentials: Credentials,
+    credentials: Arc<Credentials>,
     documents: Arc<dyn Documents>,
     tenant: TenantId,
     user: Option<String>,

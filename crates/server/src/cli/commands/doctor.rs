@@ -15,8 +15,8 @@ use serde_json::json;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::options::{self, Global};
 use crate::cli::output::{BAD, BOLD, DOUBTFUL, GOOD, Screen, count};
+use crate::installation::{Installation, block_on};
 use crate::settings::Settings;
-use crate::wiring;
 
 /// Check the set-up, and say how to mend it
 #[derive(Debug, Args)]
@@ -89,7 +89,7 @@ impl Finding {
 /// Runs the command.
 pub(crate) fn run(args: &DoctorArgs, global: &Global, screen: Screen) -> Result<Exit, Failure> {
     let findings = match Settings::resolve(global, Vec::new()) {
-        Ok(settings) => wiring::block_on(async { Ok(examine(&settings).await) })?,
+        Ok(settings) => block_on(async { Ok(examine(&settings).await) })?,
         Err(failure) => {
             let mut finding = Finding::broken("settings", failure.message);
             finding.hint = failure.hint;
@@ -138,11 +138,17 @@ fn show(finding: &Finding, screen: Screen) -> Result<(), Failure> {
 }
 
 async fn examine(settings: &Settings) -> Vec<Finding> {
+    // What is wrong with definitions is told as a finding.
+    let quiet = Screen { json: false, quiet: true, verbose: false };
+    let installation = Installation::to_look_at(settings, quiet);
     let mut findings = of_settings(settings);
     findings.extend(tools::examine(settings));
     findings.extend(modes::examine(settings));
-    let (database, documents) = database::examine(settings).await;
-    findings.extend(tools::unready(settings, documents.as_ref()).await);
+    let (database, documents) = database::examine(&installation).await;
+    findings.extend(match &documents {
+        Some(_) => tools::unready(&installation).await,
+        None => tools::unready(&Installation::without_database(settings, quiet)).await,
+    });
     findings.extend(database);
     findings.extend(keys::examine(settings, documents).await);
     findings.extend(network::examine(settings).await);

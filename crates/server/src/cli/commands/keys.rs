@@ -11,10 +11,10 @@ use super::when;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::options;
 use crate::cli::output::{Grid, Screen, cell, local_time, strong};
+use crate::installation::{Installation, block_on};
 use crate::settings::Settings;
 use crate::state::audit::Audit;
 use crate::state::identity::{ApiKey, KeyRequest, Keys, NewKey, Role, ToolView, UserBinding};
-use crate::wiring;
 
 /// Make, list and revoke the API keys of a server
 #[derive(Debug, Args)]
@@ -83,13 +83,16 @@ fn after_help() -> String {
 /// Runs the command.
 pub(crate) fn run(args: KeysArgs, settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
     let tenant = TenantId::new(args.tenant);
-    wiring::block_on(async {
-        let documents = match args.action {
-            KeysAction::Create { .. } => wiring::documents(&settings.database).await?,
-            _ => wiring::kept_documents(&settings.database).await?,
+    block_on(async {
+        let installation = match args.action {
+            KeysAction::Create { .. } => Installation::new(settings, screen),
+            KeysAction::List | KeysAction::Rotate { .. } | KeysAction::Revoke { .. } => {
+                Installation::to_look_at(settings, screen)
+            }
         };
-        let audit = Audit::new(Arc::clone(&documents));
-        let keys = Keys::new(documents);
+        let documents = installation.documents().await?;
+        let audit = Audit::new(Arc::clone(documents));
+        let keys = Keys::new(Arc::clone(documents));
         match args.action {
             KeysAction::Create { name, role, expires, tool, user } => {
                 let tools = ToolView::new(tool).map_err(Failure::named)?;

@@ -12,9 +12,9 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::interrupt::Interrupts;
 use crate::cli::options;
 use crate::cli::output::Screen;
+use crate::installation::{Installation, block_on};
 use crate::mcp::Upstream;
 use crate::settings::Settings;
-use crate::wiring;
 
 /// What the browser shows at the end.
 const DONE: &str = "You are logged in. You can close this page.";
@@ -47,9 +47,10 @@ fn after_help() -> String {
 
 /// Runs the command.
 pub(crate) fn run(args: &LoginArgs, settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
-    let engine = wiring::catalogue(settings, &screen)?;
-    wiring::block_on(async {
-        let upstream = Upstream::none_started(&engine, settings).await?;
+    block_on(async {
+        let mut installation = Installation::to_look_at(settings, screen);
+        let engine = installation.catalogue_of_servers().await?;
+        let upstream = Upstream::none_started(&installation, &engine).await?;
         let server = upstream.server(&args.provider).ok_or_else(|| {
             let why = format!("there is no MCP server `{}`", args.provider);
             Failure::new(Exit::NotFound, why).hint("name one of your definitions")

@@ -11,7 +11,7 @@ use rmcp::transport::stdio;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use windlass::Engine;
-use windlass_executors::mcp::{Servers, Start};
+use windlass_executors::mcp::Start;
 
 use super::serve::watch;
 use crate::cli::exit::{Exit, Failure};
@@ -19,16 +19,11 @@ use crate::cli::interrupt::Interrupts;
 use crate::cli::options;
 use crate::cli::output::Screen;
 use crate::cli::permissions;
-use crate::http::Metrics;
 use crate::human::approvals::{Desk, SharedDesk};
+use crate::installation::{Installation, Serving, block_on_all};
 use crate::logging;
-use crate::mcp::{Endpoint, KeptNotebook, KeptTokens, MAX_TOOLS, Service, Shared, View, Who};
-use crate::prerequisites::Prerequisites;
+use crate::mcp::{Endpoint, MAX_TOOLS, Service, Shared, View, Who};
 use crate::settings::Settings;
-use crate::state::credential_source::VaultSource;
-use crate::state::runs::KeptRuns;
-use crate::state::vault::Grants;
-use crate::wiring;
 
 /// Serve the tools to an MCP client: Claude Code, Claude Desktop, Cursor, …
 #[derive(Debug, Args)]
@@ -76,36 +71,25 @@ pub(crate) fn run(args: &McpArgs, settings: Settings, screen: Screen) -> Result<
     if let Some(url) = &args.client {
         return crate::mcp::fixture_client::run(url);
     }
-    wiring::block_on_all(async { serve(args, settings, screen).await })
+    block_on_all(async { serve(args, settings, screen).await })
 }
 
 async fn serve(args: &McpArgs, settings: Settings, screen: Screen) -> Result<Exit, Failure> {
     let mut interrupts = Interrupts::listen()?;
-    let documents = wiring::documents_with(&settings.database, &settings.records).await?;
-    let credentials = Arc::new(wiring::credentials(&settings, &documents)?);
-    let grants = Arc::new(Grants::new(Arc::clone(&documents), Arc::clone(&credentials)));
-    let outbound = wiring::outbound(&settings);
-    let (source, asked) = VaultSource::new(Arc::clone(&credentials), grants, outbound);
+    let installation = Installation::new(&settings, screen);
     let (rules, patience) = (settings.approvals.clone(), settings.server.http.approvals_expire);
-    let desk = Desk::new(Arc::clone(&documents), rules, patience);
-    let builder = Engine::builder().credentials(source).approvals(SharedDesk(Arc::clone(&desk)));
-    let metrics = Arc::<Metrics>::default();
-    let runs = Arc::new(KeptRuns(Arc::clone(&documents)));
-    let engine = wiring::serving(builder, &settings, screen, &metrics, None, None, runs).await?;
-    let _ = asked.set(engine.clone());
-    wiring::load_imports(&engine, wiring::own_imports(&documents).await?, &screen);
+    let desk = Desk::new(Arc::clone(installation.documents().await?), rules, patience);
+    let builder = Engine::builder().approvals(SharedDesk(Arc::clone(&desk)));
+    let engine = installation.engine_from(builder, Serving::default()).await?;
+    installation.load_imports(&engine).await?;
     desk.read_rules().await?;
     #[cfg(feature = "fixtures")]
     if args.fixtures {
         crate::mcp::fixtures::register(&engine)?;
     }
     let watches = watch(&engine, &settings, screen);
-    let notebook = Arc::new(KeptNotebook(documents));
-    let prerequisites = Prerequisites::new(Arc::clone(&credentials), &settings);
-    let tokens = Arc::new(KeptTokens(credentials));
-    let policy = settings.outbound.policy.clone();
-    let servers = Servers::follow(&engine, notebook, tokens, policy, Start::Unknown);
-    let servers = Arc::new(servers);
+    let prerequisites = installation.prerequisites().await?;
+    let servers = Arc::new(installation.servers(&engine, Start::Unknown).await?);
     let (own, lang) = (Some(Arc::clone(&servers)), settings.lang);
     let (able, max_tools) = (Some(prerequisites), args.max_tools);
     let shared = Shared::new(engine.clone(), own, Arc::default(), lang, max_tools, able, None);

@@ -16,6 +16,7 @@ use windlass_store::{Documents, Expect};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::options;
 use crate::cli::output::Screen;
+use crate::installation::{Installation, block_on};
 use crate::mcp::KeptNotebook;
 use crate::settings::Settings;
 use crate::state::audit::Audit;
@@ -248,24 +249,26 @@ pub(crate) fn run(
     settings: &Settings,
     screen: Screen,
 ) -> Result<Exit, Failure> {
-    let imports = match &args.action {
+    let gives_names = match &args.action {
         ProvidersAction::Add { mcp, command, .. } => !mcp && command.is_empty(),
         ProvidersAction::Update { .. } => true,
         _ => false,
     };
-    // Names that tools have already; building an engine does not wait for others.
-    let taken = match imports {
-        true => wiring::defined_names(settings, &screen)?,
-        false => HashSet::new(),
-    };
-    wiring::block_on(async {
+    block_on(async {
         let keeps = matches!(args.action, ProvidersAction::Add { dry_run: false, .. });
-        let documents = match keeps {
-            true => wiring::documents(&settings.database).await?,
-            false => wiring::kept_documents(&settings.database).await?,
+        let installation = match keeps {
+            true => Installation::new(settings, screen),
+            false => Installation::to_look_at(settings, screen),
         };
+        // Names that tools have already, but for those of imports, which give none of
+        // them again.
+        let taken = match gives_names {
+            true => imports::names_of(&installation.defined()?.registry().list()),
+            false => HashSet::new(),
+        };
+        let documents = Arc::clone(installation.documents().await?);
         let tenant = TenantId::new(args.tenant);
-        let desk = Desk { documents, tenant, taken, settings, screen };
+        let desk = Desk { installation: &installation, documents, tenant, taken, settings, screen };
         match args.action {
             ProvidersAction::Add { name, document, mcp: true, server, options, .. } => {
                 options.refuse_any()?;
@@ -317,6 +320,7 @@ enum Afterwards {
 
 /// Where one command is done.
 struct Desk<'a> {
+    installation: &'a Installation<'a>,
     documents: Arc<dyn Documents>,
     tenant: TenantId,
     /// The names of tools that were not imported.
@@ -462,7 +466,7 @@ impl Desk<'_> {
     }
 
     async fn remove(&self, name: &str, afterwards: Afterwards) -> Result<(), Failure> {
-        let credentials = wiring::credentials(self.settings, &self.documents)?;
+        let credentials = self.installation.credentials().await?;
         let kept = credentials.ids_of(&self.tenant, name).await?.len();
         if !self.documents.delete(SPACE, &self.tenant, name, Expect::Anything).await? {
             return Err(missing(name));
@@ -512,8 +516,8 @@ impl Desk<'_> {
     /// The document that a person named.
     async fn source(&self, document: &str) -> Result<Source, Failure> {
         if document.starts_with("http://") || document.starts_with("https://") {
-            let outbound = wiring::outbound(self.settings);
-            return imports::fetch(&outbound, document).await.map_err(Failure::named);
+            let outbound = self.installation.outbound();
+            return imports::fetch(outbound, document).await.map_err(Failure::named);
         }
         if document == "-" {
             return Ok(Source::pasted(std::io::read_to_string(std::io::stdin())?));

@@ -10,9 +10,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use windlass::{Engine, EngineBuilder, Error, ErrorKind, FolderWatch, RecordStore};
-use windlass_executors::mcp::{LoginOptions, Servers, Start};
+use windlass_executors::mcp::{LoginOptions, Start};
 use windlass_executors::rest::AskConsent;
-use windlass_store::Documents;
 
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::interrupt::Interrupts;
@@ -25,18 +24,14 @@ use crate::http::{
 use crate::human::approvals::{Desk, SharedDesk};
 use crate::human::consents::Consents;
 use crate::human::questions::Questions;
+use crate::installation::{Installation, Serving, block_on_all};
 use crate::logging;
-use crate::mcp::{KeptNotebook, KeptTokens, Sessions};
-use crate::prerequisites::Prerequisites;
+use crate::mcp::Sessions;
 use crate::settings::{Flag, Settings};
 use crate::state::audit::{Actor, Audit, Happened};
-use crate::state::credential_source::VaultSource;
 use crate::state::identity::{Bearers, Keys, NewKey};
-use crate::state::quota::{CheckedDocuments, DaySharer, Quotas};
-use crate::state::runs::KeptRuns;
-use crate::state::vault::Grants;
+use crate::state::quota::{DaySharer, Quotas};
 use crate::telemetry;
-use crate::wiring;
 
 /// How long what was cut off, and what is still to be told, may take.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -102,7 +97,7 @@ pub(crate) fn run(settings: Settings, screen: Screen) -> Result<Exit, Failure> {
     settings.server.refuse_plain_text()?;
     logging::start(&settings.log, screen);
     permissions::warn(&settings);
-    wiring::block_on_all(async { serve(settings, screen).await })
+    block_on_all(async { serve(settings, screen).await })
 }
 
 async fn serve(settings: Settings, screen: Screen) -> Result<Exit, Failure> {
@@ -133,19 +128,16 @@ pub(crate) async fn start(
     screen: Screen,
     listener: Listener,
 ) -> Result<Started, Failure> {
-    let documents = wiring::documents_with(&settings.database, &settings.records).await?;
     let quotas = Quotas::new(settings.quotas);
-    let documents: Arc<dyn Documents> = CheckedDocuments::new(documents, Arc::clone(&quotas));
+    let installation = Installation::new(&settings, screen).bounded(&quotas);
+    let documents = Arc::clone(installation.documents().await?);
     let metrics = Arc::<Metrics>::default();
     let (tracer, exporter) = telemetry::start(&settings.telemetry, &metrics.traces).unzip();
-    let credentials = Arc::new(wiring::credentials(&settings, &documents)?);
-    let grants = Arc::new(Grants::new(Arc::clone(&documents), Arc::clone(&credentials)));
-    let outbound = wiring::outbound(&settings);
-    let (source, asked) =
-        VaultSource::new(Arc::clone(&credentials), Arc::clone(&grants), outbound.clone());
+    let (outbound, grants) = (installation.outbound().clone(), installation.grants().await?);
     let own_address = own_address(&settings, listener.address()?);
     let consents =
-        Arc::new(Consents::new(Arc::clone(&documents), outbound.clone(), grants, &own_address));
+        Consents::new(Arc::clone(&documents), outbound.clone(), Arc::clone(grants), &own_address);
+    let consents = Arc::new(consents);
     let ask: AskConsent = Arc::new({
         let consents = Arc::clone(&consents);
         move |call, consent| {
@@ -156,19 +148,17 @@ pub(crate) async fn start(
     let (rules, patience) = (settings.approvals.clone(), settings.server.http.approvals_expire);
     let desk = Desk::new(Arc::clone(&documents), rules, patience);
     let questions = Arc::<Questions>::default();
+    let (counting, tracing) = (Arc::clone(&metrics), tracer.clone());
     let builder = builder
-        .credentials(source)
         .approvals(SharedDesk(Arc::clone(&desk)))
-        .object(questions.askers());
-    let runs = Arc::new(KeptRuns(Arc::clone(&documents)));
-    let (tracing, ask) = (tracer.clone(), Some(ask));
-    let engine =
-        wiring::serving(builder, &settings, screen, &metrics, tracing, ask, runs.clone()).await?;
-    let _ = asked.set(engine.clone());
-    let notebook = Arc::new(KeptNotebook(Arc::clone(&documents)));
-    let tokens = Arc::new(KeptTokens(Arc::clone(&credentials)));
-    let policy = settings.outbound.policy.clone();
-    let servers = Servers::follow(&engine, notebook, tokens, policy, Start::Unknown);
+        .object(questions.askers())
+        .on_record(move |record| {
+            counting.count(record);
+            tracing.iter().for_each(|tracer| tracer.call(record));
+        });
+    let serving = Serving { ask: Some(ask), tracer: tracer.clone() };
+    let engine = installation.engine_from(builder, serving).await?;
+    let servers = installation.servers(&engine, Start::Unknown).await?;
     let redirect_uri = consents.redirect_uri().to_owned();
     servers.offer_logins(LoginOptions { redirect_uri, ..LoginOptions::default() });
     let servers = Arc::new(servers);
@@ -197,7 +187,7 @@ pub(crate) async fn start(
         questions,
         consents,
         outbound,
-        runs,
+        runs: Arc::new(installation.runs().await?),
         links,
         documents,
         quotas,
@@ -206,8 +196,8 @@ pub(crate) async fn start(
         audit,
         failed_keys: FailedKeys::new(settings.server.http.max_failed_keys),
         bearers: Bearers::new(&settings.server.http.oauth, &settings.outbound.policy, &own_address),
-        prerequisites: Prerequisites::new(Arc::clone(&credentials), &settings),
-        credentials,
+        prerequisites: installation.prerequisites().await?,
+        credentials: Arc::clone(installation.credentials().await?),
         metrics,
         readiness: Readiness::default(),
         tracer,

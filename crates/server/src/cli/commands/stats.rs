@@ -8,8 +8,8 @@ use windlass::{TenantId, ToolStatistics};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::options;
 use crate::cli::output::{Grid, Screen, cell, spent, strong};
+use crate::installation::{Installation, block_on};
 use crate::settings::Settings;
-use crate::wiring;
 
 /// Show statistics of all recorded calls
 #[derive(Debug, Args)]
@@ -32,8 +32,8 @@ fn after_help() -> String {
 
 /// Runs the command.
 pub(crate) fn run(args: &StatsArgs, settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
-    let mut all = wiring::block_on(async {
-        let records = wiring::records(&settings.database).await?;
+    let mut all = block_on(async {
+        let records = Installation::to_look_at(settings, screen).records().await?;
         Ok(records.statistics(&TenantId::default()).await?)
     })?;
     if let Some(tool) = &args.tool {

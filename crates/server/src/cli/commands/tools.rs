@@ -14,9 +14,9 @@ use windlass::{Engine, Lang, Tool};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::options;
 use crate::cli::output::{Grid, Screen, cell, count, strong};
+use crate::installation::{Installation, block_on};
 use crate::mcp::Upstream;
 use crate::settings::Settings;
-use crate::wiring;
 
 /// List the tools, or show one of them
 #[derive(Debug, Args)]
@@ -56,14 +56,15 @@ fn after_help() -> String {
 
 /// Runs the command.
 pub(crate) fn run(args: &ToolsArgs, settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
-    let engine = wiring::catalogue(settings, &screen)?;
-    wiring::block_on(async {
+    block_on(async {
+        let mut installation = Installation::to_look_at(settings, screen);
+        let engine = installation.catalogue_of_servers().await?;
         let upstream = match &args.name {
             Some(name) => {
                 let names = std::iter::once(name.as_str());
-                Upstream::of_tools(&engine, settings, names, screen).await?
+                Upstream::of_tools(&installation, &engine, names).await?
             }
-            None => Upstream::all(&engine, settings, screen).await?,
+            None => Upstream::all(&installation, &engine).await?,
         };
         let shown = show(args, &engine, settings.lang, screen);
         upstream.stop().await;

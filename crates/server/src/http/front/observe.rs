@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method};
+use axum::http::{HeaderMap, Method};
 use axum::middleware::Next;
 use axum::response::Response;
 use windlass::{Context, TenantId, TraceContext};
 
-use super::{REQUEST_ID, given_id, new_id};
+use super::RequestId;
 use crate::http::app::App;
 use crate::state::identity::Identity;
 use crate::telemetry::{self, RequestSpan};
@@ -40,13 +40,10 @@ pub(crate) async fn observe(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let id = given_id(&request).or_else(new_id);
+    let id = request.extensions_mut().remove::<RequestId>();
     let seen = Seen::begin(&app, &mut request);
     let mut response = next.run(request).await;
     seen.end(&app, &mut response, id.as_ref());
-    if let Some(id) = id {
-        response.headers_mut().insert(REQUEST_ID, id);
-    }
     response
 }
 
@@ -74,7 +71,7 @@ impl Seen {
         }
     }
 
-    fn end(self, app: &App, response: &mut Response, id: Option<&HeaderValue>) {
+    fn end(self, app: &App, response: &mut Response, id: Option<&RequestId>) {
         let asker = response.extensions_mut().remove::<Asker>();
         let status = response.status().as_u16();
         tracing::debug!(
@@ -82,7 +79,7 @@ impl Seen {
             route = &*self.route,
             status,
             ms = self.began.elapsed().as_secs_f64() * 1000.0,
-            request_id = id.and_then(|id| id.to_str().ok()),
+            request_id = id.and_then(|RequestId(id)| id.to_str().ok()),
             key = asker.as_ref().map(|asker| &*asker.key),
             tenant = asker.as_ref().map(|asker| asker.tenant.as_str()),
             "request"

@@ -137,11 +137,8 @@ impl Problem {
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let info = error.kind().info();
-        let status = match error.kind() {
-            // Of the request itself, not of a call in it.
-            ErrorKind::InvalidArguments | ErrorKind::InvalidDefinition => StatusCode::BAD_REQUEST,
-            _ => StatusCode::from_u16(info.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
-        };
+        let status = StatusCode::from_u16(info.status);
+        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut problem =
             Self::new(status, info.name, error.message()).retry_after(error.retry_after());
         problem.0.title = info.meaning.to_owned();
@@ -186,5 +183,24 @@ impl IntoResponse for Problem {
             }
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_request_has_the_status_of_the_table() {
+        for &kind in ErrorKind::ALL {
+            let problem = Problem::from(Error::new(kind, "why"));
+            let told = serde_json::to_value(&problem).unwrap();
+            let response = problem.into_response();
+            assert_eq!(response.status().as_u16(), kind.info().status, "{kind}");
+            assert_eq!(
+                (&told["status"], &told["code"]),
+                (&kind.info().status.into(), &kind.name().into())
+            );
+        }
     }
 }

@@ -13,7 +13,7 @@ use windlass::{
 };
 
 use super::audit::Details;
-use super::page::{self, IdPageQuery};
+use super::page::{AfterId, Limit, PageQuery};
 use super::view;
 use crate::http::app::App;
 use crate::http::document::operation::Operation;
@@ -30,7 +30,7 @@ pub(crate) fn rows() -> Vec<Operation> {
     vec![
         Operation::get("/v1/approvals", "list_approvals", list)
             .may(Action::ReadCalls, "List the calls that wait for a person")
-            .query::<IdPageQuery>()
+            .query::<PageQuery<AfterId>>()
             .answer::<ApprovalsDoc>(200, "The calls, oldest first"),
         Operation::get("/v1/approvals/rules", "get_approval_rules", rules)
             .may(Action::ReadCalls, "The rules by which calls are allowed, denied or asked about")
@@ -139,10 +139,10 @@ fn status(waiting: &Waiting) -> &'static str {
 async fn list(
     State(app): State<Arc<App>>,
     Who(who): Who,
-    Query(query): Query<IdPageQuery>,
+    Query(query): Query<PageQuery<AfterId>>,
 ) -> Result<Response, Problem> {
-    let limit = page::limit(query.limit)?;
-    let (waiting, next) = app.desk.list(&who.tenant, query.after()?, limit).await?;
+    let after = query.cursor.map(|AfterId(id)| id.to_string());
+    let (waiting, next) = app.desk.list(&who.tenant, after.as_deref(), query.limit()).await?;
     let approvals: Vec<Value> = waiting.iter().map(|waiting| show(&app, waiting)).collect();
     Ok(view::ok(&json!({"approvals": approvals, "next": next})))
 }
@@ -236,7 +236,7 @@ impl App {
     ) -> Result<usize, Problem> {
         let (mut withdrawn, mut after) = (0, None);
         loop {
-            let (page, next) = self.desk.list(tenant, after.as_deref(), page::MAX).await?;
+            let (page, next) = self.desk.list(tenant, after.as_deref(), Limit::MAX.get()).await?;
             let fit = |waiting: &&Waiting| waiting.is_open() && chosen(&waiting.call);
             for waiting in page.iter().filter(fit) {
                 withdrawn += usize::from(self.withdraw(tenant, waiting.call.id).await?);

@@ -9,7 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{keys, page, view};
+use super::page::Limit;
+use super::{keys, view};
 use crate::http::app::App;
 use crate::http::document::operation::Operation;
 use crate::http::front::extract::{Query, Who};
@@ -63,8 +64,7 @@ struct AuditQuery {
     /// Of the bearer of this key.
     key_id: Option<String>,
     /// How many at the most; 100 if nobody says.
-    #[schemars(range(min = 1, max = 1000))]
-    limit: Option<usize>,
+    limit: Option<Limit>,
     /// After the entry with this number: the `next` of the page before.
     #[schemars(range(max = 9_007_199_254_740_991_u64))]
     after: Option<u64>,
@@ -84,7 +84,7 @@ async fn list(
     Query(query): Query<AuditQuery>,
 ) -> Result<Response, Problem> {
     let tenant = keys::owner(&who, query.tenant_id, "tenant_id")?;
-    let limit = page::limit(query.limit)?;
+    let limit = query.limit.unwrap_or_default().get();
     let fits = |entry: &Entry| {
         query.action.as_ref().is_none_or(|action| *action == entry.action)
             && (query.key_id.is_none() || query.key_id == entry.actor.key_id)

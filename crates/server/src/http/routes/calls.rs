@@ -19,7 +19,7 @@ use windlass::{
 };
 
 use super::context::{CallBody, Span, check_key, user_of};
-use super::page;
+use super::page::{AfterId, Limit};
 use super::stream;
 use super::view;
 use crate::http::app::App;
@@ -31,6 +31,8 @@ use crate::http::front::problem::Problem;
 use crate::http::front::slots::Own;
 use crate::state::identity::Action;
 
+/// How many records a page has if nobody says.
+const LISTED: usize = 50;
 /// The longest time that somebody waits for a call that runs elsewhere.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -193,12 +195,9 @@ pub(crate) struct ListQuery {
     #[schemars(schema_with = "shape::time")]
     until: Option<String>,
     /// How many at the most.
-    #[schemars(range(min = 1, max = 1000))]
-    limit: Option<usize>,
+    limit: Option<Limit>,
     /// The `next` of the page before.
-    #[serde(default)]
-    #[schemars(schema_with = "shape::id")]
-    cursor: Option<String>,
+    cursor: Option<AfterId>,
 }
 
 /// A page of records.
@@ -221,11 +220,7 @@ fn time(name: &str, text: Option<&str>) -> Result<Option<Timestamp>, Problem> {
 
 impl ListQuery {
     fn read(self) -> Result<(RecordFilter, PageRequest), Problem> {
-        let after = self.cursor.map(|cursor| {
-            let wrong = || Problem::bad("a cursor is wrong").at("cursor", "take it from `next`");
-            cursor.parse::<CallId>().map_err(|_| wrong())
-        });
-        let limit = page::limit(self.limit.or(Some(50)))?;
+        let (limit, after) = (self.limit.map_or(LISTED, Limit::get), self.cursor);
         let filter = RecordFilter {
             conversation: self.conversation_id,
             tool: self.tool,
@@ -234,7 +229,7 @@ impl ListQuery {
             since: time("since", self.since.as_deref())?,
             until: time("until", self.until.as_deref())?,
         };
-        Ok((filter, PageRequest { limit, after: after.transpose()? }))
+        Ok((filter, PageRequest { limit, after: after.map(|AfterId(id)| id) }))
     }
 }
 

@@ -16,7 +16,7 @@ use windlass::{
 };
 use windlass_executors::rest::needs_credential;
 
-use super::page::PageQuery;
+use super::page::{Key, Limit, PageQuery};
 use super::view;
 use crate::http::app::App;
 use crate::http::document::operation::Operation;
@@ -90,12 +90,9 @@ struct ListQuery {
     /// Of this user.
     user_id: Option<String>,
     /// How many at the most; 100 if nobody says.
-    #[schemars(range(min = 1, max = 1000))]
-    limit: Option<usize>,
+    limit: Option<Limit>,
     /// The `next` of the page before.
-    #[serde(default)]
-    #[schemars(schema_with = "super::page::position")]
-    cursor: Option<String>,
+    cursor: Option<Key>,
 }
 
 /// A page of credentials.
@@ -166,7 +163,7 @@ async fn list(
     let filter = Filter { provider: query.provider.as_deref(), user: query.user_id.as_deref() };
     let credentials = app.credentials.list(&who.tenant, filter).await?;
     let page = PageQuery { limit: query.limit, cursor: query.cursor };
-    let page = page.cut(credentials, |credential| credential.id.clone())?;
+    let page = page.cut(credentials, |credential| credential.id.clone());
     Ok(view::ok(&json!({"credentials": page.items, "next": page.next})))
 }
 

@@ -20,7 +20,7 @@ use windlass::{CallId, Error, ErrorKind, TenantId};
 use windlass_store::{Document, Documents, Expect, Put};
 
 use super::context::Span;
-use super::page::{self, IdPageQuery};
+use super::page::{AfterId, PageQuery};
 use super::view;
 use crate::http::app::App;
 use crate::http::document::operation::Operation;
@@ -70,7 +70,7 @@ pub(crate) fn rows() -> Vec<Operation> {
             .answer::<FileDoc>(201, "The file"),
         Operation::get("/v1/files", "list_files", list)
             .may(Action::ReadCalls, "List the files that were uploaded, oldest first")
-            .query::<IdPageQuery>()
+            .query::<PageQuery<AfterId>>()
             .answer::<FilesDoc>(200, "The files"),
         Operation::delete("/v1/files/{file_id}", "delete_file", delete)
             .may(Action::CallTools, "Delete a file that was uploaded; links to it stop working")
@@ -128,10 +128,11 @@ struct FilesDoc {
 async fn list(
     State(app): State<Arc<App>>,
     Who(who): Who,
-    Query(query): Query<IdPageQuery>,
+    Query(query): Query<PageQuery<AfterId>>,
 ) -> Result<Response, Problem> {
-    let (limit, after) = (page::limit(query.limit)?, query.after()?);
-    let mut found = app.documents.list(SPACE, &who.tenant, after, limit + 1).await?;
+    let limit = query.limit();
+    let after = query.cursor.map(|AfterId(id)| id.to_string());
+    let mut found = app.documents.list(SPACE, &who.tenant, after.as_deref(), limit + 1).await?;
     let more = found.len() > limit;
     found.truncate(limit);
     let next = found.last().filter(|_| more).map(|last| last.id.clone());

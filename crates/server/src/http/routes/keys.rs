@@ -14,7 +14,7 @@ use windlass::{ErrorKind, TenantId};
 
 use super::audit::Details;
 use super::context::{Span, check_name};
-use super::page::PageQuery;
+use super::page::{Key, Limit, PageQuery};
 use super::view;
 use crate::http::app::App;
 use crate::http::document::operation::Operation;
@@ -72,12 +72,9 @@ struct KeysQuery {
     #[schemars(schema_with = "tenant")]
     tenant_id: Option<String>,
     /// How many at the most; 100 if nobody says.
-    #[schemars(range(min = 1, max = 1000))]
-    limit: Option<usize>,
+    limit: Option<Limit>,
     /// The `next` of the page before.
-    #[serde(default)]
-    #[schemars(schema_with = "super::page::position")]
-    cursor: Option<String>,
+    cursor: Option<Key>,
 }
 
 /// A page of API keys.
@@ -145,7 +142,7 @@ async fn list(
     let tenant = owner(&who, query.tenant_id, "tenant_id")?;
     let keys = app.keys.list(&tenant).await?;
     let page = PageQuery { limit: query.limit, cursor: query.cursor };
-    let page = page.cut(keys, |key| key.id.to_string())?;
+    let page = page.cut(keys, |key| key.id.to_string());
     Ok(view::ok(&json!({"keys": page.items, "next": page.next})))
 }
 

@@ -1,5 +1,6 @@
-//! Pages of lists.
+//! Pages of lists: how many items one may have, and where it begins.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -7,52 +8,55 @@ use serde::{Deserialize, Serialize};
 use windlass::CallId;
 
 use crate::http::document::shape;
-use crate::http::front::problem::Problem;
 
-const LIMIT: usize = 100;
-pub(crate) const MAX: usize = 1_000;
+/// What a cursor is refused with that no page gave.
+const TAKE_NEXT: &str = "take it from `next`";
 
-/// Which page.
-#[derive(Clone, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct PageQuery {
-    /// How many at the most; 100 if nobody says.
-    #[schemars(range(min = 1, max = 1000))]
-    pub(crate) limit: Option<usize>,
-    /// The `next` of the page before.
-    #[serde(default)]
-    #[schemars(schema_with = "position")]
-    pub(crate) cursor: Option<String>,
+/// How many items a page has at the most.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(try_from = "usize")]
+#[schemars(inline)]
+pub(crate) struct Limit(#[schemars(range(min = 1, max = 1000))] usize);
+
+impl Limit {
+    pub(crate) const MAX: Self = Self(1_000);
+
+    pub(crate) fn get(self) -> usize {
+        self.0
+    }
 }
 
-/// Which page of a list whose items have ids.
-#[derive(Clone, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct IdPageQuery {
-    /// How many at the most; 100 if nobody says.
-    #[schemars(range(min = 1, max = 1000))]
-    pub(crate) limit: Option<usize>,
-    /// The `next` of the page before.
-    #[serde(default)]
-    #[schemars(schema_with = "shape::id")]
-    cursor: Option<String>,
+impl Default for Limit {
+    fn default() -> Self {
+        Self(100)
+    }
 }
 
-impl IdPageQuery {
-    /// The last item that was seen.
-    pub(crate) fn after(&self) -> Result<Option<&str>, Problem> {
-        match self.cursor.as_deref() {
-            Some(cursor) if cursor.parse::<CallId>().is_err() => Err(wrong_cursor()),
-            cursor => Ok(cursor),
+impl TryFrom<usize> for Limit {
+    type Error = String;
+
+    fn try_from(wanted: usize) -> Result<Self, String> {
+        match wanted {
+            1..=1_000 => Ok(Self(wanted)),
+            _ => Err("1 to 1000".to_owned()),
         }
     }
 }
 
-/// How many a page may have.
-pub(crate) fn limit(wanted: Option<usize>) -> Result<usize, Problem> {
-    match wanted.unwrap_or(LIMIT) {
-        limit @ 1..=MAX => Ok(limit),
-        _ => Err(Problem::bad("a limit is wrong").at("limit", "1 to 1000")),
+/// Which page of a list. Where it begins is a [`Key`] in lists that are sorted in
+/// memory, and an [`AfterId`] in those that a store reads by id.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PageQuery<C> {
+    /// How many at the most; 100 if nobody says.
+    pub(crate) limit: Option<Limit>,
+    /// The `next` of the page before.
+    pub(crate) cursor: Option<C>,
+}
+
+impl<C> PageQuery<C> {
+    pub(crate) fn limit(&self) -> usize {
+        self.limit.unwrap_or_default().get()
     }
 }
 
@@ -64,59 +68,97 @@ pub(crate) struct Cut<T> {
     pub(crate) next: Option<String>,
 }
 
-impl PageQuery {
+impl PageQuery<Key> {
     /// The page of these, which `key` puts in order and no two share.
-    pub(crate) fn cut<T>(
-        &self,
-        mut items: Vec<T>,
-        key: impl Fn(&T) -> String,
-    ) -> Result<Cut<T>, Problem> {
-        let limit = limit(self.limit)?;
+    pub(crate) fn cut<T>(&self, mut items: Vec<T>, key: impl Fn(&T) -> String) -> Cut<T> {
+        let limit = self.limit();
         items.sort_by_cached_key(&key);
-        if let Some(cursor) = &self.cursor {
-            let after = read(cursor)?;
-            items.retain(|item| key(item) > after);
+        if let Some(Key(after)) = &self.cursor {
+            items.retain(|item| key(item) > *after);
         }
         let more = items.len() > limit;
         items.truncate(limit);
-        let next = items.last().filter(|_| more).map(|last| cursor(&key(last)));
-        Ok(Cut { items, next })
+        let next = items.last().filter(|_| more).map(|last| Key(key(last)).to_cursor());
+        Cut { items, next }
     }
 }
 
-/// What a cursor begins with. A name alone could be anything; this is ours.
+/// A cursor: the key of the last item that was seen.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Key(String);
+
+/// What such a cursor begins with. A name alone could be anything; this is ours.
 const AFTER: &str = "after-";
 
-/// A cursor, in the description of the API: whatever looks like one is one.
-pub(crate) fn position(_: &mut SchemaGenerator) -> Schema {
-    schemars::json_schema!({"type": "string", "pattern": "^after-([0-9a-f][0-9a-f])*$"})
-}
-
-fn cursor(key: &str) -> String {
-    key.bytes().fold(AFTER.to_owned(), |mut cursor, byte| {
-        let _ = write!(cursor, "{byte:02x}");
-        cursor
-    })
-}
-
-/// The key of the last item that was seen.
-fn read(cursor: &str) -> Result<String, Problem> {
-    let (digits, rest) = cursor
-        .strip_prefix(AFTER)
-        .filter(|hex| hex.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f')))
-        .map(|hex| hex.as_bytes().as_chunks::<2>())
-        .ok_or_else(wrong_cursor)?;
-    if !rest.is_empty() {
-        return Err(wrong_cursor());
+impl Key {
+    fn to_cursor(&self) -> String {
+        self.0.bytes().fold(AFTER.to_owned(), |mut cursor, byte| {
+            let _ = write!(cursor, "{byte:02x}");
+            cursor
+        })
     }
-    let value = |digit: u8| if digit < b'a' { digit - b'0' } else { digit - b'a' + 10 };
-    let bytes: Vec<u8> = digits.iter().map(|[high, low]| value(*high) << 4 | value(*low)).collect();
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A cursor that none of our pages gave.
-fn wrong_cursor() -> Problem {
-    Problem::bad("a cursor is wrong").at("cursor", "take it from `next`")
+impl TryFrom<String> for Key {
+    type Error = &'static str;
+
+    fn try_from(cursor: String) -> Result<Self, Self::Error> {
+        let (digits, rest) = cursor
+            .strip_prefix(AFTER)
+            .filter(|hex| hex.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f')))
+            .map(|hex| hex.as_bytes().as_chunks::<2>())
+            .ok_or(TAKE_NEXT)?;
+        if !rest.is_empty() {
+            return Err(TAKE_NEXT);
+        }
+        let value = |digit: u8| if digit < b'a' { digit - b'0' } else { digit - b'a' + 10 };
+        let bytes: Vec<u8> =
+            digits.iter().map(|[high, low]| value(*high) << 4 | value(*low)).collect();
+        Ok(Self(String::from_utf8_lossy(&bytes).into_owned()))
+    }
+}
+
+/// In the description of the API whatever looks like a cursor is one.
+impl JsonSchema for Key {
+    fn schema_name() -> Cow<'static, str> {
+        "Cursor".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        schemars::json_schema!({"type": "string", "pattern": "^after-([0-9a-f][0-9a-f])*$"})
+    }
+}
+
+/// A cursor: the id of the last item that was seen.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct AfterId(pub(crate) CallId);
+
+impl TryFrom<String> for AfterId {
+    type Error = &'static str;
+
+    fn try_from(cursor: String) -> Result<Self, Self::Error> {
+        cursor.parse().map(Self).map_err(|_| TAKE_NEXT)
+    }
+}
+
+impl JsonSchema for AfterId {
+    fn schema_name() -> Cow<'static, str> {
+        "IdCursor".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        shape::id(generator)
+    }
 }
 
 #[cfg(test)]
@@ -126,13 +168,13 @@ mod tests {
     #[test]
     fn pages_hold_everything_once() {
         let all = || (0..7).map(|at| format!("item{at}")).rev().collect::<Vec<_>>();
-        let mut page = PageQuery { limit: Some(3), cursor: None };
+        let mut page = PageQuery { limit: Limit::try_from(3).ok(), cursor: None };
         let mut seen = Vec::new();
         loop {
-            let cut = page.cut(all(), String::clone).unwrap();
+            let cut = page.cut(all(), String::clone);
             assert!(cut.items.len() <= 3);
             seen.extend(cut.items);
-            page.cursor = cut.next;
+            page.cursor = cut.next.map(|next| Key::try_from(next).unwrap());
             if page.cursor.is_none() {
                 break;
             }
@@ -140,10 +182,9 @@ mod tests {
         let mut sorted = all();
         sorted.sort();
         assert_eq!(seen, sorted);
-        assert!(limit(Some(0)).is_err() && limit(Some(1001)).is_err());
+        assert!(Limit::try_from(0).is_err() && Limit::try_from(1001).is_err());
         for garbage in ["garbage", "item3", "", "after", "after-6", "after-6G", "after-AA"] {
-            let page = PageQuery { limit: None, cursor: Some(garbage.to_owned()) };
-            assert!(page.cut(all(), String::clone).is_err(), "{garbage}");
+            assert_eq!(Key::try_from(garbage.to_owned()), Err(TAKE_NEXT), "{garbage}");
         }
     }
 }

@@ -17,7 +17,7 @@ use windlass_store::{Document, Expect, Put};
 use super::definitions;
 use super::imports::{self, ImportedDoc, ProviderBody, Said, Sent};
 use super::own_tools;
-use super::page::PageQuery;
+use super::page::{Key, PageQuery};
 use super::view;
 use crate::http::app::App;
 use crate::http::document::operation::Operation;
@@ -35,7 +35,7 @@ pub(crate) fn rows() -> Vec<Operation> {
     vec![
         Operation::get("/v1/providers", "list_providers", list)
             .may(Action::ReadTools, "List the providers of tools")
-            .query::<PageQuery>()
+            .query::<PageQuery<Key>>()
             .answer::<ProvidersDoc>(200, "The providers, by name"),
         Operation::get("/v1/providers/{name}", "get_provider", get)
             .may(Action::ReadTools, "Get a provider with its tools and its credential form")
@@ -173,10 +173,10 @@ fn show_field(field: &CredentialField, lang: Lang) -> Value {
 async fn list(
     State(app): State<Arc<App>>,
     Who(who): Who,
-    Query(page): Query<PageQuery>,
+    Query(page): Query<PageQuery<Key>>,
 ) -> Result<Response, Problem> {
     let providers = app.engine.providers().list_for(&who.tenant);
-    let page = page.cut(providers, |provider| provider.name.clone())?;
+    let page = page.cut(providers, |provider| provider.name.clone());
     let shown: Vec<Value> =
         page.items.iter().map(|provider| show(&app, &who.tenant, provider)).collect();
     Ok(view::ok(&json!({"providers": shown, "next": page.next})))

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use windlass::definition::{self, Format};
 use windlass::{Lang, Session, TenantId, Tool};
 
-use super::page::PageQuery;
+use super::page::{Key, Limit, PageQuery};
 use super::view;
 use crate::http::app::App;
 use crate::http::document::operation::Operation;
@@ -56,12 +56,9 @@ pub(crate) struct ListQuery {
     /// The language of descriptions.
     lang: Option<LangName>,
     /// How many at the most.
-    #[schemars(range(min = 1, max = 1000))]
-    limit: Option<usize>,
+    limit: Option<Limit>,
     /// The `next` of the page before.
-    #[serde(default)]
-    #[schemars(schema_with = "super::page::position")]
-    cursor: Option<String>,
+    cursor: Option<Key>,
 }
 
 /// A page of tools.
@@ -164,7 +161,7 @@ async fn list(
     let mut tools = app.tools_of(&who.tenant);
     tools.retain(|tool| query.matches(tool));
     let page = PageQuery { limit: query.limit, cursor: query.cursor };
-    let page = page.cut(tools, |tool| tool.name().to_string())?;
+    let page = page.cut(tools, |tool| tool.name().to_string());
     let tools: Vec<Value> = page.items.iter().map(|tool| show(tool, lang)).collect();
     Ok(view::ok(&json!({"tools": tools, "next": page.next})))
 }

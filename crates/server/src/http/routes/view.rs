@@ -1,42 +1,36 @@
 //! Results and records, as the API shows them.
 
+use std::time::Duration;
+
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::{Value, json};
-use windlass::{CallResult, Content, ErrorKind, Lang};
+use windlass::{CallResult, Content, Lang};
 
 use crate::http::front::problem::Problem;
 
-/// The HTTP answer of a call. Whatever came of it is a result, and 200; only
-/// where the server had no room or no database for it, that is the server's
-/// failure and says so to proxies and clients that know nothing of tools.
+/// The HTTP answer of a call, with the status that the table of kinds has for it.
+/// Whatever came of a call is a result; only where the server had no room or no
+/// database for it, that is the server's failure and says so to proxies and clients
+/// that know nothing of tools.
 pub(crate) fn answer(result: &CallResult, lang: Lang) -> Response {
-    match result.error() {
-        Some(error) if is_ours(error.kind()) => Problem::from(error.clone())
+    let Some(error) = result.error() else { return ok(&result.view(lang)) };
+    let status = StatusCode::from_u16(error.kind().info().call_status).unwrap_or_default();
+    if !status.is_success() {
+        return Problem::from(error.clone())
             .result(json!(result.view(lang)))
-            .retry_after(error.retry_after().or(Some(std::time::Duration::from_secs(1))))
-            .into_response(),
-        // A person has been asked; the result comes later.
-        Some(error) if error.kind() == ErrorKind::ApprovalRequired => {
-            let mut response = with_status(StatusCode::ACCEPTED, &result.view(lang));
-            if let Ok(place) = HeaderValue::from_str(&format!("/v1/approvals/{}", result.id)) {
-                response.headers_mut().insert(header::LOCATION, place);
-            }
-            response
-        }
-        _ => ok(&result.view(lang)),
+            .retry_after(error.retry_after().or(Some(Duration::from_secs(1))))
+            .into_response();
     }
-}
-
-fn is_ours(kind: ErrorKind) -> bool {
-    matches!(
-        kind,
-        ErrorKind::QueueFull
-            | ErrorKind::RateLimited
-            | ErrorKind::QuotaExceeded
-            | ErrorKind::StorageUnavailable
-    )
+    let mut response = with_status(status, &result.view(lang));
+    // A person has been asked; the result comes later.
+    if status == StatusCode::ACCEPTED
+        && let Ok(place) = HeaderValue::from_str(&format!("/v1/approvals/{}", result.id))
+    {
+        response.headers_mut().insert(header::LOCATION, place);
+    }
+    response
 }
 
 /// Something as JSON.

@@ -3,7 +3,7 @@
 use std::io;
 
 use serde_json::Value;
-use windlass::{Body, CallResult, Content, Error, ErrorKind, Lang, Output};
+use windlass::{Body, CallResult, Content, Error, ErrorKind, Lang, Output, Payload};
 
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{self, Screen};
@@ -79,9 +79,9 @@ pub(super) fn readable(output: &Output) -> String {
 }
 
 fn block(content: &Content) -> String {
-    match &content.body {
-        Body::Json(value) | Body::Resource(value) => pretty(value),
-        _ => content.to_text(),
+    match content.body.payload() {
+        Payload::Value(value) => pretty(value),
+        Payload::Text(_) | Payload::Data(_) => content.to_text(),
     }
 }
 
@@ -91,8 +91,8 @@ fn pretty(value: &Value) -> String {
 
 /// The result's own bytes: a single file or image as what it is.
 fn raw(output: &Output) -> Vec<u8> {
-    if let [Content { body: Body::Image(data) | Body::Blob(data) | Body::Audio(data), .. }] =
-        output.content.as_slice()
+    if let [content] = output.content.as_slice()
+        && let Payload::Data(data) = content.body.payload()
         && let Some(bytes) = data.bytes()
     {
         return bytes;

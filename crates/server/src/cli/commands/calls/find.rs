@@ -128,7 +128,7 @@ mod tests {
         ids.iter().for_each(|id| store.append(record(*id, at)));
         let wanted = |text: &str| {
             let wanted = parse(text).unwrap();
-            crate::wiring::block_on(async { find(&store, &wanted).await })
+            crate::installation::block_on(async { find(&store, &wanted).await })
         };
         assert_eq!(wanted(&ids[1].to_string()).unwrap().id, ids[1]);
         assert_eq!(wanted(&ids[1].to_string()[..35]).unwrap().id, ids[1]);

@@ -9,9 +9,9 @@ use windlass::definition::{
     Definition, ImportRequest, LibrarySpec, Limits, LoadError, LoadedFile, ResourceBody, lint,
     load_folder, parse_all, read_file,
 };
-use windlass::{BoxFuture, Call, Engine, Error, Executor, Kind, Output};
+use windlass::{BoxFuture, Call, Engine, Error, Executor, Output};
 use windlass_executors::rest::SettingFlaw;
-use windlass_executors::{rest, sql};
+use windlass_executors::sql;
 
 use super::names::Names;
 use super::{Finding, Report, Severity};
@@ -68,7 +68,7 @@ pub(super) fn examine(
                             )));
                         }
                         report.findings.extend(place.examine(&engine, &kinds));
-                        report.findings.extend(place.settings(settings));
+                        report.findings.extend(place.settings(settings, &kinds));
                         names.ask(&place);
                     }
                     for request in &parsed.imports {
@@ -169,12 +169,9 @@ impl Place<'_> {
     }
 
     /// What is wrong with the settings of the entry, each where it is written.
-    fn settings(&self, settings: &Settings) -> Vec<Finding> {
+    fn settings(&self, settings: &Settings, kinds: &Kinds) -> Vec<Finding> {
         let spec = &self.definition.spec;
-        let mut flaws = match spec.kind {
-            Kind::Rest => rest::flaws(spec),
-            _ => Vec::new(),
-        };
+        let mut flaws = kinds.flaws(spec);
         let databases = &settings.outbound.databases;
         if let Some(name) = sql::database_named(spec)
             && !databases.contains_key(name)

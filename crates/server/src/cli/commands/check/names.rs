@@ -11,6 +11,7 @@ use windlass::{Kind, ToolName};
 use super::Finding;
 use super::examine::Place;
 use crate::cli::output::Screen;
+use crate::installation::{Installation, block_on};
 use crate::settings::Settings;
 use crate::wiring;
 
@@ -28,7 +29,8 @@ impl Names {
         // What is wrong with the project's own definitions is told by the check
         // itself, with its place.
         let quiet = Screen { quiet: true, ..*screen };
-        let engine = wiring::catalogue(settings, &quiet);
+        let installation = Installation::to_look_at(settings, quiet);
+        let engine = block_on(installation.catalogue());
         let tools = engine.map(|engine| engine.registry().list()).unwrap_or_default();
         let known = crate::state::imports::names_of(&tools);
         let providers = wiring::providers(settings);

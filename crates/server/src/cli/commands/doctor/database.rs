@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use windlass_store::{Documents, Examination, examine_file};
 
 use super::Finding;
-use crate::settings::{Database, Settings};
-use crate::wiring;
+use crate::installation::Installation;
+use crate::settings::Database;
 
 const ABOUT: &str = "database";
 /// Less space than this will not last, in bytes.
@@ -23,7 +23,10 @@ const APART: i64 = 5;
 const LONG_AGO: i64 = 1_767_225_600;
 
 /// What was found, and the documents in the database where it has some.
-pub(super) async fn examine(settings: &Settings) -> (Vec<Finding>, Option<Arc<dyn Documents>>) {
+pub(super) async fn examine(
+    installation: &Installation<'_>,
+) -> (Vec<Finding>, Option<Arc<dyn Documents>>) {
+    let settings = installation.settings;
     let mut findings = Vec::new();
     let mut clock = None;
     let examined = match &settings.database {
@@ -63,8 +66,8 @@ pub(super) async fn examine(settings: &Settings) -> (Vec<Finding>, Option<Arc<dy
             clock = found.clock.and_then(apart).or(clock);
             // One that is not up to date is brought so by opening it.
             if works && found.version == found.known {
-                match wiring::documents(&settings.database).await {
-                    Ok(open) => documents = Some(open),
+                match installation.documents().await {
+                    Ok(open) => documents = Some(Arc::clone(open)),
                     Err(failure) => findings.push(Finding::broken(ABOUT, failure.message)),
                 }
             }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use windlass_store::Documents;
 
 use super::Finding;
+use crate::installation::key_source;
 use crate::settings::Settings;
 use crate::state::identity::Keys;
 use crate::state::vault::{KeySource, MASTER_KEY, Missing, Vault};
-use crate::wiring;
 
 pub(super) async fn examine(
     settings: &Settings,
@@ -24,7 +24,7 @@ pub(super) async fn examine(
 
 async fn master_key(settings: &Settings, documents: Option<&Arc<dyn Documents>>) -> Finding {
     let about = "vault";
-    let (place, missing) = match wiring::key_source(settings) {
+    let (place, missing) = match key_source(settings) {
         KeySource::Memory => return Finding::ok(about, "credentials are kept in memory only"),
         KeySource::Environment(_) => (MASTER_KEY.to_owned(), None),
         KeySource::File(path, missing) => {
@@ -34,7 +34,7 @@ async fn master_key(settings: &Settings, documents: Option<&Arc<dyn Documents>>)
     };
     let sealed = match documents {
         None => Ok(0),
-        Some(documents) => match Vault::new(Arc::clone(documents), wiring::key_source(settings)) {
+        Some(documents) => match Vault::new(Arc::clone(documents), key_source(settings)) {
             Ok(vault) => vault.unlock_all().await,
             Err(error) => Err(error),
         },
@@ -71,7 +71,7 @@ fn count(tenants: usize) -> String {
 
 /// Whether the key can be read at all, also where nothing is sealed by it.
 fn read_key(settings: &Settings) -> Result<(), String> {
-    Vault::can_read(wiring::key_source(settings)).map_err(|error| error.message().to_owned())
+    Vault::can_read(key_source(settings)).map_err(|error| error.message().to_owned())
 }
 
 async fn admin_key(documents: Arc<dyn Documents>) -> Finding {

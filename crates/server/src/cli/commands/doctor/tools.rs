@@ -1,15 +1,13 @@
 //! Definitions of tools, and whether something here can run them.
 
-use std::sync::Arc;
-
 use windlass::{TenantId, definition};
-use windlass_store::Documents;
 
 use super::Finding;
-use crate::cli::output::{Screen, count};
-use crate::prerequisites::{Need, Prerequisites};
-use crate::settings::{Database, Settings};
-use crate::wiring::{self, Kinds};
+use crate::cli::output::count;
+use crate::installation::Installation;
+use crate::prerequisites::Need;
+use crate::settings::Settings;
+use crate::wiring::Kinds;
 
 /// How many faults are told one by one.
 const TOLD: usize = 10;
@@ -69,21 +67,9 @@ pub(super) fn examine(settings: &Settings) -> Vec<Finding> {
 
 /// The built-in tools that nobody is shown before they are configured, and how
 /// to do that.
-pub(super) async fn unready(
-    settings: &Settings,
-    documents: Option<&Arc<dyn Documents>>,
-) -> Vec<Finding> {
-    let quiet = Screen { json: false, quiet: true, verbose: false };
-    let Ok(engine) = wiring::defined(settings, &quiet) else { return Vec::new() };
-    let documents = match documents {
-        Some(documents) => Arc::clone(documents),
-        None => match wiring::documents(&Database::Memory).await {
-            Ok(none) => none,
-            Err(_) => return Vec::new(),
-        },
-    };
-    let Ok(credentials) = wiring::credentials(settings, &documents) else { return Vec::new() };
-    let prerequisites = Prerequisites::new(Arc::new(credentials), settings);
+pub(super) async fn unready(installation: &Installation<'_>) -> Vec<Finding> {
+    let Ok(engine) = installation.defined() else { return Vec::new() };
+    let Ok(prerequisites) = installation.prerequisites().await else { return Vec::new() };
     let missing = prerequisites.missing(&engine, &TenantId::default()).await.unwrap_or_default();
     let told = missing.into_iter().map(|(need, names)| {
         let (what, hint) = match &need {

@@ -1,0 +1,73 @@
+//! Credentials that a store keeps, for tools of providers: who is asked for them,
+//! and what the call gets.
+
+use std::pin::pin;
+
+use super::inject::{Injected, require_secrets};
+use crate::call::credential::CredentialSource;
+use crate::call::{Call, CallRequest};
+use crate::engine::Until;
+use crate::error::{Error, ErrorKind};
+use crate::tool::{Tool, ToolSpec};
+
+/// Who is asked for the credentials of a tool. Where that is nobody, a call that
+/// cannot do without them is refused now.
+pub(crate) fn choose_credentials<'s>(
+    source: Option<&'s dyn CredentialSource>,
+    request: &CallRequest,
+    tool: &Tool,
+    secrets: &Injected,
+) -> Result<Option<&'s dyn CredentialSource>, Error> {
+    if let Some(source) = source
+        && tool.spec().provider.is_some()
+    {
+        return Ok(Some(source));
+    }
+    no_source(tool.spec(), request)?;
+    let has = |name: &str| secrets.iter().any(|(own, _)| own == name);
+    require_secrets(tool, request.chosen_credential(), has)?;
+    Ok(None)
+}
+
+/// Asks the source, if there is one, for the secrets of a call.
+pub(crate) async fn add_credentials(
+    source: Option<&dyn CredentialSource>,
+    request: &CallRequest,
+    call: &mut Call,
+    until: &Until<'_>,
+) -> Result<(), Error> {
+    match source {
+        None => Ok(()),
+        Some(source) => Box::pin(ask(source, request, call, until)).await,
+    }
+}
+
+/// Asks no longer than the call may take.
+async fn ask(
+    source: &dyn CredentialSource,
+    request: &CallRequest,
+    call: &mut Call,
+    until: &Until<'_>,
+) -> Result<(), Error> {
+    let credential = request.chosen_credential();
+    let asked = pin!(source.secrets(call.tool.spec(), &call.context.caller, credential));
+    let found = until.run(asked).await.map_err(|stop| until.error(stop, &call.tool))??;
+    for (name, secret) in found {
+        if call.secret(&name).is_none() {
+            call.secrets.push((name, secret));
+        }
+    }
+    require_secrets(&call.tool, credential, |name| call.secret(name).is_some())
+}
+
+/// Refuses a call that names a credential where there are none: with another
+/// one it would do something else than it was meant to.
+fn no_source(tool: &ToolSpec, request: &CallRequest) -> Result<(), Error> {
+    match (request.chosen_credential(), &tool.provider) {
+        (Some(name), Some(provider)) => Err(Error::new(
+            ErrorKind::CredentialInvalid,
+            format!("there is no store to look for the credential `{name}` of `{provider}` in"),
+        )),
+        _ => Ok(()),
+    }
+}
