@@ -40,8 +40,8 @@ pub struct MemoryStore {
     outputs: Mutex<Outputs>,
 }
 
-/// The last records of a lane. Each new one is written over the oldest: records
-/// are large, and to move one through a queue was a tenth of its cost.
+/// Ring buffer of the last records of a lane. A new record is written over the
+/// oldest one, so a full ring moves nothing else.
 #[derive(Default)]
 struct Ring {
     records: Vec<CallRecord>,
