@@ -1,5 +1,4 @@
-//! Calls that do not come from the conversation itself: those of sub-agents,
-//! and those that a running tool makes.
+//! Calls made on behalf of an agent: by sub-agents, and by a running tool.
 
 pub(crate) mod nested;
 pub(crate) mod sub_agent;

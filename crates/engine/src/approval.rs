@@ -1,10 +1,10 @@
-//! Calls that wait for a person.
+//! Human approval of calls.
 //!
-//! Whether a call may run is decided when its arguments have been checked and
-//! before it takes a slot. A call that needs a person's word is written down
-//! whole, its caller hears at once that a person has been asked, and
-//! [`Engine::resume`](crate::Engine::resume) ends it later, in this process or
-//! another.
+//! The decision is made after the arguments were validated and before the call
+//! takes a slot. A call that needs approval is suspended: it is stored whole,
+//! its caller is told at once that a person has been asked, and
+//! [`Engine::resume`](crate::Engine::resume) completes it later, in this
+//! process or another one.
 
 mod rules;
 
@@ -29,59 +29,60 @@ use crate::value::name::{BatchId, CallId};
 /// Whether a call may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It may.
+    /// It may run.
     Allow,
-    /// It may not, and this is why; a model reads it.
+    /// It must not run; the reason is shown to the model.
     Deny(String),
-    /// A person has to say so, and this is why.
+    /// A person has to approve it; the reason is shown to them.
     Ask(String),
 }
 
-/// Decides which calls may run, and keeps those that wait for a person.
+/// Approval policy: decides which calls may run, and stores suspended calls.
 pub trait Approvals: Send + Sync + 'static {
-    /// Whether a call may run. It is asked for every call but those that a
-    /// person has approved, so it should be quick; secrets of a store are not
-    /// in the call yet.
+    /// Decides about a call. Asked for every call except approved ones, so it
+    /// should be fast. Secrets of a
+    /// [`CredentialSource`](crate::CredentialSource) are not in the call yet.
     fn decide(&self, call: &Call) -> Decision;
 
-    /// Keeps a call for good; whoever resumes it needs all of it. On an error
-    /// the call fails with it. It is finished even if the caller goes away.
+    /// Stores a suspended call durably, with everything needed to resume it. An
+    /// error fails the call. Runs to completion even if the caller goes away.
     fn suspend(&self, call: SuspendedCall) -> BoxFuture<'_, Result<(), Error>>;
 }
 
-/// A call that waits for a person: all that is needed to run it later, but for
-/// objects and secrets that it carried. Secrets of a
-/// [`CredentialSource`](crate::CredentialSource) are asked for when it runs.
+/// A suspended call: all that is needed to run it later, except for the objects
+/// and secrets that it carried. Secrets of a
+/// [`CredentialSource`](crate::CredentialSource) are requested again when it
+/// runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SuspendedCall {
-    /// The call's id, which it keeps.
+    /// The call's id; it keeps it when it is resumed.
     pub id: CallId,
     /// The id that the model gave the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_ref: Option<Arc<str>>,
     /// The tool's name.
     pub tool_name: Arc<str>,
-    /// The arguments, checked, without hidden parameters.
+    /// The validated arguments, without hidden parameters.
     pub arguments: Value,
-    /// Stands for the tool, the arguments and the person on whose behalf it is
-    /// called: hexadecimal, the same for the same call.
+    /// Fingerprint (hexadecimal) of the tool, the arguments and the person on
+    /// whose behalf it is called: equal for equal calls.
     pub fingerprint: String,
     /// Who calls.
     pub caller: Caller,
-    /// The agent in whose name the call is made.
+    /// The agent on whose behalf the call is made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<SuspendedAgent>,
     /// The variables of its context.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub variables: Map<String, Value>,
-    /// How many calls it is nested in.
+    /// Nesting depth of the call.
     #[serde(default)]
     pub depth: u32,
-    /// The credential that it chose.
+    /// The credential that the call selected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credential: Option<Arc<str>>,
-    /// How long it may take, once it runs.
+    /// Timeout, counted from when it runs.
     #[serde(
         default,
         with = "crate::value::duration::option",
@@ -91,25 +92,25 @@ pub struct SuspendedCall {
     /// Its priority.
     #[serde(default)]
     pub priority: i32,
-    /// The caller's key.
+    /// The caller's idempotency key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<Arc<str>>,
-    /// How often it is tried.
+    /// Retry policy of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
     /// The batch that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch_id: Option<BatchId>,
-    /// Who began it: [`Context::begun_by`].
+    /// Who initiated it: [`Context::begun_by`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begun_by: Option<Arc<str>>,
-    /// When the call came.
+    /// When the call was received.
     pub created_at: Timestamp,
-    /// Why a person is asked.
+    /// Why approval is needed.
     pub reason: String,
 }
 
-/// What is kept of an agent.
+/// The part of an [`Agent`] that is stored with a suspended call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SuspendedAgent {
     /// The agent's id.
@@ -118,21 +119,21 @@ pub struct SuspendedAgent {
     pub name: String,
 }
 
-/// What a person said about a call.
+/// A person's decision about a suspended call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     /// Whether the call may run.
     pub approved: bool,
-    /// Who said so.
+    /// Who decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// The key with which they said it, where there are keys.
+    /// Id of the API key with which they decided, where there are keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_id: Option<String>,
-    /// What they wrote about themselves; nobody has checked it.
+    /// What they wrote about themselves; unverified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// What the model should know of it.
+    /// Comment for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
 }
@@ -148,22 +149,21 @@ impl Verdict {
         Self { approved: false, by: Some(by.into()), ..Self::default() }
     }
 
-    /// The same with the key with which it was said.
+    /// Sets the id of the API key with which the decision was made.
     #[must_use]
     pub fn key_id(mut self, key_id: impl Into<String>) -> Self {
         self.key_id = Some(key_id.into());
         self
     }
 
-    /// The same with what they wrote about themselves.
+    /// Sets what they wrote about themselves.
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = Some(note.into());
         self
     }
 
-    /// The same with a comment, which the model reads where the call is
-    /// refused.
+    /// Sets a comment, which the model reads if the call is refused.
     #[must_use]
     pub fn comment(mut self, comment: impl Into<String>) -> Self {
         self.comment = Some(comment.into());
@@ -203,12 +203,12 @@ impl SuspendedCall {
         }
     }
 
-    /// Whether the arguments are those that the fingerprint stands for.
+    /// Whether the arguments still match the fingerprint.
     pub fn is_genuine(&self) -> bool {
         self.fingerprint == fingerprint(&self.tool_name, &self.arguments, &self.caller)
     }
 
-    /// The context that the call carries when it runs.
+    /// Rebuilds the context of the call.
     pub(crate) fn context(&self) -> Context {
         let mut context = Context::new(self.caller.clone());
         context.agent = self.agent.as_ref().map(|it| Arc::new(Agent::new(&*it.id, &*it.name)));
@@ -218,23 +218,23 @@ impl SuspendedCall {
         context
     }
 
-    /// The call as it was asked for, approved.
+    /// The original request, marked as approved.
     pub(crate) fn request(&self, context: Context) -> CallRequest {
         let mut request =
             CallRequest::new(Arc::clone(&self.tool_name), self.arguments.clone()).context(context);
         request.call_ref.clone_from(&self.call_ref);
         request.timeout = self.timeout;
         request.priority = self.priority;
-        let rare = request.rare();
-        rare.credential.clone_from(&self.credential);
-        rare.key.clone_from(&self.idempotency_key);
-        rare.retry = self.retry;
-        rare.approved = Some(self.fingerprint.as_str().into());
+        let extras = request.extras();
+        extras.credential.clone_from(&self.credential);
+        extras.key.clone_from(&self.idempotency_key);
+        extras.retry = self.retry;
+        extras.approved = Some(self.fingerprint.as_str().into());
         request
     }
 }
 
-/// Stands for what a call asks for, without what is hidden from the model.
+/// Fingerprint of a call, without what is hidden from the model.
 pub(crate) fn fingerprint_of(call: &Call) -> String {
     fingerprint(call.tool.name().as_str(), &visible(call), call.caller())
 }
@@ -248,7 +248,7 @@ fn fingerprint(tool: &str, arguments: &Value, caller: &Caller) -> String {
     fingerprint.finish().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The arguments without those that the model may not see.
+/// The arguments without hidden parameters.
 fn visible(call: &Call) -> Value {
     let mut arguments = call.arguments().clone();
     if let Value::Object(map) = &mut arguments {

@@ -4,11 +4,11 @@ mod approve;
 mod batch;
 mod begin;
 mod builder;
+mod deadline;
 mod finish;
 mod quota;
 mod settings;
-mod shown;
-mod until;
+mod visible_tools;
 
 use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
@@ -24,61 +24,61 @@ use tokio_util::task::TaskTracker;
 pub use batch::Batch;
 pub(crate) use batch::GrowingBatch;
 pub use builder::EngineBuilder;
-pub(crate) use builder::{Bind, Importer};
-use finish::Finishing;
+pub(crate) use builder::{BindKind, ImportDocument};
+pub(crate) use deadline::{Deadline, StopReason};
+use finish::DurableCall;
 pub use settings::Settings;
-use shown::Activated;
-pub(crate) use until::{Stop, Until};
+use visible_tools::ActivatedTools;
 
 use crate::approval::Approvals;
-use crate::call::cache::Cache;
+use crate::call::cache::ResultCache;
 use crate::call::content::Output;
 use crate::call::credential::CredentialSource;
-use crate::call::{Call, CallRequest, CallResult, Shared};
+use crate::call::{Call, CallEnvironment, CallRequest, CallResult};
 use crate::error::{Error, ErrorKind};
 use crate::hook::Hook;
 use crate::journal::OpenCall;
 use crate::journal::event::{Event, EventBus, Subscription};
 use crate::journal::record::RecordStore;
-use crate::lane::Lanes;
 use crate::schedule::{
-    LimitMetrics, LimitSettings, Quotas, Running, TenantLoad, UnderWay, Upstreams,
+    LimitMetrics, LimitSettings, QuotaCounters, RunningCalls, TenantLoad, UnderWay, Upstreams,
 };
-use crate::stage::{self, Answer, Attempts, Checked, Injected};
+use crate::shards::Shards;
+use crate::stage::{self, Attempts, Checked, Injected, Outcome};
 use crate::tool::groups::Groups;
 use crate::tool::library::Library;
 use crate::tool::providers::Providers;
-use crate::tool::registry::{Found, Registry};
+use crate::tool::registry::{FoundTool, Registry};
 use crate::tool::search::Finder;
 use crate::tool::{Kind, Tool};
 use crate::value::name::{BatchId, CallId, TenantId};
 
 /// Runs tool calls. Cheap to clone; all clones are one engine.
 #[derive(Clone)]
-pub struct Engine(Arc<Parts>);
+pub struct Engine(Arc<EngineInner>);
 
-pub(crate) struct Parts {
+pub(crate) struct EngineInner {
     settings: Settings,
     registry: Registry,
     providers: Providers,
     library: Library,
     groups: Groups,
-    running: Arc<Running>,
+    running: Arc<RunningCalls>,
     /// None where no calls are limited.
-    quotas: Option<Quotas>,
+    quotas: Option<QuotaCounters>,
     upstreams: Upstreams,
-    cache: Cache,
-    activated: Activated,
+    cache: ResultCache,
+    activated: ActivatedTools,
     finder: Finder,
     hooks: Vec<Arc<dyn Hook>>,
     credentials: Option<Arc<dyn CredentialSource>>,
     approvals: Option<Arc<dyn Approvals>>,
     /// Calls that waited for a person and are about to end.
     resuming: Arc<Mutex<HashSet<CallId>>>,
-    shared: Shared,
-    lanes: Lanes<Arc<Shared>>,
-    kinds: HashMap<Kind, Bind>,
-    importer: Option<Importer>,
+    shared: CallEnvironment,
+    shards: Shards<Arc<CallEnvironment>>,
+    kinds: HashMap<Kind, BindKind>,
+    importer: Option<ImportDocument>,
     /// Work whose callers have gone.
     tasks: TaskTracker,
 }
@@ -100,7 +100,7 @@ impl Engine {
     }
 
     fn open(&self, request: &mut CallRequest) -> OpenCall {
-        OpenCall::new(Arc::clone(self.0.lanes.mine().1), request)
+        OpenCall::new(Arc::clone(self.0.shards.current().1), request)
     }
 
     /// Resolves a call that is open, or is opened now, and runs it to its end. One
@@ -121,7 +121,7 @@ impl Engine {
         }
     }
 
-    fn resolve(&self, request: &CallRequest) -> Result<Found, Error> {
+    fn resolve(&self, request: &CallRequest) -> Result<FoundTool, Error> {
         stage::resolve(&self.0.registry, &self.0.groups, request)
     }
 
@@ -129,20 +129,20 @@ impl Engine {
         &self,
         request: CallRequest,
         mut open: OpenCall,
-        found: Result<Found, Error>,
-    ) -> Finishing {
+        found: Result<FoundTool, Error>,
+    ) -> DurableCall {
         let effect = Arc::new(AtomicBool::new(false));
         open.effect = Some(Arc::clone(&effect));
         let engine = self.clone();
         let work = async move { engine.run_to_end(&request, &mut open, found).await };
-        Finishing::new(work, effect, &self.0.tasks)
+        DurableCall::new(work, effect, &self.0.tasks)
     }
 
     async fn run_to_end(
         &self,
         request: &CallRequest,
         open: &mut OpenCall,
-        found: Result<Found, Error>,
+        found: Result<FoundTool, Error>,
     ) -> CallResult {
         let outcome = {
             // Pinned here, so that wrapping a future moves a pointer and not
@@ -163,9 +163,9 @@ impl Engine {
         &self,
         request: &CallRequest,
         open: &mut OpenCall,
-        found: Result<Found, Error>,
+        found: Result<FoundTool, Error>,
     ) -> Result<Arc<Output>, Error> {
-        let Parts { settings, hooks, cache, .. } = &*self.0;
+        let EngineInner { settings, hooks, cache, .. } = &*self.0;
         // What can be refused without waiting.
         let tool = found.inspect(|tool| open.resolved(tool))?;
         stage::check_request(request, settings.max_depth)?;
@@ -230,8 +230,8 @@ impl Engine {
         request: &'a CallRequest,
         tool: &Tool,
         open: &mut OpenCall,
-    ) -> Until<'a> {
-        Until::new(request, tool, open, self.default_timeout(), &self.0.running)
+    ) -> Deadline<'a> {
+        Deadline::new(request, tool, open, self.default_timeout(), &self.0.running)
     }
 
     /// The result of an earlier call. A hook may refuse a call or change it, so
@@ -241,16 +241,16 @@ impl Engine {
     }
 
     /// Asks the hooks, and then for the result of an earlier call.
-    async fn before(&self, attempts: &mut Attempts<'_, '_>) -> Result<Option<Answer>, Error> {
-        let Parts { settings, hooks, cache, .. } = &*self.0;
+    async fn before(&self, attempts: &mut Attempts<'_, '_>) -> Result<Option<Outcome>, Error> {
+        let EngineInner { settings, hooks, cache, .. } = &*self.0;
         if hooks.is_empty() {
             return Ok(None);
         }
         let asked = stage::before(attempts.call, hooks, settings.strict_validation);
         if let Some(skipped) = Box::pin(asked).await? {
-            return Ok(Some(Answer::New(skipped)));
+            return Ok(Some(Outcome::New(skipped)));
         }
-        Ok(cache.find(attempts.call, attempts.open).map(Answer::Earlier))
+        Ok(cache.find(attempts.call, attempts.open).map(Outcome::Earlier))
     }
 
     fn default_timeout(&self) -> Duration {
@@ -370,7 +370,7 @@ impl Engine {
         })
     }
 
-    pub(crate) fn of(parts: Arc<Parts>) -> Self {
+    pub(crate) fn of(parts: Arc<EngineInner>) -> Self {
         Self(parts)
     }
 
@@ -378,11 +378,11 @@ impl Engine {
         &self.0.shared.journal.bus
     }
 
-    pub(crate) fn importer(&self) -> Option<&Importer> {
+    pub(crate) fn importer(&self) -> Option<&ImportDocument> {
         self.0.importer.as_ref()
     }
 
-    pub(crate) fn kinds(&self) -> &HashMap<Kind, Bind> {
+    pub(crate) fn kinds(&self) -> &HashMap<Kind, BindKind> {
         &self.0.kinds
     }
 }

@@ -30,10 +30,10 @@ const MAX_TEXT: usize = 8 * 1024;
 
 /// Why a call, a definition or a request to the engine failed.
 #[derive(Clone)]
-pub struct Error(Arc<Inner>);
+pub struct Error(Arc<ErrorInner>);
 
 #[derive(Clone)]
-struct Inner {
+struct ErrorInner {
     kind: ErrorKind,
     message: String,
     feedback: Option<Text>,
@@ -58,7 +58,7 @@ impl Error {
     /// An error of a kind. The message is lowercase, without a full stop, and
     /// says what failed and which one.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(ErrorInner {
             kind,
             message: message.into(),
             feedback: None,
@@ -178,7 +178,7 @@ impl Error {
     /// The same error of a call that had begun and must not simply be repeated:
     /// the model reads that it may have taken effect, and what to do.
     pub(crate) fn after_begin(mut self) -> Self {
-        let Inner { kind, message, feedback, effect, .. } = &*self.0;
+        let ErrorInner { kind, message, feedback, effect, .. } = &*self.0;
         let kind = *kind;
         if *effect == Effect::Nothing {
             return self;
@@ -261,7 +261,7 @@ impl Error {
         Ok(())
     }
 
-    fn inner(&mut self) -> &mut Inner {
+    fn inner(&mut self) -> &mut ErrorInner {
         Arc::make_mut(&mut self.0)
     }
 }

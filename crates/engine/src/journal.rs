@@ -34,11 +34,11 @@ pub(crate) struct Journal {
     /// How much of the arguments and of the result a record keeps.
     pub(crate) max_record_bytes: usize,
     /// Who sees records before they are kept.
-    pub(crate) observer: Option<Observer>,
+    pub(crate) observer: Option<RecordObserver>,
 }
 
 /// Sees every record once.
-pub(crate) type Observer = Arc<dyn Fn(&CallRecord) + Send + Sync>;
+pub(crate) type RecordObserver = Arc<dyn Fn(&CallRecord) + Send + Sync>;
 
 impl Journal {
     /// Keeps the record of a call that ended.

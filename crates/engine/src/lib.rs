@@ -92,7 +92,7 @@ mod agent;
 pub mod definition;
 
 mod error;
-mod lane;
+mod shards;
 mod value;
 
 pub use agent::nested::Tools;

@@ -10,13 +10,13 @@ mod slot;
 mod upstream;
 
 pub use limits::{BucketMetrics, LimitMetrics, LimitSettings, Strategy, TenantLoad};
-pub(crate) use limits::{Demand, Limits, Permit, TicketCell};
-pub(crate) use plan::{Access, Plan};
-pub(crate) use quota::Quotas;
+pub(crate) use limits::{Demand, Permit, SlotPool, TicketCell};
+pub(crate) use plan::{Access, BatchPlan};
+pub(crate) use quota::QuotaCounters;
 pub use quota::{CallQuota, CallQuotas, QuotaScope, QuotaUse};
 pub use retry::RetryPolicy;
 pub use running::UnderWay;
-pub(crate) use running::{Listed, Running};
+pub(crate) use running::{ListedCall, RunningCalls};
 pub(crate) use slot::Slot;
-pub(crate) use upstream::{Attempt, Side, Upstream, UpstreamSettings, Upstreams, asks_many};
+pub(crate) use upstream::{Attempt, Upstream, UpstreamRef, UpstreamSettings, Upstreams, asks_many};
 pub use upstream::{BreakerSettings, RetryBudget};

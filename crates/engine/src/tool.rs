@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use schema::{Fill, Guarded};
+use schema::{CacheGuard, Fill};
 pub(crate) use schema::{LazySchema, Schema, assumed};
 pub use spec::{
     Approval, Behaviour, Category, Entry, Exposure, FilledBy, InputKind, Kind, Parameter, ToolSpec,
@@ -30,7 +30,7 @@ pub use spec::{
 
 use crate::call::context::Context;
 use crate::error::{Error, ErrorKind};
-use crate::schedule::{RetryPolicy, Side, Upstream, Upstreams, asks_many};
+use crate::schedule::{RetryPolicy, Upstream, UpstreamRef, Upstreams, asks_many};
 use crate::tool::executor::Executor;
 use crate::value::name::{TenantId, ToolName};
 use crate::value::secret::Secret;
@@ -199,7 +199,7 @@ impl Tool {
     }
 
     /// What arguments are checked against, compiled where it is not yet.
-    pub(crate) fn input(&self) -> Result<Guarded<Schema>, Error> {
+    pub(crate) fn input(&self) -> Result<CacheGuard<Schema>, Error> {
         self.input.get(|| {
             let forms = asked_of_people(&self.spec);
             let fill = match self.spec.kind.counts_on_defaults() {
@@ -215,7 +215,7 @@ impl Tool {
     }
 
     /// What results are checked against, where they are.
-    pub(crate) fn output(&self) -> Result<Option<Guarded<Schema>>, Error> {
+    pub(crate) fn output(&self) -> Result<Option<CacheGuard<Schema>>, Error> {
         let (Some(lazy), Some(output)) = (&self.output, &self.spec.output) else {
             return Ok(None);
         };
@@ -241,10 +241,10 @@ impl Tool {
         upstreams: &Upstreams,
         arguments: &Value,
         context: &Context,
-    ) -> Side<'_> {
+    ) -> UpstreamRef<'_> {
         match self.asks_many {
-            true => Side::OneOfMany(upstreams.of_call(self, arguments, context)),
-            false => Side::Fixed(self.upstream.get_or_init(|| upstreams.of(self))),
+            true => UpstreamRef::OneOfMany(upstreams.of_call(self, arguments, context)),
+            false => UpstreamRef::Fixed(self.upstream.get_or_init(|| upstreams.of(self))),
         }
     }
 }

@@ -16,15 +16,15 @@ mod gemini;
 mod hosted;
 mod ids;
 mod lenient;
-mod mend;
 mod open;
 mod partial;
+mod pieces;
 mod reason;
 mod responses;
+mod sanitize;
 mod scan;
-mod slots;
 mod sse;
-mod told;
+mod streamed_calls;
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -112,7 +112,7 @@ pub struct ModelCall {
     pub name: Arc<str>,
     /// An object, or what the model wrote as one.
     pub arguments: Value,
-    form: Form,
+    form: AnswerForm,
     is_broken: bool,
     /// What the API said of the call besides, as far as an answer repeats it.
     repeated: Map<String, Value>,
@@ -124,7 +124,7 @@ const REPEATED: [&str; 2] = ["caller", "toolset_name"];
 
 /// How the answer to a call is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Form {
+enum AnswerForm {
     /// As the API does it.
     #[default]
     Usual,
@@ -146,7 +146,7 @@ impl ModelCall {
     fn new(id: Option<Arc<str>>, name: Option<&str>, arguments: Value) -> Self {
         let name = name.unwrap_or_default().into();
         let repeated = Map::new();
-        Self { id, name, arguments, form: Form::Usual, is_broken: false, repeated }
+        Self { id, name, arguments, form: AnswerForm::Usual, is_broken: false, repeated }
     }
 
     /// The same with what its answer may have to repeat of what the API wrote.
@@ -164,7 +164,7 @@ impl ModelCall {
         }
     }
 
-    fn form(self, form: Form) -> Self {
+    fn form(self, form: AnswerForm) -> Self {
         Self { form, ..self }
     }
 
@@ -242,7 +242,7 @@ impl Turn {
         let context = context.into();
         let mut batch = Batch::new(self.calls.iter().map(|call| call.request(&context)));
         let broken = self.calls.iter().enumerate().filter(|(_, call)| call.is_broken);
-        batch.refused = broken.map(|(at, _)| (at, mend::broke_off())).collect();
+        batch.refused = broken.map(|(at, _)| (at, sanitize::broke_off())).collect();
         batch
     }
 

@@ -10,7 +10,7 @@ use syn::parse::{Parse, Parser};
 use syn::spanned::Spanned;
 use syn::{Attribute, Error, Expr, LitBool, LitStr, Meta, Path, Result, Token};
 
-use crate::reliability::{self, Cache, Retry, SafeWhen};
+use crate::reliability::{self, CacheOption, Retry, SafeWhen};
 use crate::text;
 
 /// `#[tool(..)]` on a function or a method.
@@ -27,7 +27,7 @@ pub(crate) struct ToolOptions {
     pub(crate) category: Option<LitStr>,
     pub(crate) writes: Option<Vec<LitStr>>,
     pub(crate) retry: Option<Retry>,
-    pub(crate) cache: Option<Cache>,
+    pub(crate) cache: Option<CacheOption>,
     pub(crate) safe_when: Option<Vec<SafeWhen>>,
     /// Where `inline` stands.
     pub(crate) inline: Option<Span>,
@@ -78,7 +78,7 @@ impl ToolOptions {
             "category" => once(&mut self.category, meta, value),
             "writes" => once(&mut self.writes, meta, reliability::writes),
             "retry" => once(&mut self.retry, meta, Retry::read),
-            "cache" => once(&mut self.cache, meta, Cache::read),
+            "cache" => once(&mut self.cache, meta, CacheOption::read),
             "safe_when" => once(&mut self.safe_when, meta, SafeWhen::read),
             "inline" => once(&mut self.inline, meta, |meta| Ok(meta.path.span())),
             "crate" => once(&mut self.root, meta, path),

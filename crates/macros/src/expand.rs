@@ -11,12 +11,12 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Path, Type};
 
-use crate::function::{Function, Run};
-use crate::parameter::{Argument, Injected, OWNER, Parameter, Source};
-use crate::reliability::Cache;
+use crate::function::{RunMode, ToolFunction};
+use crate::parameter::{Argument, InjectSource, InjectedParameter, OWNER, ToolParameter};
+use crate::reliability::CacheOption;
 
 /// The tool of a free function.
-pub(crate) fn function_tool(function: &Function) -> TokenStream {
+pub(crate) fn function_tool(function: &ToolFunction) -> TokenStream {
     tool(
         function,
         &quote!(),
@@ -28,7 +28,7 @@ pub(crate) fn function_tool(function: &Function) -> TokenStream {
 }
 
 /// The tool of a method; `__this` is the object, in an `Arc`.
-pub(crate) fn method_tool(function: &Function, owner: &Type) -> TokenStream {
+pub(crate) fn method_tool(function: &ToolFunction, owner: &Type) -> TokenStream {
     let alias = format_ident!("{OWNER}");
     tool(
         function,
@@ -39,12 +39,12 @@ pub(crate) fn method_tool(function: &Function, owner: &Type) -> TokenStream {
 }
 
 fn tool(
-    function: &Function,
+    function: &ToolFunction,
     alias: &TokenStream,
     executor: &TokenStream,
     new_executor: &TokenStream,
 ) -> TokenStream {
-    let Function { name, root, .. } = function;
+    let ToolFunction { name, root, .. } = function;
     let arguments = arguments(function);
     let schema = match function.arguments().next() {
         Some(_) => quote!(#root::__private::schema_of::<__Arguments>()),
@@ -72,7 +72,7 @@ fn tool(
 }
 
 /// The argument struct and the functions that give its defaults.
-fn arguments(function: &Function) -> TokenStream {
+fn arguments(function: &ToolFunction) -> TokenStream {
     if function.arguments().next().is_none() {
         return TokenStream::new();
     }
@@ -116,40 +116,40 @@ fn path_text(root: &Path, name: &str) -> String {
 }
 
 /// Fills the parameters, runs the function and converts what it returns.
-fn body(function: &Function) -> TokenStream {
-    let Function { root, callee, .. } = function;
+fn body(function: &ToolFunction) -> TokenStream {
+    let ToolFunction { root, callee, .. } = function;
     let parse = function
         .arguments()
         .next()
         .map(|_| quote!(let __arguments: __Arguments = __call.parse()?;));
-    let extract = function.injected().enumerate().map(|(at, Injected { name, ty, .. })| {
+    let extract = function.injected().enumerate().map(|(at, InjectedParameter { name, ty, .. })| {
         let local = format_ident!("__injected_{at}");
         quote_spanned!(at_place(ty.span())=> let #local = <#ty as #root::FromCall>::from_call(__call, #name)?;)
     });
     let mut injected = 0usize..;
     let values = function.parameters.iter().map(|parameter| match parameter {
-        Parameter::Argument(Argument { field, .. }) => quote!(__arguments.#field),
-        Parameter::Injected(_) => {
+        ToolParameter::Argument(Argument { field, .. }) => quote!(__arguments.#field),
+        ToolParameter::InjectedParameter(_) => {
             let local = format_ident!("__injected_{}", injected.next().unwrap_or_default());
             quote!(#local)
         }
-        Parameter::Call => quote!(__call),
+        ToolParameter::Call => quote!(__call),
     });
     let this = function.takes_self.then(|| match function.run {
-        Run::Async | Run::Inline => quote!(&self.0,),
-        Run::Blocking => quote!(&__this,),
+        RunMode::Async | RunMode::Inline => quote!(&self.0,),
+        RunMode::Blocking => quote!(&__this,),
     });
     let returned = match function.run {
-        Run::Async => quote!(#callee(#this #(#values),*).await),
-        Run::Blocking | Run::Inline => quote!(#callee(#this #(#values),*)),
+        RunMode::Async => quote!(#callee(#this #(#values),*).await),
+        RunMode::Blocking | RunMode::Inline => quote!(#callee(#this #(#values),*)),
     };
     let private = quote!(#root::__private);
     let converted = quote_spanned! {at_place(function.returned)=>
         #private::ReturnValue(#private::ReturnValue(#returned).into_result()?).into_output()
     };
     let result = match function.run {
-        Run::Async | Run::Inline => converted,
-        Run::Blocking => {
+        RunMode::Async | RunMode::Inline => converted,
+        RunMode::Blocking => {
             let share =
                 function.takes_self.then(|| quote!(let __this = ::std::sync::Arc::clone(&self.0);));
             quote!(#share #private::run_blocking(move || #converted).await)
@@ -165,8 +165,8 @@ fn at_place(place: Span) -> Span {
 }
 
 /// Statements that set what the attribute says on `__spec`.
-fn settings(function: &Function) -> Vec<TokenStream> {
-    let Function { root, description, options, .. } = function;
+fn settings(function: &ToolFunction) -> Vec<TokenStream> {
+    let ToolFunction { root, description, options, .. } = function;
     let mut settings =
         vec![quote!(__spec.description = ::core::convert::Into::into(#description);)];
     if let Some(read_only) = options.read_only {
@@ -205,7 +205,7 @@ fn settings(function: &Function) -> Vec<TokenStream> {
         });
     }
     settings.extend(options.retry.as_ref().map(|retry| retry.setting(root)));
-    settings.extend(options.cache.as_ref().map(Cache::setting));
+    settings.extend(options.cache.as_ref().map(CacheOption::setting));
     settings.extend(options.safe_when.iter().flatten().map(|one| one.setting(root)));
     settings.extend(function.injected().filter_map(|injected| secret(root, injected)));
     settings
@@ -213,11 +213,11 @@ fn settings(function: &Function) -> Vec<TokenStream> {
 
 /// Declares a secret, so that presets find it and a model that sends it is
 /// refused. It is in no schema.
-fn secret(root: &Path, injected: &Injected) -> Option<TokenStream> {
+fn secret(root: &Path, injected: &InjectedParameter) -> Option<TokenStream> {
     let required = match injected.source {
-        Source::Context => return None,
-        Source::Secret => true,
-        Source::OptionalSecret => false,
+        InjectSource::Context => return None,
+        InjectSource::Secret => true,
+        InjectSource::OptionalSecret => false,
     };
     let name = &injected.name;
     let help = match &injected.description {

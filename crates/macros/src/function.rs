@@ -11,35 +11,35 @@ use syn::{
 };
 
 use crate::attribute::ToolOptions;
-use crate::parameter::{self, Argument, Injected, Parameter, is_named, plain};
+use crate::parameter::{self, Argument, InjectedParameter, ToolParameter, is_named, plain};
 use crate::reliability::SafeWhen;
 use crate::text;
 
 /// A function or method that becomes a tool.
-pub(crate) struct Function {
+pub(crate) struct ToolFunction {
     pub(crate) name: String,
     pub(crate) description: TokenStream,
     pub(crate) options: ToolOptions,
     pub(crate) root: Path,
-    pub(crate) run: Run,
+    pub(crate) run: RunMode,
     /// How to name the function in a call.
     pub(crate) callee: TokenStream,
     pub(crate) takes_self: bool,
-    pub(crate) parameters: Vec<Parameter>,
+    pub(crate) parameters: Vec<ToolParameter>,
     /// Where the return type stands.
     pub(crate) returned: Span,
 }
 
 /// Where a function stands.
 #[derive(Clone, Copy)]
-pub(crate) enum Place<'a> {
+pub(crate) enum FunctionPlace<'a> {
     Free,
     Method { owner: &'a Type, prefix: &'a str },
 }
 
 /// How a function is run.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Run {
+pub(crate) enum RunMode {
     Async,
     /// On a thread for blocking work.
     Blocking,
@@ -47,19 +47,19 @@ pub(crate) enum Run {
     Inline,
 }
 
-impl Function {
+impl ToolFunction {
     /// Checks a function and takes our attributes off its parameters, also
     /// when the check fails.
     pub(crate) fn read(
         attributes: &[Attribute],
         signature: &mut Signature,
         options: Result<ToolOptions>,
-        place: Place<'_>,
+        place: FunctionPlace<'_>,
     ) -> Result<Self> {
         let mut errors = Errors::default();
         let options = errors.keep(options).unwrap_or_default();
         check_signature(signature, &mut errors);
-        let run = errors.keep(run(signature, &options)).unwrap_or(Run::Async);
+        let run = errors.keep(run(signature, &options)).unwrap_or(RunMode::Async);
         let mut takes_self = false;
         let mut parameters = Vec::new();
         for input in &mut signature.inputs {
@@ -81,8 +81,8 @@ impl Function {
         let description = errors.keep(description(attributes, &signature.ident, &options));
         let ident = &signature.ident;
         let callee = match place {
-            Place::Free => ident.to_token_stream(),
-            Place::Method { owner, .. } => quote!(<#owner>::#ident),
+            FunctionPlace::Free => ident.to_token_stream(),
+            FunctionPlace::Method { owner, .. } => quote!(<#owner>::#ident),
         };
         let root = options.root.clone().unwrap_or_else(|| parse_quote!(::windlass));
         let returned = match &signature.output {
@@ -107,17 +107,17 @@ impl Function {
         arguments(&self.parameters)
     }
 
-    pub(crate) fn injected(&self) -> impl Iterator<Item = &Injected> {
+    pub(crate) fn injected(&self) -> impl Iterator<Item = &InjectedParameter> {
         self.parameters.iter().filter_map(|parameter| match parameter {
-            Parameter::Injected(injected) => Some(injected),
+            ToolParameter::InjectedParameter(injected) => Some(injected),
             _ => None,
         })
     }
 }
 
-fn arguments(parameters: &[Parameter]) -> impl Iterator<Item = &Argument> + Clone {
+fn arguments(parameters: &[ToolParameter]) -> impl Iterator<Item = &Argument> + Clone {
     parameters.iter().filter_map(|parameter| match parameter {
-        Parameter::Argument(argument) => Some(argument),
+        ToolParameter::Argument(argument) => Some(argument),
         _ => None,
     })
 }
@@ -172,20 +172,22 @@ fn check_signature(signature: &Signature, errors: &mut Errors) {
     refuse(borrowed.map(|x| x as _), "a tool returns an owned value, such as `String`");
 }
 
-fn run(signature: &Signature, options: &ToolOptions) -> Result<Run> {
+fn run(signature: &Signature, options: &ToolOptions) -> Result<RunMode> {
     match (signature.asyncness, options.inline) {
         (Some(_), Some(inline)) => {
             Err(Error::new(inline, "an async function always runs in place: leave `inline` out"))
         }
-        (Some(_), None) => Ok(Run::Async),
-        (None, Some(_)) => Ok(Run::Inline),
-        (None, None) => Ok(Run::Blocking),
+        (Some(_), None) => Ok(RunMode::Async),
+        (None, Some(_)) => Ok(RunMode::Inline),
+        (None, None) => Ok(RunMode::Blocking),
     }
 }
 
-fn check_receiver(receiver: &Receiver, place: Place<'_>) -> Result<()> {
+fn check_receiver(receiver: &Receiver, place: FunctionPlace<'_>) -> Result<()> {
     let why = match (place, &*receiver.ty) {
-        (Place::Free, _) => "write `#[tool]` on the impl block too: it makes tools of methods",
+        (FunctionPlace::Free, _) => {
+            "write `#[tool]` on the impl block too: it makes tools of methods"
+        }
         (_, Type::Reference(to)) if to.mutability.is_none() && is_named(&to.elem, "Self") => {
             return Ok(());
         }
@@ -194,14 +196,14 @@ fn check_receiver(receiver: &Receiver, place: Place<'_>) -> Result<()> {
     Err(Error::new_spanned(receiver, why))
 }
 
-fn tool_name(ident: &Ident, options: &ToolOptions, place: Place<'_>) -> Result<String> {
+fn tool_name(ident: &Ident, options: &ToolOptions, place: FunctionPlace<'_>) -> Result<String> {
     let (own, span) = match &options.name {
         Some(name) => (name.value(), name.span()),
         None => (ident.unraw().to_string(), ident.span()),
     };
     let name = match place {
-        Place::Free => own,
-        Place::Method { prefix, .. } => format!("{prefix}{own}"),
+        FunctionPlace::Free => own,
+        FunctionPlace::Method { prefix, .. } => format!("{prefix}{own}"),
     };
     text::check_tool_name(&name).map(|()| name).map_err(|why| Error::new(span, why))
 }

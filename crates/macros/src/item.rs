@@ -6,7 +6,7 @@ use syn::{Attribute, Error, ImplItem, Item, ItemFn, ItemImpl, Result, parse_quot
 
 use crate::attribute::{BlockOptions, ToolOptions};
 use crate::expand;
-use crate::function::{Errors, Function, Place};
+use crate::function::{Errors, FunctionPlace, ToolFunction};
 
 /// The whole macro.
 pub(crate) fn expand(attribute: TokenStream, item: &TokenStream) -> TokenStream {
@@ -36,7 +36,7 @@ fn together(item: &impl ToTokens, beside: Result<TokenStream>) -> TokenStream {
 /// is in the namespace of types only, so it leaves the function its name.
 fn beside_function(attribute: TokenStream, item: &mut ItemFn) -> Result<TokenStream> {
     let options = ToolOptions::parse(attribute);
-    let function = Function::read(&item.attrs, &mut item.sig, options, Place::Free)?;
+    let function = ToolFunction::read(&item.attrs, &mut item.sig, options, FunctionPlace::Free)?;
     allow_tool_signature(&mut item.attrs);
     let (vis, ident) = (&item.vis, &item.sig.ident);
     let conditions = conditions(&item.attrs);
@@ -64,7 +64,7 @@ fn beside_block(attribute: TokenStream, block: &mut ItemImpl) -> Result<TokenStr
     check_block(block, &mut errors);
     let owner = &*block.self_ty;
     let prefix = shared.prefix.as_ref().map(|prefix| prefix.value()).unwrap_or_default();
-    let place = Place::Method { owner, prefix: &prefix };
+    let place = FunctionPlace::Method { owner, prefix: &prefix };
     let mut tools = Vec::new();
     let mut marked = false;
     for item in &mut block.items {
@@ -73,7 +73,7 @@ fn beside_block(attribute: TokenStream, block: &mut ItemImpl) -> Result<TokenStr
         marked = true;
         let options = ToolOptions::from_attribute(&method.attrs.remove(at))
             .map(|options| options.inheriting(&shared));
-        let read = Function::read(&method.attrs, &mut method.sig, options, place);
+        let read = ToolFunction::read(&method.attrs, &mut method.sig, options, place);
         let Some(function) = errors.keep(read) else { continue };
         let conditions = conditions(&method.attrs);
         let tool = expand::method_tool(&function, owner);

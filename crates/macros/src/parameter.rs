@@ -6,12 +6,12 @@ use syn::ext::IdentExt;
 use syn::{Error, Expr, ExprLit, Ident, Lit, Pat, PatIdent, PatType, Result, Signature, Type};
 
 use crate::attribute::{DefaultValue, ParameterOptions};
-use crate::function::Run;
+use crate::function::RunMode;
 
 /// A parameter, by who fills it.
-pub(crate) enum Parameter {
+pub(crate) enum ToolParameter {
     Argument(Argument),
-    Injected(Injected),
+    InjectedParameter(InjectedParameter),
     /// The call itself.
     Call,
 }
@@ -27,16 +27,16 @@ pub(crate) struct Argument {
 }
 
 /// A parameter that the engine fills.
-pub(crate) struct Injected {
+pub(crate) struct InjectedParameter {
     pub(crate) name: String,
     pub(crate) ty: TokenStream,
     pub(crate) description: Option<String>,
-    pub(crate) source: Source,
+    pub(crate) source: InjectSource,
 }
 
 /// What an injected parameter is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum InjectSource {
     Context,
     Secret,
     OptionalSecret,
@@ -46,7 +46,7 @@ pub(crate) enum Source {
 pub(crate) const OWNER: &str = "__Owner";
 
 /// Checks a parameter and takes our attributes off it.
-pub(crate) fn read(typed: &mut PatType, run: Run) -> Result<Parameter> {
+pub(crate) fn read(typed: &mut PatType, run: RunMode) -> Result<ToolParameter> {
     let options = ParameterOptions::take(&mut typed.attrs)?;
     if let Some(cfg) = typed.attrs.iter().find(|attribute| attribute.path().is_ident("cfg")) {
         return Err(Error::new_spanned(cfg, "a tool's parameters cannot depend on `cfg`"));
@@ -60,12 +60,12 @@ pub(crate) fn read(typed: &mut PatType, run: Run) -> Result<Parameter> {
         Type::Reference(reference)
             if reference.mutability.is_none() && is_named(&reference.elem, "Call") =>
         {
-            if run == Run::Blocking {
+            if run == RunMode::Blocking {
                 let why = "this function runs on another thread, where `&Call` cannot go: make \
                            it async, or mark it `#[tool(inline)]` if it is quick";
                 return Err(Error::new_spanned(ty, why));
             }
-            return Ok(Parameter::Call);
+            return Ok(ToolParameter::Call);
         }
         Type::Reference(_) => {
             let why = "a tool owns its parameters: take `String` instead of `&str`, `Vec<T>` \
@@ -82,16 +82,21 @@ pub(crate) fn read(typed: &mut PatType, run: Run) -> Result<Parameter> {
         Some(name) => name.value(),
         None => ident.unraw().to_string(),
     };
-    let source = source(ty).or(options.inject.map(|_| Source::Context));
+    let source = source(ty).or(options.inject.map(|_| InjectSource::Context));
     if let Some(source) = source {
         if options.default.is_some() {
             return Err(Error::new(ident.span(), "an injected parameter has no default"));
         }
         let ty = without_self(ty.to_token_stream());
         let description = options.description;
-        return Ok(Parameter::Injected(Injected { name, ty, description, source }));
+        return Ok(ToolParameter::InjectedParameter(InjectedParameter {
+            name,
+            ty,
+            description,
+            source,
+        }));
     }
-    Ok(Parameter::Argument(Argument {
+    Ok(ToolParameter::Argument(Argument {
         field: ident.clone(),
         name,
         default: options.default.map(|default| default_of(default, ty)),
@@ -101,12 +106,16 @@ pub(crate) fn read(typed: &mut PatType, run: Run) -> Result<Parameter> {
 }
 
 /// Refuses two parameters of one name.
-pub(crate) fn check_names(parameters: &[Parameter], signature: &Signature) -> Result<()> {
+pub(crate) fn check_names(parameters: &[ToolParameter], signature: &Signature) -> Result<()> {
     let mut seen: Vec<&str> = Vec::new();
     for parameter in parameters {
         let name = match parameter {
-            Parameter::Argument(argument) => &argument.name,
-            Parameter::Injected(injected) if injected.source != Source::Context => &injected.name,
+            ToolParameter::Argument(argument) => &argument.name,
+            ToolParameter::InjectedParameter(injected)
+                if injected.source != InjectSource::Context =>
+            {
+                &injected.name
+            }
             _ => continue,
         };
         if seen.contains(&name.as_str()) {
@@ -120,14 +129,14 @@ pub(crate) fn check_names(parameters: &[Parameter], signature: &Signature) -> Re
 
 /// What an injected parameter is, told from its type; nothing for a parameter
 /// that the model fills.
-fn source(ty: &Type) -> Option<Source> {
+fn source(ty: &Type) -> Option<InjectSource> {
     let (name, inside) = last_segment(ty)?;
     match (name.to_string().as_str(), inside) {
-        ("Inject" | "Emitter" | "CallId" | "Tools", _) => Some(Source::Context),
-        ("Arc", Some(inside)) if is_named(inside, "Agent") => Some(Source::Context),
-        ("Secret", None) => Some(Source::Secret),
+        ("Inject" | "Emitter" | "CallId" | "Tools", _) => Some(InjectSource::Context),
+        ("Arc", Some(inside)) if is_named(inside, "Agent") => Some(InjectSource::Context),
+        ("Secret", None) => Some(InjectSource::Secret),
         ("Option", Some(inside)) => source(inside).map(|source| match source {
-            Source::Secret => Source::OptionalSecret,
+            InjectSource::Secret => InjectSource::OptionalSecret,
             other => other,
         }),
         _ => None,

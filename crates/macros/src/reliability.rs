@@ -28,7 +28,7 @@ pub(crate) struct Retry {
 }
 
 /// `cache`, or `cache = "10m"`.
-pub(crate) struct Cache {
+pub(crate) struct CacheOption {
     keep: Duration,
     at: Span,
 }
@@ -143,7 +143,7 @@ fn multiplier(meta: &ParseNestedMeta<'_>) -> Result<f64> {
         .ok_or_else(|| Error::new(written.span(), "`multiplier` is a number from 1 to 100"))
 }
 
-impl Cache {
+impl CacheOption {
     pub(crate) fn read(meta: &ParseNestedMeta<'_>) -> Result<Self> {
         let at = meta.path.span();
         let keep = match meta.input.peek(Token![=]) {

@@ -1,11 +1,11 @@
-//! Tools that call tools.
+//! Nested calls: tools that call other tools.
 
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use crate::call::context::{Caller, Context};
 use crate::call::{Call, CallRequest, CallResult};
-use crate::engine::{Batch, Engine, Parts};
+use crate::engine::{Batch, Engine, EngineInner};
 use crate::error::{Error, ErrorKind};
 use crate::journal::record::CallRecord;
 use crate::schedule::Slot;
@@ -16,18 +16,19 @@ use crate::value::name::CallId;
 use crate::value::text::Lang;
 use tokio_util::sync::CancellationToken;
 
-/// Lets a running tool call other tools. While it waits for them, the tool has
-/// no slot, so it cannot take those that they need.
+/// Handle with which a running tool calls other tools. While the tool waits for
+/// them it gives its slot back, so nested calls cannot deadlock on the
+/// concurrency limit.
 ///
-/// The calls are made in the name of the tool's own caller, carry what its call
-/// carries, name it as their parent, and end no later than it does.
+/// Nested calls have the caller and the context of the tool's own call, record
+/// it as their parent, and inherit its deadline and cancellation.
 #[derive(Clone)]
 pub struct Tools {
-    engine: Weak<Parts>,
+    engine: Weak<EngineInner>,
     context: Arc<Context>,
     parent: CallId,
     deadline: Instant,
-    /// Cancelled with the call itself.
+    /// Cancelled together with the call itself.
     family: CancellationToken,
     slot: Arc<Slot>,
 }
@@ -48,8 +49,8 @@ impl Tools {
     ///
     /// # Errors
     ///
-    /// Only where the engine is gone; whatever becomes of the call is in its
-    /// result.
+    /// Only if the engine has been dropped. A failure of the call itself is in
+    /// its result.
     pub async fn call(&self, request: CallRequest) -> Result<CallResult, Error> {
         let engine = self.engine()?;
         let request = self.nested(request);
@@ -60,7 +61,7 @@ impl Tools {
     ///
     /// # Errors
     ///
-    /// Only where the engine is gone.
+    /// Only if the engine has been dropped.
     pub async fn call_batch(&self, batch: impl Into<Batch>) -> Result<Vec<CallResult>, Error> {
         let engine = self.engine()?;
         let mut batch = batch.into();
@@ -71,11 +72,11 @@ impl Tools {
         Ok(self.slot.without(Box::pin(engine.call_batch(batch))).await)
     }
 
-    /// Begins a model's turn within this call, as [`Engine::open_turn`] does.
+    /// Starts a model's turn within this call, as [`Engine::open_turn`] does.
     ///
     /// # Errors
     ///
-    /// Only where the engine is gone.
+    /// Only if the engine has been dropped.
     pub fn open_turn(
         &self,
         format: TurnFormat,
@@ -86,8 +87,8 @@ impl Tools {
         Ok(turn.within(self.clone()))
     }
 
-    /// Waits for something without the tool's slot, and does not want it back:
-    /// for a tool that does nothing but wait.
+    /// Gives the tool's slot back for good and awaits a future: for tools that
+    /// do nothing but wait.
     pub async fn aside<T>(&self, wait: impl Future<Output = T>) -> T {
         let away = self.slot.leave();
         let done = wait.await;
@@ -95,13 +96,13 @@ impl Tools {
         done
     }
 
-    /// The tools that a model of its caller sees in a conversation.
+    /// The tools that a model sees in a conversation of the call's tenant.
     pub fn active_in(&self, conversation: &str) -> Vec<Arc<Tool>> {
         let session = Session::new(self.context.caller.tenant.clone(), conversation);
         self.engine().map(|engine| engine.active_tools(Some(&session))).unwrap_or_default()
     }
 
-    /// Whether one of its caller's tools that are so is deferred.
+    /// Whether the caller has a deferred tool that meets the condition.
     pub fn defers(&self, is_so: impl Fn(&ToolSpec) -> bool) -> bool {
         let Ok(engine) = self.engine() else { return false };
         let tools = engine.registry().list_for(&self.context.caller.tenant);
@@ -109,13 +110,13 @@ impl Tools {
         specs.any(|spec| spec.exposure == Exposure::Deferred && is_so(spec))
     }
 
-    /// A tool that its caller has, by name.
+    /// A tool that the caller can see, by name.
     pub fn find(&self, name: &str) -> Option<Arc<Tool>> {
         let engine = self.engine().ok()?;
         engine.registry().get_for(&self.context.caller.tenant, name)
     }
 
-    /// The record of a call of its caller's tenant; none while it runs.
+    /// The record of a call of the same tenant; `None` while that call runs.
     pub async fn record(&self, id: CallId) -> Result<Option<CallRecord>, Error> {
         self.engine()?.records().get(&self.context.caller.tenant, id).await
     }
@@ -125,8 +126,8 @@ impl Tools {
         self.engine.upgrade().map(Engine::of).ok_or_else(gone)
     }
 
-    /// A request for a call within this one. What the request says about its
-    /// caller stays, but for the tenant.
+    /// Turns a request into a nested one. What it says about its caller stays,
+    /// except for the tenant.
     pub(crate) fn nested(&self, mut request: CallRequest) -> CallRequest {
         let own = &*self.context;
         let mut context = if Arc::ptr_eq(&request.context, &Context::unnamed()) {
@@ -143,8 +144,8 @@ impl Tools {
         context.trace = context.trace.or_else(|| own.trace.clone());
         context.begun_by.clone_from(&own.begun_by);
         request.context = Arc::new(context);
-        request.rare().parent = Some(self.family.clone());
-        request.rare().latest = Some(tokio::time::Instant::from_std(self.deadline));
+        request.extras().parent = Some(self.family.clone());
+        request.extras().latest = Some(tokio::time::Instant::from_std(self.deadline));
         request
     }
 }

@@ -1,10 +1,9 @@
-//! Sub-agents: who makes calls for an agent, and what came of them (S0.8).
+//! Sub-agents: a caller with an identity and a call history of its own.
 //!
-//! A conversation's agent hands a piece of work to a sub-agent. All its calls
-//! go through the engine like any others, under the sub-agent's name, and it
-//! keeps a history of its own: what one sub-agent does, no other one sees.
-//! The history has neither arguments nor results; those are in the records,
-//! redacted, under the same call ids.
+//! The agent of a conversation delegates work to a sub-agent. Its calls go
+//! through the engine like any others, under the sub-agent's id, and it keeps a
+//! separate history. The history holds neither arguments nor results; those are
+//! in the records, redacted, under the same call ids.
 
 mod history;
 
@@ -20,12 +19,12 @@ use crate::call::context::{Agent, Caller, CallerType, Context};
 use crate::call::{CallRequest, CallResult};
 use crate::engine::Engine;
 use crate::journal::record::BriefSummary;
-use history::History;
+use history::CallHistory;
 
 type OnResult = Arc<dyn Fn(&CallResult) + Send + Sync>;
 
-/// Makes calls in its own name and keeps a history of them. Clones are the
-/// same sub-agent: they share the history, also across tasks.
+/// Makes calls under its own id and keeps a history of them. Clones share the
+/// history, also across tasks.
 ///
 /// ```
 /// use serde_json::{Value, json};
@@ -57,12 +56,12 @@ pub struct SubAgent {
     parent: Option<Arc<str>>,
     context: Arc<Context>,
     on_result: Option<OnResult>,
-    history: Arc<Mutex<History>>,
+    history: Arc<Mutex<CallHistory>>,
 }
 
 impl SubAgent {
-    /// A sub-agent with this id. Its calls are recorded with the id as
-    /// `caller_id` and with the `caller_type` `conversation_agent`.
+    /// Creates a sub-agent. Its calls are recorded with this id as `caller_id`,
+    /// and with the `caller_type` `conversation_agent`.
     pub fn new(engine: &Engine, id: impl Into<Arc<str>>) -> Self {
         let id = id.into();
         Self {
@@ -75,14 +74,14 @@ impl SubAgent {
         }
     }
 
-    /// Names the agent that this one works for; the summary tells it.
+    /// Sets the agent that this one works for; the summary names it.
     #[must_use]
     pub fn parent(mut self, id: impl Into<Arc<str>>) -> Self {
         self.parent = Some(id.into());
         self
     }
 
-    /// Puts the calls into a conversation.
+    /// Sets the conversation of the calls.
     #[must_use]
     pub fn conversation(mut self, conversation: impl Into<Arc<str>>) -> Self {
         let context = Arc::make_mut(&mut self.context);
@@ -90,9 +89,9 @@ impl SubAgent {
         self
     }
 
-    /// Sets what all calls carry: tenant, user, variables, secrets, objects.
-    /// The caller's id and type stay the sub-agent's own. A conversation that
-    /// was set before stays, unless the context has one.
+    /// Sets the context of all calls: tenant, user, variables, secrets,
+    /// objects. The caller's id and type stay those of the sub-agent. A
+    /// conversation that was set before stays, unless the context has one.
     #[must_use]
     pub fn context(mut self, context: Context) -> Self {
         let mut context = owned_by(&self.id, context);
@@ -104,17 +103,17 @@ impl SubAgent {
         self
     }
 
-    /// Calls back with every result, after the history has it (S0.11). The
-    /// callback runs on the task that made the call, so it should be short; one
-    /// that panics is logged and harms nobody.
+    /// Registers a callback for every result, which runs after the history was
+    /// updated. It runs on the task that made the call, so it should be short;
+    /// a panic in it is logged and has no other effect.
     #[must_use]
     pub fn on_result(mut self, callback: impl Fn(&CallResult) + Send + Sync + 'static) -> Self {
         self.on_result = Some(Arc::new(callback));
         self
     }
 
-    /// Sets how many calls the history lists: the newest, 1,000 if nothing is
-    /// said. The figures count all calls, whatever the list holds.
+    /// Sets how many calls the history lists (the newest ones; 1,000 by
+    /// default). The counters include all calls.
     #[must_use]
     pub fn max_history(self, calls: usize) -> Self {
         self.history.lock().limit(calls);
@@ -130,7 +129,7 @@ impl SubAgent {
         self.call(CallRequest::new(tool, arguments)).await
     }
 
-    /// Runs tools as one batch: one result for each, in the order asked for.
+    /// Runs tools as one batch; returns one result per call, in call order.
     pub async fn execute_batch<T, A>(
         &self,
         calls: impl IntoIterator<Item = (T, A)>,
@@ -146,26 +145,26 @@ impl SubAgent {
         self.call_batch(requests).await
     }
 
-    /// Runs a call that says more than a tool and arguments: a timeout, the
-    /// model's id, a cancel token. Its context is the sub-agent's, in place of
-    /// any it brings.
+    /// Runs a call with more than a tool and arguments: a timeout, the model's
+    /// call id, a cancellation token. Its context is replaced by that of the
+    /// sub-agent.
     ///
-    /// A call whose future is dropped is recorded as cancelled, but is not in
-    /// the history: nobody got a result.
+    /// A call whose future is dropped is recorded as cancelled but is not in
+    /// the history, because nobody received a result.
     pub async fn call(&self, request: CallRequest) -> CallResult {
         let result = self.engine.call(self.own(request)).await;
         self.keep(&result);
         result
     }
 
-    /// Runs a batch of such calls. When all are done, the history has their
-    /// results in the order of the calls.
+    /// Runs several such calls as one batch. Afterwards the history has their
+    /// results in call order.
     pub async fn call_batch(
         &self,
         calls: impl IntoIterator<Item = CallRequest>,
     ) -> Vec<CallResult> {
-        // A list, and no adapter with a closure in it: the future has to be
-        // `Send` for every caller.
+        // Collected first: an adapter that holds the closure would make the
+        // future not `Send` for every caller.
         let calls: Vec<CallRequest> = calls.into_iter().map(|call| self.own(call)).collect();
         let results = self.engine.call_batch(calls).await;
         for result in &results {
@@ -184,17 +183,17 @@ impl SubAgent {
         self.parent.as_deref()
     }
 
-    /// The newest calls, oldest first.
+    /// The most recent calls, oldest first.
     pub fn history(&self) -> Vec<CallDetail> {
         self.history.lock().details()
     }
 
-    /// What the sub-agent has done so far (S0.9).
+    /// Summary of all calls so far.
     pub fn summary(&self) -> ExecutionSummary {
         self.history.lock().summary(Arc::clone(&self.id), self.parent.clone())
     }
 
-    /// The same in a few figures, for a final answer or a front end (S0.20).
+    /// Short form of the summary, for a final answer or a front end.
     pub fn brief_summary(&self) -> BriefSummary {
         self.history.lock().brief()
     }
@@ -203,8 +202,8 @@ impl SubAgent {
         request.context(Arc::clone(&self.context))
     }
 
-    /// Takes a result into the history, then tells the callback. No lock is
-    /// held while it runs: it may ask for the summary.
+    /// Adds a result to the history, then runs the callback. No lock is held
+    /// meanwhile, so the callback may ask for the summary.
     fn keep(&self, result: &CallResult) {
         self.history.lock().push(result);
         let Some(on_result) = &self.on_result else { return };

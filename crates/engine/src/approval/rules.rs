@@ -1,8 +1,7 @@
-//! Rules that decide about calls: plain data, read from a file or a document,
-//! checked once, then quick.
+//! Approval rules: plain data, read from a file or a document and checked once.
 //!
-//! The first rule that fits decides. Where none does, the tool's own word
-//! counts (`approval` of its definition), then the default of the rules.
+//! The first matching rule decides. If none matches, the tool's own `approval`
+//! setting applies, then the default of the rules.
 
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -12,47 +11,47 @@ use super::Decision;
 use crate::call::Call;
 use crate::tool::{Approval, ToolSpec, assumed};
 
-/// The most rules that are read: every call is compared with all of them.
+/// Upper bound for the number of rules: every call is compared with all of
+/// them.
 const MAX_RULES: usize = 1_000;
-/// The largest compiled pattern, in bytes.
+/// Upper bound for the size of a compiled pattern, in bytes.
 const MAX_PATTERN: usize = 256 * 1024;
 
-/// Rules in order, and what counts where none fits.
+/// Ordered approval rules with a default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "RawRules")]
 pub struct ApprovalRules {
-    /// The rules; the first that fits decides.
+    /// The rules; the first match decides.
     pub rules: Vec<ApprovalRule>,
-    /// What counts where no rule fits and the tool says nothing.
+    /// Applies where no rule matches and the tool has no setting.
     pub default: Approval,
 }
 
-/// One rule. It fits a call where all that it says is true; one that says
-/// nothing fits every call.
+/// One rule. It matches a call if all its conditions hold; a rule without
+/// conditions matches every call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalRule {
-    /// The tool's name; `*` stands for any characters, `?` for one.
+    /// Glob over the tool's name: `*` stands for any characters, `?` for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// The provider's name, with `*` and `?` too. A tool without one does not
-    /// fit.
+    /// Glob over the provider's name. Tools without a provider never match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// What the tool does to the world: all of these.
+    /// Conditions on the tool's behaviour; all must hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub behaviour: Vec<BehaviourTest>,
-    /// What the arguments are: all of these.
+    /// Conditions on the arguments; all must hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<ArgumentRule>,
-    /// What happens with the call.
+    /// What happens to a matching call.
     pub then: Approval,
-    /// Why, for the person or the model.
+    /// Reason, shown to the person or the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// What a tool does to the world.
+/// A condition on a tool's behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BehaviourTest {
@@ -66,32 +65,32 @@ pub enum BehaviourTest {
     Idempotent,
     /// Doing it twice may be more than doing it once.
     NotIdempotent,
-    /// It reaches beyond this program: it names an upstream, or is an HTTP API,
+    /// It reaches beyond this process: it names an upstream, or is an HTTP API,
     /// a tool of an MCP server or another agent.
     OpenWorld,
 }
 
-/// What an argument is.
+/// A condition on one argument.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "RawArgument")]
 pub struct ArgumentRule {
-    /// Which one, as a JSON pointer: `/recipient/name`. One that is not there
-    /// does not fit; in a rule that asks or denies, it is what the tool's
-    /// schema says is assumed.
+    /// JSON pointer to the argument: `/recipient/name`. An absent argument does
+    /// not match, except in rules that ask or deny, where the value that the
+    /// tool's schema assumes is tested.
     pub pointer: String,
-    /// How it is looked at.
+    /// The test.
     #[serde(flatten)]
     pub test: ArgumentTest,
 }
 
-/// How an argument is looked at.
+/// How an argument is tested.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArgumentTest {
-    /// It is this value.
+    /// It equals this value.
     Equals(Value),
-    /// Its text has a part that this pattern matches. What is not a text is
-    /// looked at as JSON.
+    /// This regular expression matches part of its text. Values other than
+    /// strings are matched as JSON text.
     #[serde(serialize_with = "as_text")]
     Matches(Regex),
 }
@@ -107,7 +106,7 @@ impl PartialEq for ArgumentTest {
 }
 
 impl ApprovalRules {
-    /// What is to become of a call.
+    /// Decides about a call.
     pub fn decide(&self, call: &Call) -> Decision {
         let spec = call.tool().spec();
         let rule = self.rules.iter().enumerate().find(|(_, rule)| rule.fits(spec, call));
@@ -138,9 +137,9 @@ impl ApprovalRule {
 }
 
 impl ApprovalRule {
-    /// The argument that a rule looks at. A model must not get around a rule by
-    /// leaving out what the other side would assume; that another side claims
-    /// to assume something allows nothing, though.
+    /// The argument that a rule tests. A model must not bypass a rule by
+    /// omitting a value that the upstream would assume; but an upstream's claim
+    /// to assume a value never allows a call.
     fn value<'a>(
         &self,
         rule: &ArgumentRule,
@@ -179,7 +178,7 @@ impl ArgumentRule {
 }
 
 impl Approval {
-    /// The decision, with the reason where it has one.
+    /// The decision, with the reason if it needs one.
     pub(crate) fn because(self, reason: String) -> Decision {
         match self {
             Self::Allow => Decision::Allow,
@@ -189,7 +188,7 @@ impl Approval {
     }
 }
 
-/// Rules as they are written, before they are checked.
+/// Rules as deserialised, before they are checked.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct RawRules {
@@ -230,7 +229,8 @@ impl ApprovalRule {
 fn matches(glob: &str, name: &str) -> bool {
     let (glob, name): (Vec<char>, Vec<char>) = (glob.chars().collect(), name.chars().collect());
     let (mut at, mut seen) = (0, 0);
-    // Where to go on when a star has to take one character more.
+    // Backtracking point: where to continue when the last star has to consume
+    // one more character.
     let mut star = None;
     while seen < name.len() {
         match glob.get(at) {
@@ -258,7 +258,7 @@ fn as_text<S: Serializer>(pattern: &Regex, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(pattern.as_str())
 }
 
-/// A rule about an argument, as it is written.
+/// An argument rule as deserialised.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawArgument {
@@ -268,7 +268,7 @@ struct RawArgument {
     matches: Option<String>,
 }
 
-/// `null` is a value, too.
+/// Tells an explicit `null` from an absent value.
 fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(from).map(Some)
 }

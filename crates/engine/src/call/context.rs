@@ -1,4 +1,4 @@
-//! Who calls, and what a call carries besides its arguments.
+//! The caller and the context of a call.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -13,21 +13,21 @@ use crate::value::name::{CallId, TenantId};
 use crate::value::secret::Secret;
 use crate::value::trace::TraceContext;
 
-/// Who calls. It is recorded with the call.
+/// The caller, as recorded with each call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(extend("required" = ["tenant_id", "caller_type"]))]
 pub struct Caller {
-    /// The tenant that everything of this call belongs to.
+    /// The tenant that owns everything about the call.
     #[serde(rename = "tenant_id")]
     pub tenant: TenantId,
     /// The person on whose behalf the call is made.
     #[serde(rename = "user_id", skip_serializing_if = "Option::is_none")]
     pub user: Option<Arc<str>>,
-    /// The agent, node or program that calls.
+    /// Id of the agent, workflow node or program that calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caller_id: Option<Arc<str>>,
-    /// What the caller is.
+    /// The type of the caller.
     pub caller_type: CallerType,
     /// The conversation.
     #[serde(rename = "conversation_id", skip_serializing_if = "Option::is_none")]
@@ -35,16 +35,16 @@ pub struct Caller {
     /// The workflow.
     #[serde(rename = "workflow_id", skip_serializing_if = "Option::is_none")]
     pub workflow: Option<Arc<str>>,
-    /// The call that made this call.
+    /// The parent call, for nested calls.
     #[serde(rename = "parent_call_id", skip_serializing_if = "Option::is_none")]
     pub parent: Option<CallId>,
 }
 
-/// What a caller is (S0.12).
+/// The type of a caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CallerType {
-    /// Nobody said.
+    /// Not stated.
     #[default]
     Unknown,
     /// An agent in a conversation.
@@ -74,7 +74,8 @@ impl CallerType {
     }
 }
 
-/// What a call carries besides its arguments. Shared by all calls of a turn.
+/// What a call carries besides its arguments: caller, agent, variables,
+/// secrets, objects. Shared by all calls of a turn.
 #[derive(Clone)]
 pub struct Context {
     pub(crate) caller: Arc<Caller>,
@@ -84,18 +85,18 @@ pub struct Context {
     pub(crate) objects: Objects,
     pub(crate) trace: Option<TraceContext>,
     pub(crate) begun_by: Option<Arc<str>>,
-    /// How many calls this one is nested in.
+    /// Nesting depth.
     pub(crate) depth: u32,
 }
 
 impl Context {
-    /// The context of a call that names none, made once.
+    /// The default context, created once.
     pub(crate) fn unnamed() -> Arc<Self> {
         static UNNAMED: LazyLock<Arc<Context>> = LazyLock::new(Arc::default);
         Arc::clone(&UNNAMED)
     }
 
-    /// A context for this caller.
+    /// Creates a context for this caller.
     pub fn new(caller: Caller) -> Self {
         Self {
             caller: Arc::new(caller),
@@ -109,7 +110,7 @@ impl Context {
         }
     }
 
-    /// S0.12's `for_conversation`.
+    /// The context of an agent in a conversation.
     pub fn for_conversation(agent_id: &str, conversation: &str) -> Self {
         Self::new(Caller {
             caller_id: Some(agent_id.into()),
@@ -119,7 +120,7 @@ impl Context {
         })
     }
 
-    /// S0.12's `for_workflow`.
+    /// The context of a workflow node.
     pub fn for_workflow(workflow: &str, node: &str) -> Self {
         Self::new(Caller {
             caller_id: Some(node.into()),
@@ -129,7 +130,7 @@ impl Context {
         })
     }
 
-    /// Makes the calls in the name of an agent.
+    /// Sets the agent on whose behalf the calls are made.
     #[must_use]
     pub fn agent(mut self, agent: Arc<Agent>) -> Self {
         self.agent = Some(agent);
@@ -143,21 +144,21 @@ impl Context {
         self
     }
 
-    /// Gives the tools a secret.
+    /// Adds a secret for the tools.
     #[must_use]
     pub fn secret(mut self, name: &str, secret: impl Into<Secret>) -> Self {
         self.secrets.insert(name.to_owned(), secret.into());
         self
     }
 
-    /// Gives the tools an object, which they find by its type.
+    /// Adds a context object, which tools find by its type.
     #[must_use]
     pub fn object<T: Send + Sync + 'static>(mut self, object: T) -> Self {
         self.objects.insert(object);
         self
     }
 
-    /// Puts the calls into a conversation, unless they are in one.
+    /// Sets the conversation, unless there is one already.
     #[must_use]
     pub fn in_conversation(mut self, conversation: impl Into<Arc<str>>) -> Self {
         let caller = Arc::make_mut(&mut self.caller);
@@ -165,33 +166,33 @@ impl Context {
         self
     }
 
-    /// Says where in a trace the calls belong.
+    /// Sets the trace context of the calls.
     #[must_use]
     pub fn trace(mut self, trace: TraceContext) -> Self {
         self.trace = Some(trace);
         self
     }
 
-    /// Says who began the calls, by whatever tells people apart, so that others
-    /// can be kept from cancelling them: [`UnderWay`](crate::UnderWay). Records
-    /// and events do not tell it.
+    /// Sets who initiated the calls (an API key, a session), so that others can
+    /// be kept from cancelling them: see [`UnderWay`](crate::UnderWay). It is
+    /// not part of records and events.
     #[must_use]
     pub fn begun_by(mut self, who: impl Into<Arc<str>>) -> Self {
         self.begun_by = Some(who.into());
         self
     }
 
-    /// Who began the calls: what [`Context::begun_by`] said.
+    /// Who initiated the calls, as set by [`Context::begun_by`].
     pub fn beginner(&self) -> Option<&str> {
         self.begun_by.as_deref()
     }
 
-    /// Who calls.
+    /// The caller.
     pub fn caller(&self) -> &Caller {
         &self.caller
     }
 
-    /// The same for calls that an agent makes in its own name, in a
+    /// The context for calls that an agent makes under its own name, in a
     /// conversation.
     #[must_use]
     pub fn in_name_of(&self, agent: Arc<Agent>, conversation: Arc<str>) -> Self {
@@ -211,16 +212,16 @@ impl Default for Context {
     }
 }
 
-/// The agent in whose name calls are made. Tools may ask for it.
+/// The agent on whose behalf calls are made. Tools can have it injected.
 #[derive(Clone, Default)]
 pub struct Agent {
     /// The agent's id.
     pub id: String,
     /// The agent's name.
     pub name: String,
-    /// Objects that the agent gives to its tools; a call's own come first.
+    /// Context objects for its tools; those of a call take precedence.
     pub objects: Objects,
-    /// Secrets that the agent gives to its tools; a call's own come first.
+    /// Secrets for its tools; those of a call take precedence.
     pub secrets: HashMap<String, Secret>,
 }
 
@@ -230,7 +231,7 @@ impl Agent {
         Self { id: id.into(), name: name.into(), ..Self::default() }
     }
 
-    /// Gives the agent's tools an object.
+    /// Adds a context object.
     #[must_use]
     pub fn object<T: Send + Sync + 'static>(mut self, object: T) -> Self {
         self.objects.insert(object);
@@ -238,12 +239,12 @@ impl Agent {
     }
 }
 
-/// Objects by their type.
+/// Context objects by type.
 #[derive(Clone, Default)]
 pub struct Objects(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
 
 impl Objects {
-    /// Puts an object in, in place of an earlier one of its type.
+    /// Adds an object, replacing an earlier one of its type.
     pub fn insert<T: Send + Sync + 'static>(&mut self, object: T) {
         self.0.insert(TypeId::of::<T>(), Arc::new(object));
     }

@@ -1,8 +1,9 @@
-//! [`Grace`]: more time for a call, given while it runs.
+//! [`Grace`]: deadline extensions for a running call.
 //!
-//! A call whose tool asks a person needs minutes where others need seconds, and
-//! nobody knows before that it will ask. So whoever passes the question on gives
-//! the call its time, and a call that asks nothing keeps the time of all others.
+//! A tool that asks a person a question (elicitation) needs minutes where
+//! others need seconds, and nobody knows in advance that it will ask. So the
+//! deadline is extended when a question is passed on, and all other calls keep
+//! their timeout.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,19 +13,20 @@ use tokio::time::Instant;
 
 use crate::value::duration;
 
-/// Puts off the end of a call, see [`CallRequest::grace`](crate::CallRequest::grace).
+/// Extends the deadline of a call, see
+/// [`CallRequest::grace`](crate::CallRequest::grace).
 #[derive(Clone, Debug, Default)]
 pub struct Grace(Arc<Mutex<Option<Instant>>>);
 
 impl Grace {
-    /// Lets the call go on for this long from now, if it would end before.
+    /// Lets the call run for at least this long from now.
     pub fn extend(&self, time: Duration) {
         let until = Instant::now() + time.min(duration::MAX);
         let mut latest = self.0.lock();
         *latest = latest.max(Some(until));
     }
 
-    /// The end that was given; none where none was.
+    /// The extended deadline, if there is one.
     pub(crate) fn until(&self) -> Option<Instant> {
         *self.0.lock()
     }

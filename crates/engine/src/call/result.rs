@@ -1,4 +1,4 @@
-//! What a caller gets.
+//! The result of a call.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,26 +20,26 @@ use crate::value::usage::Usage;
 /// The one result of a call.
 #[derive(Clone, Debug)]
 pub struct CallResult {
-    /// The engine's id of the call; its record has the same.
+    /// The call's id; its record has the same.
     pub id: CallId,
     /// The id that the model gave the call.
     pub call_ref: Option<Arc<str>>,
     /// The tool's name, as asked for.
     pub tool_name: Arc<str>,
-    /// What came of it.
+    /// The output, or the error.
     pub outcome: Result<Arc<Output>, Error>,
-    /// How often it was tried.
+    /// Number of attempts.
     pub attempts: u32,
-    /// The earlier call whose result this is.
+    /// The earlier call whose result this is (idempotency key or cache).
     pub same_as: Option<CallId>,
-    /// How long it waited for a slot.
+    /// Time in the queue.
     pub queue_wait: Duration,
-    /// How long it ran.
+    /// Execution time.
     pub run_time: Duration,
-    /// When the call came.
+    /// When the call was received.
     pub created_at: Timestamp,
-    /// What models took to answer, for this call and those that it made; none
-    /// where no model was asked.
+    /// Model usage of this call and its nested calls; `None` if no model was
+    /// asked.
     pub usage: Option<Box<Usage>>,
 }
 
@@ -59,8 +59,8 @@ impl CallResult {
         self.outcome.as_ref().err()
     }
 
-    /// Facts about the run, which a tool may tell however its call ended; none
-    /// where a failure has none.
+    /// Metadata about the run, which a tool may report on success and failure;
+    /// `None` if a failure has none.
     pub fn metadata(&self) -> Option<&Facts> {
         match &self.outcome {
             Ok(output) => Some(&output.metadata),
@@ -68,7 +68,7 @@ impl CallResult {
         }
     }
 
-    /// What the model reads: the output as text, or the error's feedback.
+    /// The text for the model: the output, or the error's feedback.
     pub fn to_text(&self, lang: Lang) -> String {
         match &self.outcome {
             Ok(output) => output.to_text(),
@@ -76,7 +76,7 @@ impl CallResult {
         }
     }
 
-    /// The JSON form, which the CLI, HTTP and events share; `lang` is that of
+    /// The JSON form, shared by CLI, HTTP and events; `lang` is the language of
     /// the feedback.
     pub fn view(&self, lang: Lang) -> ResultView<'_> {
         ResultView { result: self, lang }
@@ -88,7 +88,7 @@ impl CallResult {
     }
 }
 
-/// The JSON form of a result. What is not there is left out.
+/// The JSON form of a result. Absent fields are omitted.
 #[derive(Clone, Copy)]
 pub struct ResultView<'a> {
     result: &'a CallResult,
@@ -178,36 +178,36 @@ struct WireResult {
     output: Option<Value>,
     /// The result as content blocks; only of a success.
     content: Option<Vec<Content>>,
-    /// What the tool tells besides.
+    /// Metadata about the run.
     #[schemars(default)]
     metadata: Facts,
     /// How much of the result is shown, and the handle to the rest.
     truncated: Option<Truncated>,
-    /// What went wrong, for operators.
+    /// Error message, for operators.
     error: Option<String>,
-    /// What kind of error.
+    /// Kind of error.
     error_kind: Option<String>,
     /// The kind in the older, coarser naming: one of eight families.
     error_type: Option<String>,
-    /// The kind as a code.
+    /// The kind as an upper-case code.
     error_code: Option<String>,
-    /// What went wrong, for the model.
+    /// Error text for the model.
     feedback: Option<String>,
-    /// What is wrong with the arguments.
+    /// Violations of the tool's schema.
     validation_errors: Option<Vec<Violation>>,
-    /// When to try again, in seconds.
+    /// When a retry makes sense, in seconds.
     retry_after: Option<f64>,
-    /// How often it was tried.
+    /// Number of attempts.
     attempts: u32,
-    /// The earlier call whose result this is.
+    /// The earlier call whose result this is (idempotency key or cache).
     same_as: Option<CallId>,
-    /// How long it waited for a slot, in seconds.
+    /// Time in the queue, in seconds.
     queue_time: f64,
-    /// How long it ran, in seconds.
+    /// Execution time, in seconds.
     execution_time: f64,
-    /// When the call came.
+    /// When the call was received.
     #[schemars(schema_with = "time")]
     executed_at: String,
-    /// What models took to answer, for this call and those that it made.
+    /// Model usage of this call and its nested calls.
     usage: Option<Usage>,
 }

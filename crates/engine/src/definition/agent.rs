@@ -1,4 +1,4 @@
-//! Agents: what a tool of the kind `agent` says besides its name and parameters.
+//! Keys of agent definitions (`kind: agent`).
 //!
 //! ```yaml
 //! name: invoke_policy_expert
@@ -11,22 +11,22 @@
 //! budget: {tokens: 50000, cost: 0.5, time: 2m, calls: 20}
 //! ```
 //!
-//! Types are checked here, where the line is known; the rest is for whoever
-//! runs agents.
+//! Types are checked here, where the line is known; the agent executor checks
+//! the rest.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::located::{Data, Node};
-use super::reader::{self, Fields, Report};
+use super::node::{Node, NodeValue};
+use super::reader::{self, FaultReport, MapFields};
 use crate::tool::ToolSpec;
 
-/// How long an agent may take if nobody says: longer than a tool, because it
-/// waits for a model several times.
+/// Default timeout of an agent: longer than that of a tool, because it waits
+/// for a model several times.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Models whose names tell whose they are.
+/// Provider by prefix of the model's name.
 const PROVIDERS: [(&str, &str); 7] = [
     ("claude", "anthropic"),
     ("gemini", "gemini"),
@@ -38,7 +38,7 @@ const PROVIDERS: [(&str, &str); 7] = [
 ];
 
 /// Reads an agent's own keys into the settings of its entry.
-pub(super) fn read(fields: &mut Fields<'_>, spec: &mut ToolSpec, report: &mut Report<'_>) {
+pub(super) fn read(fields: &mut MapFields<'_>, spec: &mut ToolSpec, report: &mut FaultReport<'_>) {
     let model = fields.get("model");
     if model.is_none() && !spec.entry.config.contains_key("model") {
         let hint = "write `model: claude-sonnet-4-20250514`, or provider/model";
@@ -72,9 +72,9 @@ pub(super) fn read(fields: &mut Fields<'_>, spec: &mut ToolSpec, report: &mut Re
     }
 }
 
-fn number(node: &Node, report: &mut Report<'_>) -> Option<Value> {
+fn number(node: &Node, report: &mut FaultReport<'_>) -> Option<Value> {
     match &node.data {
-        Data::Number(number, _) => Some(Value::Number(number.clone())),
+        NodeValue::Number(number, _) => Some(Value::Number(number.clone())),
         _ => {
             let found = node.kind_name();
             report.add(node.at, format!("`temperature` is a number, found {found}"));
@@ -83,9 +83,9 @@ fn number(node: &Node, report: &mut Report<'_>) -> Option<Value> {
     }
 }
 
-fn mapping(node: &Node, key: &str, report: &mut Report<'_>) -> Option<Value> {
+fn mapping(node: &Node, key: &str, report: &mut FaultReport<'_>) -> Option<Value> {
     match &node.data {
-        Data::Map(_) => Some(node.to_json()),
+        NodeValue::Map(_) => Some(node.to_json()),
         _ => {
             report.add(node.at, format!("`{key}` is a mapping, found {}", node.kind_name()));
             None
@@ -93,8 +93,8 @@ fn mapping(node: &Node, key: &str, report: &mut Report<'_>) -> Option<Value> {
     }
 }
 
-/// Fills in what an agent does not say. One without parameters takes a message;
-/// its credentials are those of the model's provider.
+/// Fills in defaults: an agent without parameters takes a message, and its
+/// credentials are those of the model's provider.
 pub(super) fn complete(spec: &mut ToolSpec) {
     spec.timeout.get_or_insert(TIMEOUT);
     spec.behaviour.concurrency_safe.get_or_insert(true);

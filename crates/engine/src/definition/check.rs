@@ -1,15 +1,15 @@
-//! Whether the keywords of a schema agree with each other and with the values
-//! beside them.
+//! Consistency checks: do the keywords of a schema agree with each other and
+//! with the values beside them?
 
 use serde_json::{Map, Value, json};
 
-use super::located::{At, Entry, Node};
-use super::reader::{self, Report};
+use super::node::{MapEntry, Node, Position};
+use super::reader::{self, FaultReport};
 use super::schema::{Dialect, long_name};
 use crate::error::Violation;
 use crate::tool::Schema;
 
-/// What one pattern costs, in values.
+/// Cost of checking one pattern, in values.
 const PATTERN_COST: usize = 200;
 
 const BOUNDS: [(&str, &str); 4] = [
@@ -19,12 +19,12 @@ const BOUNDS: [(&str, &str); 4] = [
     ("minProperties", "maxProperties"),
 ];
 
-/// Checks that the smallest allowed is not above the largest.
+/// Checks that the minimum is not above the maximum.
 pub(super) fn bounds(
-    entries: &[&Entry],
+    entries: &[&MapEntry],
     dialect: Dialect,
     schema: &Map<String, Value>,
-    report: &mut Report<'_>,
+    report: &mut FaultReport<'_>,
 ) {
     let place = |name: &str| {
         entries.iter().find(|entry| long_name(&entry.key, dialect) == Some(name)).map(|e| e.at)
@@ -41,7 +41,7 @@ pub(super) fn bounds(
 }
 
 /// Checks that every required name is a property.
-pub(super) fn required(schema: &Map<String, Value>, at: At, report: &mut Report<'_>) {
+pub(super) fn required(schema: &Map<String, Value>, at: Position, report: &mut FaultReport<'_>) {
     let Some(names) = schema.get("required").and_then(Value::as_array) else { return };
     let properties = schema.get("properties").and_then(Value::as_object);
     for name in names.iter().filter_map(Value::as_str) {
@@ -59,14 +59,13 @@ pub(super) fn required(schema: &Map<String, Value>, at: At, report: &mut Report<
     }
 }
 
-/// Why a default or preset does not fit the schema of its parameter: what it
-/// is, and what was expected.
-pub(super) fn misfit(schema: &Value, node: &Node, report: &mut Report<'_>) -> Option<Misfit> {
+/// Why a default or preset does not match the schema of its parameter.
+pub(super) fn misfit(schema: &Value, node: &Node, report: &mut FaultReport<'_>) -> Option<Misfit> {
     if !report.afford(node.at, cost(schema)) {
         return None;
     }
-    // A reference may point outside this part, or expand to too much: then
-    // nothing is checked here, and the whole is compiled, or refused, later.
+    // A reference may point outside this part, or expand too far: then nothing
+    // is checked here, and the whole schema is compiled or refused later.
     let violations = Schema::compile(schema).ok()?.violations(&node.to_json());
     let Violation { path, expected, got } = violations.into_iter().next()?;
     let place = if path.is_empty() { String::new() } else { format!(" at {path}") };
@@ -77,26 +76,31 @@ pub(super) fn misfit(schema: &Value, node: &Node, report: &mut Report<'_>) -> Op
     })
 }
 
-/// How a value fails its schema.
+/// A value that does not match its schema.
 pub(super) struct Misfit {
-    /// That it does, and where: `does not fit at /0`.
+    /// Where it does not match: `does not fit at /0`.
     pub(super) place: String,
-    /// What it is, for messages that may tell.
+    /// The value, for messages that may show it.
     pub(super) got: String,
     /// What to write instead.
     pub(super) expected: String,
 }
 
-/// Reports a default or preset that does not fit.
-pub(super) fn value(schema: &Value, node: &Node, what: &str, report: &mut Report<'_>) {
+/// Reports a default or preset that does not match its schema.
+pub(super) fn value(schema: &Value, node: &Node, what: &str, report: &mut FaultReport<'_>) {
     if let Some(Misfit { place, got, expected }) = misfit(schema, node, report) {
         report.hinted(node.at, format!("{what} {place}: got {got}"), expected);
     }
 }
 
-/// Checks that a regular expression compiles, and whether it is kept. In a
-/// schema from elsewhere, one that does not is told to the model all the same.
-pub(super) fn pattern(pattern: &str, at: At, dialect: Dialect, report: &mut Report<'_>) -> bool {
+/// Checks that a regular expression compiles. Returns whether it is kept: in a
+/// foreign schema, one that does not compile is still shown to the model.
+pub(super) fn pattern(
+    pattern: &str,
+    at: Position,
+    dialect: Dialect,
+    report: &mut FaultReport<'_>,
+) -> bool {
     if !report.afford(at, PATTERN_COST) {
         return false;
     }
@@ -111,7 +115,7 @@ pub(super) fn pattern(pattern: &str, at: At, dialect: Dialect, report: &mut Repo
     dialect == Dialect::JsonSchema
 }
 
-/// What compiling a schema costs: its values, and much more for a pattern.
+/// Cost of compiling a schema: its values, and much more for each pattern.
 fn cost(schema: &Value) -> usize {
     match schema {
         Value::Object(map) => {
@@ -123,8 +127,12 @@ fn cost(schema: &Value) -> usize {
     }
 }
 
-/// Reports limits that mean nothing for the type they stand beside.
-pub(super) fn applies(entries: &[&Entry], schema: &Map<String, Value>, report: &mut Report<'_>) {
+/// Reports constraints that do not apply to the type beside them.
+pub(super) fn applies(
+    entries: &[&MapEntry],
+    schema: &Map<String, Value>,
+    report: &mut FaultReport<'_>,
+) {
     let Some(Value::String(kind)) = schema.get("type") else { return };
     for entry in entries {
         let name = long_name(&entry.key, Dialect::Short).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Tools as model APIs and protocols want to read them.
+//! Exports tools in the formats of model APIs and protocols.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,12 +10,12 @@ use super::gemini;
 use crate::tool::{Behaviour, Tool, ToolSpec};
 use crate::value::text::Lang;
 
-/// Who reads the list.
+/// Export format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
     /// Anthropic's Messages API.
     Anthropic,
-    /// OpenAI's Chat Completions API, and all that copy it.
+    /// OpenAI's Chat Completions API and compatible ones.
     OpenAi,
     /// Google's Gemini API.
     Gemini,
@@ -27,7 +27,7 @@ impl Format {
     /// All formats.
     pub const ALL: [Self; 4] = [Self::Anthropic, Self::OpenAi, Self::Gemini, Self::Mcp];
 
-    /// The name, as written on a command line.
+    /// The name, as used on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic",
@@ -48,14 +48,14 @@ impl FromStr for Format {
     }
 }
 
-/// The declarations of tools, sorted by name so that a prompt which holds them
-/// stays the same, and a cache of it stays good.
+/// Exports the declarations of tools, sorted by name so that prompts stay
+/// stable and prompt caches effective.
 ///
-/// An array; Gemini's is its `functionDeclarations`.
+/// Returns an array; for Gemini it belongs into `functionDeclarations`.
 pub fn export<'t>(tools: impl IntoIterator<Item = &'t Tool>, format: Format, lang: Lang) -> Value {
     let mut tools: Vec<&Tool> = tools.into_iter().collect();
     tools.sort_by(|a, b| a.name().cmp(b.name()));
-    // A tenant's own tool may be called as one of everybody's is shown.
+    // The tool of a tenant may have the wire name of a shared one.
     let mut names = HashMap::<&str, usize>::new();
     tools.iter().for_each(|tool| *names.entry(tool.wire_name()).or_default() += 1);
     let declarations = tools.into_iter().map(|tool| {
@@ -66,8 +66,8 @@ pub fn export<'t>(tools: impl IntoIterator<Item = &'t Tool>, format: Format, lan
     declarations.collect()
 }
 
-/// The declaration of one tool. `schema` is what the model may see of its
-/// arguments: [`Tool::model_schema`], or the whole input.
+/// Exports one tool. `schema` is the model's view of its arguments:
+/// [`Tool::model_schema`], or the whole input.
 pub fn declare(spec: &ToolSpec, schema: &Value, format: Format, lang: Lang) -> Value {
     declare_as(&spec.name.wire(), spec, schema, format, lang)
 }
@@ -85,7 +85,7 @@ fn declare_as(name: &str, spec: &ToolSpec, schema: &Value, format: Format, lang:
         }),
         Format::Gemini => {
             let mut declared = json!({"name": name, "description": description});
-            // It refuses an object without properties.
+            // Gemini refuses an object without properties.
             let converted = gemini::convert(schema);
             if converted["properties"].as_object().is_some_and(|all| !all.is_empty()) {
                 declared["parameters"] = converted;
@@ -96,9 +96,9 @@ fn declare_as(name: &str, spec: &ToolSpec, schema: &Value, format: Format, lang:
     }
 }
 
-/// The schema with the descriptions of parameters in a language. The schema
-/// itself has the English ones; a description that is for the model alone has
-/// no other.
+/// The schema with parameter descriptions in a language. The schema itself has
+/// the English ones; descriptions for the model alone exist in one language
+/// only.
 fn in_language<'s>(spec: &ToolSpec, schema: &'s Value, lang: Lang) -> Cow<'s, Value> {
     let mut schema = Cow::Borrowed(schema);
     for (name, help) in
@@ -120,11 +120,11 @@ fn mcp(spec: &ToolSpec, name: &str, schema: &Value, lang: Lang) -> Value {
     }
     tool.insert("description".to_owned(), spec.description.get(lang).into());
     tool.insert("inputSchema".to_owned(), object(schema));
-    // The protocol takes only objects for results.
+    // The protocol accepts only objects as results.
     if let Some(output) = spec.output.as_ref().filter(|output| output["type"] == "object") {
         tool.insert("outputSchema".to_owned(), output.clone());
     }
-    // Where nothing was declared, nothing is promised.
+    // No annotations where no behaviour was declared.
     if spec.behaviour != Behaviour::default() {
         let annotations = json!({
             "readOnlyHint": spec.behaviour.read_only,
@@ -136,7 +136,7 @@ fn mcp(spec: &ToolSpec, name: &str, schema: &Value, lang: Lang) -> Value {
     Value::Object(tool)
 }
 
-/// A schema that says it is an object, as every API demands.
+/// Adds `type: object`, which every API demands.
 fn object(schema: &Value) -> Value {
     let Some(map) = schema.as_object() else {
         return crate::tool::empty_object_schema();

@@ -1,7 +1,7 @@
-//! All definitions of a folder, read in parallel.
+//! Reads the definitions of a folder in parallel.
 //!
-//! One bad file never stops the others. Links are followed, but a folder is
-//! entered once; hidden files and folders are left out.
+//! A broken file does not affect the others. Symbolic links are followed, but
+//! each folder is entered once; hidden files and folders are skipped.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -10,33 +10,32 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use super::located::At;
+use super::node::Position;
 use super::{Limits, LoadError, Parsed, ProviderSpec, parse_all};
 
-/// How many threads read at most; more wait for the same disk.
+/// Maximum number of reader threads; more would wait for the same disk.
 const MAX_THREADS: usize = 4;
 
-/// What a folder of definitions holds.
+/// The contents of a folder of definitions.
 #[derive(Debug, Default)]
 pub struct Folder {
     /// Every file with its outcome, sorted by path.
     pub files: Vec<LoadedFile>,
-    /// What is wrong with the folder itself: it cannot be read, or holds too
-    /// much.
+    /// Errors of the folder itself: it cannot be read, or exceeds a limit.
     pub errors: Vec<LoadError>,
 }
 
-/// One file and what it defines.
+/// A file and its definitions.
 #[derive(Debug)]
 pub struct LoadedFile {
     /// Where it is.
     pub path: PathBuf,
-    /// Its tools and providers, or everything that is wrong with it.
+    /// Its definitions, or all its errors.
     pub outcome: Result<Parsed, Vec<LoadError>>,
 }
 
 impl Folder {
-    /// Everything that is wrong, in the order of the files.
+    /// All errors, in the order of the files.
     pub fn all_errors(&self) -> impl Iterator<Item = &LoadError> {
         let in_files = self.files.iter().filter_map(|file| file.outcome.as_ref().err()).flatten();
         self.errors.iter().chain(in_files)
@@ -48,50 +47,51 @@ pub fn load_folder(dir: &Path) -> Folder {
     load_folder_with(dir, &Limits::default())
 }
 
-/// Reads a folder with other limits.
+/// Reads a folder with custom limits.
 pub fn load_folder_with(dir: &Path, limits: &Limits) -> Folder {
-    Walk::through(dir, limits).read()
+    FolderWalk::through(dir, limits).read()
 }
 
 /// The files that [`load_folder`] would read, sorted.
 pub fn list_files(dir: &Path) -> Vec<PathBuf> {
-    Walk::through(dir, &Limits::default()).found
+    FolderWalk::through(dir, &Limits::default()).found
 }
 
 /// Reads a file of definitions as text. A file that is too large is not read.
 pub fn read_file(path: &Path, limits: &Limits) -> Result<String, LoadError> {
-    let fault = |at: At, message: String| LoadError {
+    let fault = |at: Position, message: String| LoadError {
         file: path.display().to_string(),
         line: at.line,
         column: at.column,
         message,
         hint: None,
     };
-    let too_large = || fault(At::START, format!("larger than {} bytes", limits.file_bytes));
-    let unreadable = |error: std::io::Error| fault(At::START, format!("cannot be read: {error}"));
-    // Opening a pipe could wait for ever, so look before.
+    let too_large = || fault(Position::START, format!("larger than {} bytes", limits.file_bytes));
+    let unreadable =
+        |error: std::io::Error| fault(Position::START, format!("cannot be read: {error}"));
+    // Checked first: opening a named pipe could block for ever.
     let about = fs::metadata(path).map_err(unreadable)?;
     if !about.is_file() {
-        return Err(fault(At::START, "not a regular file".to_owned()));
+        return Err(fault(Position::START, "not a regular file".to_owned()));
     }
     if about.len() > limits.file_bytes as u64 {
         return Err(too_large());
     }
     let mut bytes = Vec::with_capacity(usize::try_from(about.len()).unwrap_or_default());
-    // It may have grown since.
+    // The file may have grown since.
     let file = fs::File::open(path).map_err(unreadable)?;
     file.take(limits.file_bytes as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() > limits.file_bytes {
         return Err(too_large());
     }
     String::from_utf8(bytes).map_err(|error| {
-        let at = At::of_byte(error.as_bytes(), error.utf8_error().valid_up_to());
+        let at = Position::of_byte(error.as_bytes(), error.utf8_error().valid_up_to());
         fault(at, "not UTF-8 text".to_owned())
     })
 }
 
-/// The files of a folder before they are read.
-pub(crate) struct Walk<'l> {
+/// A folder walk: finds files before they are read.
+pub(crate) struct FolderWalk<'l> {
     limits: &'l Limits,
     visited: HashSet<PathBuf>,
     /// Sorted.
@@ -99,7 +99,7 @@ pub(crate) struct Walk<'l> {
     errors: Vec<LoadError>,
 }
 
-impl<'l> Walk<'l> {
+impl<'l> FolderWalk<'l> {
     pub(crate) fn through(dir: &Path, limits: &'l Limits) -> Self {
         let mut walk =
             Self { limits, visited: HashSet::new(), found: Vec::new(), errors: Vec::new() };
@@ -108,7 +108,7 @@ impl<'l> Walk<'l> {
         walk
     }
 
-    /// Reads what was found.
+    /// Reads the files that were found.
     pub(crate) fn read(self) -> Folder {
         let mut files = read_files(self.found, self.limits);
         name_providers(&mut files);
@@ -122,7 +122,7 @@ impl<'l> Walk<'l> {
             return self.fault(dir, message);
         }
         let entries = fs::canonicalize(dir).and_then(|real| {
-            // A link back to a folder that was already read ends here.
+            // Skips a folder that was already visited (link cycles).
             if self.visited.insert(real) { fs::read_dir(dir).map(Some) } else { Ok(None) }
         });
         let entries = match entries {
@@ -155,9 +155,9 @@ impl<'l> Walk<'l> {
     }
 }
 
-/// Whether an entry is a folder, or a link to one. The listing says it of
-/// everything but links: a stat for each of thousands of files takes longer than
-/// the listing.
+/// Whether an entry is a folder, or a link to one. The directory listing has
+/// the type of everything but links; a `stat` for each of thousands of files
+/// would take longer than the listing.
 fn is_folder(entry: &fs::DirEntry) -> bool {
     match entry.file_type() {
         Ok(kind) if !kind.is_symlink() => kind.is_dir(),
@@ -165,8 +165,8 @@ fn is_folder(entry: &fs::DirEntry) -> bool {
     }
 }
 
-/// Whether a file is one of definitions. A document of an API that a provider
-/// names (`openapi.yaml`, `petstore.openapi.json`) may stand beside it.
+/// Whether a file is a definition. A provider's API document (`openapi.yaml`,
+/// `petstore.openapi.json`) may stand beside it.
 fn is_definition(path: &Path) -> bool {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     let last = stem.rsplit('.').next().unwrap_or_default();
@@ -194,7 +194,7 @@ fn read_files(paths: Vec<PathBuf>, limits: &Limits) -> Vec<LoadedFile> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let helpers = cores.min(MAX_THREADS).min(paths.len() / 16 + 1) - 1;
     let mut outcomes = thread::scope(|scope| {
-        // A helper that cannot be started is not needed: this thread works too.
+        // Without this thread there is less parallelism, nothing else.
         let helpers: Vec<_> = (0..helpers)
             .filter_map(|_| thread::Builder::new().spawn_scoped(scope, work).ok())
             .collect();
@@ -224,7 +224,8 @@ fn read_one(path: &Path, limits: &Limits) -> Result<Parsed, Vec<LoadError>> {
     parse_all(&path.display().to_string(), &text, limits)
 }
 
-/// Gives the tools in `x/tools/` the provider that `x/x.yaml` defines.
+/// Sets the provider of the tools in `x/tools/` to the one defined in
+/// `x/x.yaml`.
 fn name_providers(files: &mut [LoadedFile]) {
     let of_folder = |file: &LoadedFile| -> Option<(PathBuf, ProviderSpec)> {
         let folder = file.path.parent()?;
@@ -243,7 +244,7 @@ fn name_providers(files: &mut [LoadedFile]) {
     }
 }
 
-/// A name belongs to the first file that defines it.
+/// Refuses duplicate names: the first file that defines a name keeps it.
 fn refuse_duplicates(files: &mut [LoadedFile]) {
     let mut owners: HashMap<String, String> = HashMap::new();
     for file in files {

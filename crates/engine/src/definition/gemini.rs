@@ -1,19 +1,19 @@
-//! JSON Schema as Gemini takes it: a part of OpenAPI's dialect.
+//! Converts JSON Schema to Gemini's subset of OpenAPI schemas.
 //!
-//! Keywords that it does not know are dropped, references are put in place,
-//! and what can be said in another way is: `const` as an enum, a type with
-//! `null` as `nullable`, `oneOf` as `anyOf`. The engine still checks arguments
-//! against the whole schema.
+//! Unknown keywords are dropped, references are inlined, and some keywords are
+//! expressed differently: `const` as an enum, a type with `null` as `nullable`,
+//! `oneOf` as `anyOf`. The engine still validates arguments against the whole
+//! schema.
 
 use serde_json::{Map, Value, json};
 
-/// How deep references are put in place; a recursive type ends here as any
-/// object.
+/// Maximum depth of inlined references; a recursive type ends here as an
+/// unrestricted object.
 const MAX_DEPTH: usize = 12;
-/// How many schemas one tool may grow to when references are put in place.
+/// Maximum number of subschemas of a tool after inlining.
 const MAX_SCHEMAS: usize = 2_000;
 
-/// What is taken as it is.
+/// Keywords that are copied unchanged.
 const KEPT: [&str; 14] = [
     "title",
     "description",
@@ -119,13 +119,13 @@ impl Converter<'_> {
         }
     }
 
-    /// The schema that a reference inside this document names.
+    /// Resolves a reference within this document.
     fn find(&self, reference: &str) -> Option<&Value> {
         self.root.pointer(reference.strip_prefix('#')?)
     }
 }
 
-/// A type with `null` is nullable; more than one type is any of them.
+/// Maps a type with `null` to `nullable`, and a list of types to `anyOf`.
 fn set_type(value: &Value, out: &mut Map<String, Value>) {
     let Value::Array(names) = value else {
         out.insert("type".to_owned(), value.clone());
@@ -147,7 +147,7 @@ fn set_type(value: &Value, out: &mut Map<String, Value>) {
     }
 }
 
-/// Only texts can be listed; other values are left to the description.
+/// Copies an enum of strings; Gemini takes no other values.
 fn set_enum(values: &[Value], out: &mut Map<String, Value>) {
     if values.contains(&Value::Null) {
         out.insert("nullable".to_owned(), true.into());
@@ -159,7 +159,7 @@ fn set_enum(values: &[Value], out: &mut Map<String, Value>) {
     }
 }
 
-/// Adds one schema to another: properties and required names are joined.
+/// Merges a schema into another: properties and required names are combined.
 fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
     for (key, value) in from {
         match (into.get_mut(&key), value) {
@@ -178,8 +178,8 @@ fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
     }
 }
 
-/// Gemini refuses a required name that is no property, and an array without
-/// items.
+/// Repairs what Gemini refuses: required names without a property, arrays
+/// without items.
 fn finish(schema: &mut Map<String, Value>) {
     let names: Vec<String> = schema
         .get("properties")

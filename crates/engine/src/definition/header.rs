@@ -1,4 +1,4 @@
-//! What every form of definition may say beside its parameters.
+//! Keys that every form of definition shares.
 
 use std::collections::BTreeMap;
 
@@ -6,56 +6,60 @@ use serde_json::Value;
 
 use super::Definition;
 use super::agent;
-use super::located::{At, Data, Node};
+use super::node::{Node, NodeValue, Position};
 use super::preset;
-use super::reader::{self, Fields, Report};
+use super::reader::{self, FaultReport, MapFields};
 use super::reliability;
 use super::schema::{self, Dialect};
 use crate::tool::{Approval, Behaviour, Category, Exposure, Kind, ToolSpec};
 use crate::value::name::ToolName;
 
-/// What runs a tool, as definitions name it. S0.3's `custom` is a function of
-/// the embedding program; its `external` is an HTTP API where the entry has an
-/// address, and a process otherwise.
-const KINDS: [(&str, Named); 12] = [
-    ("builtin", Named::Kind(Kind::Builtin)),
-    ("external", Named::External),
-    ("custom", Named::Kind(Kind::Native)),
-    ("native", Named::Kind(Kind::Native)),
-    ("rest", Named::Kind(Kind::Rest)),
-    ("mcp", Named::Kind(Kind::Mcp)),
-    ("wasm", Named::Kind(Kind::Wasm)),
-    ("process", Named::Kind(Kind::Process)),
-    ("workflow", Named::Kind(Kind::Workflow)),
-    ("agent", Named::Kind(Kind::Agent)),
-    // S4.3's word for it.
-    ("agent_invocation", Named::Kind(Kind::Agent)),
-    ("retrieval", Named::Kind(Kind::Retrieval)),
+/// Names of kinds in definitions. `custom` is a function of the embedding
+/// program; `external` is an HTTP API if the entry has an address, and a
+/// process otherwise.
+const KINDS: [(&str, NamedKind); 12] = [
+    ("builtin", NamedKind::Kind(Kind::Builtin)),
+    ("external", NamedKind::External),
+    ("custom", NamedKind::Kind(Kind::Native)),
+    ("native", NamedKind::Kind(Kind::Native)),
+    ("rest", NamedKind::Kind(Kind::Rest)),
+    ("mcp", NamedKind::Kind(Kind::Mcp)),
+    ("wasm", NamedKind::Kind(Kind::Wasm)),
+    ("process", NamedKind::Kind(Kind::Process)),
+    ("workflow", NamedKind::Kind(Kind::Workflow)),
+    ("agent", NamedKind::Kind(Kind::Agent)),
+    // An alias for `agent`.
+    ("agent_invocation", NamedKind::Kind(Kind::Agent)),
+    ("retrieval", NamedKind::Kind(Kind::Retrieval)),
 ];
 
 #[derive(Clone, Copy)]
-enum Named {
+enum NamedKind {
     Kind(Kind),
     External,
 }
 
-/// A tool while it is read.
-pub(super) struct Draft {
+/// A tool that is being read.
+pub(super) struct ToolDraft {
     pub(super) spec: ToolSpec,
-    pub(super) at: At,
-    /// Where each parameter is written.
-    pub(super) places: BTreeMap<String, At>,
-    /// Its schemas come from elsewhere.
+    pub(super) at: Position,
+    /// Position of each parameter.
+    pub(super) places: BTreeMap<String, Position>,
+    /// Whether its schemas were written elsewhere.
     pub(super) of_others: bool,
-    /// Where each setting of the entry is written; an item of a list by its
-    /// index: `tools/0`.
-    pub(super) settings: BTreeMap<String, At>,
+    /// Position of each setting of the entry, with items of lists by index:
+    /// `tools/0`.
+    pub(super) settings: BTreeMap<String, Position>,
 }
 
-impl Draft {
-    /// Begins a tool with its name. A bad name is reported, and reading goes
-    /// on to find what else is wrong.
-    pub(super) fn new(at: At, name: Option<&Node>, report: &mut Report<'_>) -> Option<Self> {
+impl ToolDraft {
+    /// Starts a tool with its name. A bad name is reported, and reading
+    /// continues to find further errors.
+    pub(super) fn new(
+        at: Position,
+        name: Option<&Node>,
+        report: &mut FaultReport<'_>,
+    ) -> Option<Self> {
         let read = name.and_then(|node| {
             let text = reader::text(node, "name", report)?;
             ToolName::new(&text).map_err(|error| report.add(node.at, error.message())).ok()
@@ -65,9 +69,12 @@ impl Draft {
         Some(Self { spec: ToolSpec::new(name), at, places, of_others: false, settings })
     }
 
-    /// Reads the keys that every form takes, reports the ones that none takes,
-    /// and finishes the tool.
-    pub(super) fn finish(mut self, mut fields: Fields<'_>, report: &mut Report<'_>) -> Definition {
+    /// Reads the shared keys, reports unknown ones, and completes the tool.
+    pub(super) fn finish(
+        mut self,
+        mut fields: MapFields<'_>,
+        report: &mut FaultReport<'_>,
+    ) -> Definition {
         read_common(&mut fields, &mut self.spec, report);
         let presets = fields
             .get("presets")
@@ -77,7 +84,7 @@ impl Draft {
         if self.spec.kind == Kind::Agent {
             agent::complete(&mut self.spec);
         }
-        let At { line, column } = self.at;
+        let Position { line, column } = self.at;
         let notes = report.take_notes();
         let Self { spec, places, of_others, settings, .. } = self;
         Definition {
@@ -94,16 +101,16 @@ impl Draft {
     }
 }
 
-/// Reads `kind`, `entry` and its settings. The entry's own settings win over
-/// `implementation_config` (S0.26) and `metadata` (S1.9).
+/// Reads `kind`, `entry` and its settings. The entry's own settings take
+/// precedence over `implementation_config` and `metadata`.
 pub(super) fn read_kind(
-    fields: &mut Fields<'_>,
-    draft: &mut Draft,
+    fields: &mut MapFields<'_>,
+    draft: &mut ToolDraft,
     unsaid: Kind,
-    report: &mut Report<'_>,
+    report: &mut FaultReport<'_>,
 ) {
-    let Draft { spec, settings, .. } = draft;
-    let mut named: Option<(Named, At)> = None;
+    let ToolDraft { spec, settings, .. } = draft;
+    let mut named: Option<(NamedKind, Position)> = None;
     for key in ["implementation_config", "metadata"] {
         if let Some(node) = fields.get(key) {
             add_settings(node, key, spec, settings, report);
@@ -122,10 +129,10 @@ pub(super) fn read_kind(
     }
     let has_address =
         ["url", "base_url", "baseUrl"].into_iter().any(|key| spec.entry.config.contains_key(key));
-    let resolve = |named: Named| match named {
-        Named::Kind(kind) => kind,
-        Named::External if has_address => Kind::Rest,
-        Named::External => Kind::Process,
+    let resolve = |named: NamedKind| match named {
+        NamedKind::Kind(kind) => kind,
+        NamedKind::External if has_address => Kind::Rest,
+        NamedKind::External => Kind::Process,
     };
     let entry_kind = named.map(|(named, _)| resolve(named));
     let said = fields
@@ -146,23 +153,23 @@ pub(super) fn read_kind(
     }
 }
 
-/// S1.9's `type`: a kind in capitals.
+/// Reads a kind in capitals, such as `type: REST`.
 pub(super) fn kind_in_capitals(word: &str) -> Option<Kind> {
     let word = word.to_ascii_lowercase();
     KINDS.iter().find(|(name, _)| *name == word).and_then(|(_, named)| match named {
-        Named::Kind(kind) => Some(*kind),
-        Named::External => None,
+        NamedKind::Kind(kind) => Some(*kind),
+        NamedKind::External => None,
     })
 }
 
-fn kind_named(node: &Node, what: &str, report: &mut Report<'_>) -> Option<Named> {
+fn kind_named(node: &Node, what: &str, report: &mut FaultReport<'_>) -> Option<NamedKind> {
     reader::choice(node, what, &KINDS, report)
 }
 
-/// Notes where a setting is written, and the items of a list.
-fn note_place(key: &str, node: &Node, places: &mut BTreeMap<String, At>) {
+/// Records the position of a setting, and of the items of a list.
+fn note_place(key: &str, node: &Node, places: &mut BTreeMap<String, Position>) {
     places.insert(key.to_owned(), node.at);
-    if let Data::List(items) = &node.data {
+    if let NodeValue::List(items) = &node.data {
         let items = items.iter().enumerate();
         places.extend(items.map(|(index, item)| (format!("{key}/{index}"), item.at)));
     }
@@ -172,11 +179,11 @@ fn add_settings(
     node: &Node,
     key: &str,
     spec: &mut ToolSpec,
-    places: &mut BTreeMap<String, At>,
-    report: &mut Report<'_>,
+    places: &mut BTreeMap<String, Position>,
+    report: &mut FaultReport<'_>,
 ) {
     match &node.data {
-        Data::Map(entries) => {
+        NodeValue::Map(entries) => {
             for entry in entries {
                 note_place(&entry.key, &entry.value, places);
                 spec.entry.config.insert(entry.key.clone(), entry.value.to_json());
@@ -186,7 +193,7 @@ fn add_settings(
     }
 }
 
-fn read_common(fields: &mut Fields<'_>, spec: &mut ToolSpec, report: &mut Report<'_>) {
+fn read_common(fields: &mut MapFields<'_>, spec: &mut ToolSpec, report: &mut FaultReport<'_>) {
     for (key, field) in [
         ("version", &mut spec.version),
         ("provider", &mut spec.provider),
@@ -262,8 +269,8 @@ fn read_common(fields: &mut Fields<'_>, spec: &mut ToolSpec, report: &mut Report
         spec.team_authorization =
             reader::flag(node, "is_team_authorization", report).unwrap_or_default();
     }
-    // S0.26's `id` is the store's own, and S0.26's `status` is only read so
-    // that a retired tool is not loaded as a live one.
+    // `id` belongs to the store that exported the definition, and `status` is
+    // only read so that a retired tool is not loaded.
     fields.get("id");
     if let Some(node) = fields.get("status")
         && reader::text(node, "status", report).is_some_and(|word| word.to_lowercase() != "active")
@@ -273,7 +280,7 @@ fn read_common(fields: &mut Fields<'_>, spec: &mut ToolSpec, report: &mut Report
 }
 
 /// Reads `safe_when: {action: [load, list]}`; a single value needs no list.
-fn read_safe_when(node: &Node, report: &mut Report<'_>) -> BTreeMap<String, Vec<Value>> {
+fn read_safe_when(node: &Node, report: &mut FaultReport<'_>) -> BTreeMap<String, Vec<Value>> {
     match node.to_json() {
         Value::Object(parameters) => parameters
             .into_iter()
@@ -290,8 +297,8 @@ fn read_safe_when(node: &Node, report: &mut Report<'_>) -> BTreeMap<String, Vec<
     }
 }
 
-fn read_behaviour(node: &Node, behaviour: &mut Behaviour, report: &mut Report<'_>) {
-    let Some(mut fields) = Fields::of(node, "`behaviour`", report) else { return };
+fn read_behaviour(node: &Node, behaviour: &mut Behaviour, report: &mut FaultReport<'_>) {
+    let Some(mut fields) = MapFields::of(node, "`behaviour`", report) else { return };
     for (key, field) in [
         ("read_only", &mut behaviour.read_only),
         ("idempotent", &mut behaviour.idempotent),

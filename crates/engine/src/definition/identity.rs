@@ -1,22 +1,22 @@
-//! S3.2's form: who the tool is stands under `identity`.
+//! Definitions with an `identity` block.
 
 use super::Definition;
-use super::header::{self, Draft};
-use super::located::Node;
+use super::header::{self, ToolDraft};
+use super::node::Node;
 use super::parameter;
-use super::reader::{self, Fields, Report};
+use super::reader::{self, FaultReport, MapFields};
 use crate::tool::Kind;
 use crate::value::text::Text;
 
 /// Reads one tool. Without an `entry` it is a built-in with its own name.
-pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<Definition> {
-    let mut fields = Fields::of(node, "a tool", report)?;
-    // Python sources that stand beside the files of other engines.
+pub(super) fn read(node: &Node, report: &mut FaultReport<'_>) -> Option<Definition> {
+    let mut fields = MapFields::of(node, "a tool", report)?;
+    // Python sources of other engines.
     fields.ignore(&["extra"]);
-    let mut identity = Fields::of(fields.need("identity", report)?, "`identity`", report)?;
+    let mut identity = MapFields::of(fields.need("identity", report)?, "`identity`", report)?;
     identity.ignore(&["tags"]);
     let name = identity.need("name", report);
-    let mut draft = Draft::new(node.at, name, report)?;
+    let mut draft = ToolDraft::new(node.at, name, report)?;
     for (key, field) in [
         ("author", &mut draft.spec.author),
         ("icon", &mut draft.spec.icon),
@@ -40,13 +40,13 @@ pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<Definition> {
     Some(draft.finish(fields, report))
 }
 
-/// A text, one per language, or `{human: …, llm: …}`, of which the model's is
-/// taken.
-fn description(node: &Node, report: &mut Report<'_>) -> Option<Text> {
+/// A text, one per language, or `{human: …, llm: …}`, of which the `llm` text
+/// is used.
+fn description(node: &Node, report: &mut FaultReport<'_>) -> Option<Text> {
     if !node.has("human") && !node.has("llm") {
         return reader::i18n(node, "description", report);
     }
-    let mut fields = Fields::of(node, "`description`", report)?;
+    let mut fields = MapFields::of(node, "`description`", report)?;
     let human = fields.get("human").and_then(|node| reader::i18n(node, "human", report));
     let model = fields.get("llm").and_then(|node| reader::i18n(node, "llm", report));
     fields.finish(report);

@@ -1,18 +1,19 @@
-//! The form of model APIs and protocols: arguments are a JSON Schema.
+//! Definitions whose arguments are a JSON Schema: the formats of model APIs and
+//! protocols.
 //!
 //! Anthropic (`input_schema`), OpenAI Chat (`{type: function, function: …}`)
 //! and Responses (flat), Gemini (`functionDeclarations`), MCP (`inputSchema`,
-//! `outputSchema`, `annotations`) and S1.9 (`type: REST`, `metadata`). The keys
-//! that every form takes may stand beside theirs. Without a `kind` such a tool
-//! is native: the program that loads it brings the code.
+//! `outputSchema`, `annotations`), and a format with `type: REST` and
+//! `metadata`. The shared keys may stand beside theirs. Without a `kind` such a
+//! tool is native: the program that loads it brings the code.
 
 use serde_json::Value;
 
 use super::Definition;
 use super::check;
-use super::header::{self, Draft};
-use super::located::{Data, Node};
-use super::reader::{self, Fields, Report};
+use super::header::{self, ToolDraft};
+use super::node::{Node, NodeValue};
+use super::reader::{self, FaultReport, MapFields};
 use super::schema::{self, Dialect};
 use crate::tool::{Behaviour, Exposure, Kind, ToolSpec};
 use crate::value::text::Text;
@@ -22,7 +23,7 @@ const INPUT: [&str; 5] =
 const OUTPUT: [&str; 5] =
     ["output_schema", "outputSchema", "response", "responseJsonSchema", "response_json_schema"];
 
-/// Keys that matter to the API they come from, and to nothing here.
+/// Keys that only matter to the API they come from.
 const FOREIGN: [&str; 8] = [
     "strict",
     "cache_control",
@@ -34,35 +35,35 @@ const FOREIGN: [&str; 8] = [
     "eager_input_streaming",
 ];
 
-/// The key under which a document wraps a list of tools.
+/// The key under which a document wraps a list of tools, if it does.
 pub(super) fn wrapped(node: &Node) -> Option<&'static str> {
     let lists = ["tools", "functionDeclarations", "function_declarations"];
     lists.into_iter().find(|key| node.has(key)).filter(|_| !node.has("name"))
 }
 
-/// Whether a document has the shape of this form.
+/// Whether a document has this form.
 pub(super) fn is_json_schema(node: &Node) -> bool {
     INPUT.iter().any(|key| *key != "parameters" && node.has(key))
         || node.has("type")
         || node.has("function")
-        || node.get("parameters").is_some_and(|schema| matches!(schema.data, Data::Map(_)))
+        || node.get("parameters").is_some_and(|schema| matches!(schema.data, NodeValue::Map(_)))
 }
 
 /// Reads one tool.
-pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<Definition> {
-    let mut fields = Fields::of(node, "a tool", report)?;
+pub(super) fn read(node: &Node, report: &mut FaultReport<'_>) -> Option<Definition> {
+    let mut fields = MapFields::of(node, "a tool", report)?;
     let Some(inner) = fields.get("function") else { return read_flat(fields, report) };
     if let Some(kind) = fields.need("type", report) {
         reader::choice(kind, "tool type", &[("function", ())], report);
     }
     fields.finish(report);
-    read_flat(Fields::of(inner, "`function`", report)?, report)
+    read_flat(MapFields::of(inner, "`function`", report)?, report)
 }
 
-fn read_flat(mut fields: Fields<'_>, report: &mut Report<'_>) -> Option<Definition> {
+fn read_flat(mut fields: MapFields<'_>, report: &mut FaultReport<'_>) -> Option<Definition> {
     fields.ignore(&FOREIGN);
     let name = fields.need("name", report);
-    let mut draft = Draft::new(fields.at, name, report)?;
+    let mut draft = ToolDraft::new(fields.at, name, report)?;
     draft.of_others = true;
     if let Some(node) = fields.get("description") {
         draft.spec.description = reader::i18n(node, "description", report).unwrap_or_default();
@@ -92,9 +93,9 @@ fn read_flat(mut fields: Fields<'_>, report: &mut Report<'_>) -> Option<Definiti
     Some(draft.finish(fields, report))
 }
 
-/// Reads the schema of the arguments: an object, whether it says so or not.
-fn read_input(node: &Node, draft: &mut Draft, report: &mut Report<'_>) {
-    let Data::Map(entries) = &node.data else {
+/// Reads the schema of the arguments: an object, even if it does not say so.
+fn read_input(node: &Node, draft: &mut ToolDraft, report: &mut FaultReport<'_>) {
+    let NodeValue::Map(entries) = &node.data else {
         report.hinted(
             node.at,
             format!("the arguments are a JSON Schema, found {}", node.kind_name()),
@@ -137,8 +138,8 @@ fn read_input(node: &Node, draft: &mut Draft, report: &mut Report<'_>) {
             input.insert("type".to_owned(), "object".into());
         }
     }
-    // With a combinator, or open to more, a name may be required that no
-    // property here declares.
+    // With a combinator or open properties, required names need not be declared
+    // here.
     let closed = ["allOf", "anyOf", "oneOf", "$ref", "if", "patternProperties"]
         .iter()
         .all(|key| !input.contains_key(*key))
@@ -146,15 +147,15 @@ fn read_input(node: &Node, draft: &mut Draft, report: &mut Report<'_>) {
     if closed && let Some(required) = node.get("required") {
         check::required(&input, required.at, report);
     }
-    if let Some(Node { data: Data::Map(properties), .. }) = node.get("properties") {
+    if let Some(Node { data: NodeValue::Map(properties), .. }) = node.get("properties") {
         draft.places.extend(properties.iter().map(|entry| (entry.key.clone(), entry.at)));
     }
     draft.spec.input = Value::Object(input);
 }
 
-/// `function` and `custom` are what model APIs call any tool; S1.9 names the
-/// kind.
-fn read_kind(node: &Node, report: &mut Report<'_>) -> Option<Kind> {
+/// Reads `type`: `function` and `custom` are what model APIs call any tool;
+/// other values name the kind.
+fn read_kind(node: &Node, report: &mut FaultReport<'_>) -> Option<Kind> {
     let word = reader::text(node, "type", report)?;
     if matches!(word.as_str(), "function" | "custom") {
         return None;
@@ -168,17 +169,17 @@ fn read_kind(node: &Node, report: &mut Report<'_>) -> Option<Kind> {
 }
 
 fn first_icon(node: &Node) -> Option<String> {
-    let Data::List(icons) = &node.data else { return None };
+    let NodeValue::List(icons) = &node.data else { return None };
     match &icons.first()?.get("src")?.data {
-        Data::Text(source) => Some(source.clone()),
+        NodeValue::Text(source) => Some(source.clone()),
         _ => None,
     }
 }
 
-/// MCP's hints. A tool that changes something is destructive unless it says
-/// otherwise: that is MCP's own default.
-fn read_annotations(node: &Node, spec: &mut ToolSpec, report: &mut Report<'_>) {
-    let Some(mut fields) = Fields::of(node, "`annotations`", report) else { return };
+/// Reads MCP's annotations. A tool that is not read-only is destructive by
+/// default, as in MCP.
+fn read_annotations(node: &Node, spec: &mut ToolSpec, report: &mut FaultReport<'_>) {
+    let Some(mut fields) = MapFields::of(node, "`annotations`", report) else { return };
     if let Some(node) = fields.get("title")
         && spec.label.is_none()
     {

@@ -1,5 +1,5 @@
-//! Prompts and resources: what a definition may offer to people and programs
-//! besides tools.
+//! Definitions of prompts and resources, which are offered to people and
+//! programs besides tools.
 //!
 //! ```yaml
 //! prompts:
@@ -15,80 +15,82 @@
 //!   - {uri_template: "docs://{topic}", name: topic, text: "About {topic}."}
 //! ```
 //!
-//! An argument is put in as it is; nothing in it is looked at. A prompt whose
-//! messages have to be made names a tool that makes them.
+//! Arguments are inserted literally, without further expansion. A prompt whose
+//! messages are generated names a tool that makes them.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::located::{Data, Entry, Node};
-use super::reader::{self, Fields, Report};
+use super::node::{MapEntry, Node, NodeValue};
+use super::reader::{self, FaultReport, MapFields};
 use crate::value::text::Text;
 
-/// A prompt that a person may choose.
+/// A prompt that a person can choose.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PromptSpec {
     /// Its unique name.
     pub name: String,
-    /// A name for people.
+    /// Display name.
     pub title: Option<Text>,
-    /// What it is for.
+    /// Description.
     pub description: Option<Text>,
-    /// What it wants to know.
+    /// Arguments.
     pub arguments: Vec<PromptArgument>,
-    /// Its messages: `role` and `content`, with `{{argument}}` in their texts.
+    /// Messages: `role` and `content`, with `{{argument}}` placeholders in
+    /// their texts.
     pub messages: Vec<Value>,
-    /// The tool that makes the messages, in place of these.
+    /// The tool that generates the messages, in place of fixed ones.
     pub tool: Option<String>,
 }
 
-/// Something that a prompt wants to know.
+/// An argument of a prompt.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PromptArgument {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Description.
     pub description: Option<Text>,
-    /// Whether the prompt cannot do without it.
+    /// Whether it is required.
     pub required: bool,
-    /// Values to choose from, or some of them.
+    /// Suggested values, for completion.
     pub values: Vec<String>,
 }
 
-/// Something to read.
+/// A resource that clients can read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResourceSpec {
-    /// Where it is: an address, or a template of addresses with names in braces.
+    /// URI, or a URI template with names in braces.
     pub uri: String,
-    /// Whether the address is a template.
+    /// Whether the URI is a template.
     pub is_template: bool,
     /// Its name.
     pub name: String,
-    /// A name for people.
+    /// Display name.
     pub title: Option<Text>,
     /// What is in it.
     pub description: Option<Text>,
-    /// For instance `text/markdown`.
+    /// Media type, such as `text/markdown`.
     pub mime_type: Option<String>,
-    /// What is in it, or where that is.
+    /// Content, or where it is.
     pub body: ResourceBody,
-    /// Values for the names of a template, or some of them.
+    /// Suggested values for the names of a template, for completion.
     pub values: BTreeMap<String, Vec<String>>,
-    /// The line where what is in it is written, from 1.
+    /// Line of the content, from 1.
     pub line: u32,
     /// The column, from 1, in characters.
     pub column: u32,
 }
 
-/// What is in a resource.
+/// The content of a resource.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ResourceBody {
-    /// A text. In a template, `{name}` is what stands at that place of the address.
+    /// A text. In a template, `{name}` is replaced by the matching part of the
+    /// URI.
     Text(String),
     /// Bytes, in base64.
     Blob(String),
-    /// A file, read when it is asked for.
+    /// A file, read on request.
     File(String),
 }
 
@@ -102,7 +104,7 @@ pub struct LibrarySpec {
 }
 
 impl LibrarySpec {
-    /// Whether there is nothing in it.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.prompts.is_empty() && self.resources.is_empty()
     }
@@ -113,14 +115,14 @@ impl LibrarySpec {
     }
 }
 
-/// Whether a document is of this form.
+/// Whether a document has this form.
 pub(super) fn is_library(node: &Node) -> bool {
     !node.has("name") && (node.has("prompts") || node.has("resources"))
 }
 
 /// Reads a document.
-pub(super) fn read(node: &Node, report: &mut Report<'_>) -> LibrarySpec {
-    let Some(mut fields) = Fields::of(node, "a library", report) else {
+pub(super) fn read(node: &Node, report: &mut FaultReport<'_>) -> LibrarySpec {
+    let Some(mut fields) = MapFields::of(node, "a library", report) else {
         return LibrarySpec::default();
     };
     let (prompts, resources) = (fields.get("prompts"), fields.get("resources"));
@@ -134,11 +136,11 @@ pub(super) fn read(node: &Node, report: &mut Report<'_>) -> LibrarySpec {
 fn list<T>(
     node: Option<&Node>,
     what: &str,
-    read: fn(&Node, &mut Report<'_>) -> Option<T>,
-    report: &mut Report<'_>,
+    read: fn(&Node, &mut FaultReport<'_>) -> Option<T>,
+    report: &mut FaultReport<'_>,
 ) -> Vec<T> {
     match node.map(|node| (node, &node.data)) {
-        Some((_, Data::List(items))) => {
+        Some((_, NodeValue::List(items))) => {
             items.iter().filter_map(|item| read(item, report)).collect()
         }
         Some((node, _)) => {
@@ -149,8 +151,8 @@ fn list<T>(
     }
 }
 
-fn read_prompt(node: &Node, report: &mut Report<'_>) -> Option<PromptSpec> {
-    let mut fields = Fields::of(node, "a prompt", report)?;
+fn read_prompt(node: &Node, report: &mut FaultReport<'_>) -> Option<PromptSpec> {
+    let mut fields = MapFields::of(node, "a prompt", report)?;
     let name = fields.need("name", report).and_then(|node| reader::text(node, "name", report));
     let mut i18n = |key| fields.get(key).and_then(|node| reader::i18n(node, key, report));
     let (title, description) = (i18n("title"), i18n("description"));
@@ -165,8 +167,8 @@ fn read_prompt(node: &Node, report: &mut Report<'_>) -> Option<PromptSpec> {
     Some(PromptSpec { name: name?, title, description, arguments, messages, tool })
 }
 
-fn read_argument(node: &Node, report: &mut Report<'_>) -> Option<PromptArgument> {
-    let mut fields = Fields::of(node, "an argument", report)?;
+fn read_argument(node: &Node, report: &mut FaultReport<'_>) -> Option<PromptArgument> {
+    let mut fields = MapFields::of(node, "an argument", report)?;
     let name = fields.need("name", report).and_then(|node| reader::text(node, "name", report));
     let description =
         fields.get("description").and_then(|node| reader::i18n(node, "description", report));
@@ -182,13 +184,13 @@ fn read_argument(node: &Node, report: &mut Report<'_>) -> Option<PromptArgument>
 }
 
 /// A message: a role with a text, or with a block of content.
-fn read_message(node: &Node, report: &mut Report<'_>) -> Option<Value> {
+fn read_message(node: &Node, report: &mut FaultReport<'_>) -> Option<Value> {
     const ROLES: [(&str, &str); 2] = [("user", "user"), ("assistant", "assistant")];
-    let mut fields = Fields::of(node, "a message", report)?;
+    let mut fields = MapFields::of(node, "a message", report)?;
     let role = fields.get("role").and_then(|node| reader::choice(node, "role", &ROLES, report));
     let text = fields.get("text").and_then(|node| reader::text(node, "text", report));
     let content = fields.get("content").map(|node| match &node.data {
-        Data::Text(text) => json!({"type": "text", "text": text}),
+        NodeValue::Text(text) => json!({"type": "text", "text": text}),
         _ => node.to_json(),
     });
     fields.finish(report);
@@ -199,8 +201,8 @@ fn read_message(node: &Node, report: &mut Report<'_>) -> Option<Value> {
     Some(json!({"role": role.unwrap_or("user"), "content": content?}))
 }
 
-fn read_resource(node: &Node, report: &mut Report<'_>) -> Option<ResourceSpec> {
-    let mut fields = Fields::of(node, "a resource", report)?;
+fn read_resource(node: &Node, report: &mut FaultReport<'_>) -> Option<ResourceSpec> {
+    let mut fields = MapFields::of(node, "a resource", report)?;
     let template = fields.get_any(&["uri_template", "uriTemplate"], report);
     let uri = fields.get("uri").or(template);
     let uri_text = uri.and_then(|node| reader::text(node, "uri", report));
@@ -249,12 +251,12 @@ fn read_resource(node: &Node, report: &mut Report<'_>) -> Option<ResourceSpec> {
     })
 }
 
-fn read_values(node: &Node, report: &mut Report<'_>) -> BTreeMap<String, Vec<String>> {
-    let Data::Map(entries) = &node.data else {
+fn read_values(node: &Node, report: &mut FaultReport<'_>) -> BTreeMap<String, Vec<String>> {
+    let NodeValue::Map(entries) = &node.data else {
         report.add(node.at, format!("`values` is a mapping, found {}", node.kind_name()));
         return BTreeMap::new();
     };
-    let read = |Entry { key, value, .. }: &Entry, report: &mut Report<'_>| {
+    let read = |MapEntry { key, value, .. }: &MapEntry, report: &mut FaultReport<'_>| {
         Some((key.clone(), reader::texts(value, "values", report)?))
     };
     entries.iter().filter_map(|entry| read(entry, report)).collect()

@@ -1,21 +1,22 @@
-//! What is allowed in a definition, and still not good: for `windlass check`.
+//! Lints: definitions that are valid but could be better, for `windlass check`.
 
 use serde_json::Value;
 
 use super::Definition;
-use super::located::At;
+use super::node::Position;
 use super::reader;
 use crate::tool::{Behaviour, Category, FilledBy};
 use crate::value::text::Lang;
 
-/// A shorter description tells a model too little to choose the tool.
+/// Shorter descriptions do not tell a model when to choose the tool.
 const SHORT_DESCRIPTION: usize = 12;
-/// A longer one costs more in every prompt than it gives; OpenAI refuses it.
+/// Longer descriptions cost more in every prompt than they are worth, and
+/// OpenAI refuses them.
 const LONG_DESCRIPTION: usize = 1_024;
-/// More parameters than this are rarely filled well.
+/// Models rarely fill more parameters than this correctly.
 const MANY_PARAMETERS: usize = 30;
 
-/// Something that could be better.
+/// A suggestion for a definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lint {
     /// The line, from 1.
@@ -24,18 +25,18 @@ pub struct Lint {
     pub column: u32,
     /// What could be better.
     pub message: String,
-    /// What to write.
+    /// What to write instead.
     pub hint: String,
 }
 
 impl Lint {
-    pub(super) fn new(at: At, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        let At { line, column } = at;
+    pub(super) fn new(at: Position, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        let Position { line, column } = at;
         Self { line, column, message: message.into(), hint: hint.into() }
     }
 }
 
-/// Everything that could be better about a definition.
+/// Returns all suggestions for a definition.
 pub fn lint(definition: &Definition) -> Vec<Lint> {
     let mut lints = Lints { found: definition.notes.clone() };
     lint_tool(definition, &mut lints);
@@ -49,7 +50,7 @@ struct Lints {
 }
 
 impl Lints {
-    fn add(&mut self, at: At, message: impl Into<String>, hint: impl Into<String>) {
+    fn add(&mut self, at: Position, message: impl Into<String>, hint: impl Into<String>) {
         self.found.push(Lint::new(at, message, hint));
     }
 }
@@ -152,8 +153,8 @@ fn lint_parameters(definition: &Definition, lints: &mut Lints) {
     }
 }
 
-/// A keyword that is nearly one of JSON Schema's is silently ignored by it.
-fn lint_keywords(schema: &Value, parameter: &str, at: At, lints: &mut Lints) {
+/// Finds misspelt keywords, which JSON Schema ignores silently.
+fn lint_keywords(schema: &Value, parameter: &str, at: Position, lints: &mut Lints) {
     const KEYWORDS: [&str; 34] = [
         "type",
         "description",

@@ -1,8 +1,8 @@
-//! Definitions become tools of an engine, and stay up to date.
+//! Loads definitions into an engine, and keeps them up to date.
 //!
-//! Every file is a source of its own: a changed file swaps its tools at once,
-//! a broken one keeps its last good version, and running calls keep the tools
-//! they began with.
+//! Every file is a source of its own: the tools of a changed file are swapped
+//! at once, a broken file keeps its last good version, and running calls keep
+//! the tools they began with.
 
 mod watch;
 
@@ -17,8 +17,8 @@ pub use watch::{FolderWatch, WatchOptions};
 use crate::call::Call;
 use crate::call::content::Output;
 use crate::definition::{
-    Definition, LibrarySpec, Limits, LoadError, LoadedFile, Parsed, ProviderSpec, Walk, list_files,
-    parse_all,
+    Definition, FolderWalk, LibrarySpec, Limits, LoadError, LoadedFile, Parsed, ProviderSpec,
+    list_files, parse_all,
 };
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
@@ -28,28 +28,28 @@ use crate::tool::registry::{Conflict, SourceTools};
 use crate::tool::{Source, Tool, ToolBuilder, ToolSpec};
 use crate::value::name::{TenantId, ToolName};
 
-/// What came of loading definitions.
+/// The outcome of loading definitions.
 #[derive(Clone, Debug, Default)]
 pub struct LoadReport {
-    /// How many files were read.
+    /// Number of files read.
     pub files: usize,
-    /// How many tools were loaded.
+    /// Number of tools loaded.
     pub tools: usize,
-    /// What was wrong; everything else was loaded.
+    /// Errors; everything else was loaded.
     pub errors: Vec<LoadError>,
-    /// What was loaded, but not quite as it was written.
+    /// Warnings: loaded, but not quite as written.
     pub notes: Vec<LoadError>,
 }
 
 impl Engine {
-    /// Loads all definitions below a folder. A bad file does not keep the
-    /// others from loading.
+    /// Loads all definitions below a folder. A broken file does not affect the
+    /// others.
     pub fn load_folder(&self, folder: impl AsRef<Path>) -> LoadReport {
         Loader::new(self.clone(), folder.as_ref()).load()
     }
 
-    /// Loads a folder, and loads it again whenever something in it changes,
-    /// until the watch is dropped.
+    /// Loads a folder and reloads it on every change, until the watch is
+    /// dropped.
     pub fn watch_folder(
         &self,
         folder: impl AsRef<Path>,
@@ -58,19 +58,19 @@ impl Engine {
         watch::start(Loader::new(self.clone(), folder.as_ref()), options)
     }
 
-    /// Loads definitions from a text. `source` names it in errors.
+    /// Loads definitions from a text; `source` names it in errors.
     pub fn load_text(&self, source: &str, text: &str) -> LoadReport {
         self.load_text_of(None, source, text)
     }
 
-    /// Loads definitions from a text as tools of a tenant, in place of those
-    /// that it had from this source before.
+    /// Loads definitions from a text as tools of a tenant, replacing those that
+    /// this source had before.
     pub fn load_text_for(&self, tenant: &TenantId, source: &str, text: &str) -> LoadReport {
         self.load_text_of(Some(tenant), source, text)
     }
 
-    /// Makes these the tools and providers of a source, for a tenant or for
-    /// everybody, in place of those that it had before.
+    /// Replaces the tools and providers of a source, for a tenant or for all
+    /// tenants.
     pub fn load_parsed(
         &self,
         owner: Option<&TenantId>,
@@ -80,8 +80,9 @@ impl Engine {
         self.load_all_parsed(owner, [(source.to_owned(), parsed)])
     }
 
-    /// The same for several sources at once. Each installation costs as much as
-    /// there are tools already, so thousands of tools go in together.
+    /// Replaces the definitions of several sources at once. Each installation
+    /// costs time in proportion to the tools that exist, so large numbers
+    /// should go in together.
     pub fn load_all_parsed(
         &self,
         owner: Option<&TenantId>,
@@ -104,7 +105,7 @@ impl Engine {
         self.install(None, texts.into_iter().map(file).collect(), &[]).0
     }
 
-    /// Takes away what a tenant has from this source.
+    /// Removes everything that a tenant has from this source.
     pub fn unload_for(&self, tenant: &TenantId, source: &str) {
         self.install(Some(tenant), Vec::new(), &[source.into()]);
     }
@@ -114,8 +115,8 @@ impl Engine {
         self.install(owner, vec![LoadedFile { path: source.into(), outcome }], &[]).0
     }
 
-    /// Makes what was read the tools of its files. `removed` are files that
-    /// are gone. The sources with a name that belongs to another come back, too.
+    /// Installs the tools of the files that were read; `removed` files are
+    /// gone. Also returns the sources whose names belong to another source.
     fn install(
         &self,
         owner: Option<&TenantId>,
@@ -158,20 +159,21 @@ impl Engine {
         (report, refused)
     }
 
-    fn compile(&self, owner: Option<&TenantId>, file: LoadedFile) -> Compiled {
+    fn compile(&self, owner: Option<&TenantId>, file: LoadedFile) -> CompiledFile {
         let source = source_of(&file.path);
-        let mut compiled = Compiled::default();
+        let mut compiled = CompiledFile::default();
         let parsed = match file.outcome {
             Ok(parsed) => parsed,
-            // Without a source, the tools of the last good version stay.
-            Err(errors) => return Compiled { errors, ..compiled },
+            // Without a source to replace, the tools of the last good version
+            // stay.
+            Err(errors) => return CompiledFile { errors, ..compiled },
         };
         let parsed = self.with_imports(&file.path, parsed, &mut compiled.errors);
         let mut own = SourceTools::new(Arc::clone(&source)).owned_by(owner);
-        // One document of an API may hold more tools than a folder of files.
+        // A single API document may hold more tools than a folder of files.
         let tools = in_parallel(parsed.tools, |definition| {
             let name = definition.spec.name.clone();
-            let place = Place { line: definition.line, column: definition.column };
+            let place = ToolLocation { line: definition.line, column: definition.column };
             let tool = self
                 .bind(definition)
                 .and_then(|builder| Tool::compile(builder, Arc::clone(&source), owner.cloned()));
@@ -198,8 +200,8 @@ impl Engine {
         compiled
     }
 
-    /// Adds what the documents of providers describe. One that cannot be read
-    /// is reported, and loses nothing else of its file.
+    /// Adds the tools of API documents. A document that cannot be read is
+    /// reported, and the rest of its file is kept.
     fn with_imports(&self, file: &Path, mut parsed: Parsed, errors: &mut Vec<LoadError>) -> Parsed {
         for request in std::mem::take(&mut parsed.imports) {
             let outcome = match self.importer() {
@@ -215,7 +217,7 @@ impl Engine {
                     parsed.providers.append(&mut imported.providers);
                 }
                 Err(error) => {
-                    let place = Place { line: request.line, column: request.column };
+                    let place = ToolLocation { line: request.line, column: request.column };
                     errors.push(place.error(&source_of(file), &error));
                 }
             }
@@ -223,7 +225,7 @@ impl Engine {
         parsed
     }
 
-    /// What would run a tool, or why nothing here does.
+    /// The executor for a tool, or why there is none.
     pub fn executor_for(&self, spec: &ToolSpec) -> Result<Arc<dyn Executor>, Error> {
         match self.kinds().get(&spec.kind) {
             Some(bind) => bind(spec),
@@ -234,8 +236,8 @@ impl Engine {
         }
     }
 
-    /// Finds the code for a definition. A definition whose handler is not
-    /// installed is a tool all the same; its calls say what is missing.
+    /// Binds a definition to its executor. A definition whose handler is not
+    /// installed still becomes a tool; its calls report what is missing.
     fn bind(&self, definition: Definition) -> Result<ToolBuilder, Error> {
         let executor = self.executor_for(&definition.spec).or_else(|error| match error.kind() {
             ErrorKind::ExecutorNotFound => Ok(Arc::new(Unbound(error)) as Arc<dyn Executor>),
@@ -245,25 +247,25 @@ impl Engine {
     }
 }
 
-/// What came of one file.
+/// The compiled contents of a file.
 #[derive(Default)]
-struct Compiled {
+struct CompiledFile {
     source: Option<SourceTools>,
-    /// What the file defines besides tools.
+    /// Providers, prompts and resources of the file.
     others: Option<(Source, Vec<ProviderSpec>, LibrarySpec)>,
-    places: Vec<(ToolName, Place)>,
+    places: Vec<(ToolName, ToolLocation)>,
     errors: Vec<LoadError>,
     notes: Vec<LoadError>,
 }
 
-/// Where in a file a tool is defined.
+/// Position of a tool's definition.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct ToolLocation {
     line: u32,
     column: u32,
 }
 
-impl Place {
+impl ToolLocation {
     fn error(self, source: &Source, error: &Error) -> LoadError {
         self.says(source, error.message().to_owned())
     }
@@ -283,7 +285,7 @@ impl Place {
     }
 }
 
-/// Stands in for code that is not installed.
+/// Executor of a tool whose handler is not installed; fails every call.
 struct Unbound(Error);
 
 impl Executor for Unbound {
@@ -296,11 +298,11 @@ fn source_of(path: &Path) -> Source {
     path.display().to_string().into()
 }
 
-/// Maps over items on all cores, keeping their order.
+/// Maps over items in parallel, keeping their order.
 fn in_parallel<T: Send, R: Send>(items: Vec<T>, map: impl Fn(T) -> R + Sync) -> Vec<R> {
     const WORTH_A_THREAD: usize = 64;
-    // Asking for the number of cores reads files of the system, which is more
-    // work than compiling the one tool of a usual file.
+    // Checked first: asking for the number of cores reads system files, which
+    // is more work than compiling the one tool of a usual file.
     if items.len() <= WORTH_A_THREAD {
         return items.into_iter().map(map).collect();
     }
@@ -334,16 +336,16 @@ fn in_parallel<T: Send, R: Send>(items: Vec<T>, map: impl Fn(T) -> R + Sync) -> 
     })
 }
 
-/// Loads a folder, and later what has changed in it.
+/// Loads a folder, and later its changes.
 struct Loader {
     engine: Engine,
     folder: PathBuf,
-    seen: HashMap<PathBuf, Stamp>,
+    seen: HashMap<PathBuf, FileStamp>,
     failed: HashSet<PathBuf>,
 }
 
-/// Tells one version of a file from another.
-type Stamp = Option<(SystemTime, u64)>;
+/// Version of a file: modification time and size.
+type FileStamp = Option<(SystemTime, u64)>;
 
 impl Loader {
     fn new(engine: Engine, folder: &Path) -> Self {
@@ -352,23 +354,24 @@ impl Loader {
 
     /// Reads the folder and installs what is new, changed or gone.
     fn load(&mut self) -> LoadReport {
-        // Taken before reading: what changes meanwhile is seen the next time.
+        // Taken before reading, so that concurrent changes are seen next time.
         let limits = Limits::default();
-        let walk = Walk::through(&self.folder, &limits);
-        let now: HashMap<PathBuf, Stamp> =
+        let walk = FolderWalk::through(&self.folder, &limits);
+        let now: HashMap<PathBuf, FileStamp> =
             walk.found.iter().map(|path| (path.clone(), stamp(path))).collect();
         let folder = walk.read();
-        // A folder that cannot be read keeps its tools, as a broken file does.
+        // An unreadable folder keeps its tools, as a broken file does.
         let removed: Vec<PathBuf> = match folder.errors.as_slice() {
             [] => self.seen.keys().filter(|path| !now.contains_key(*path)).cloned().collect(),
             _ => Vec::new(),
         };
         let failed = std::mem::take(&mut self.failed);
-        // What failed may be right now that another file has changed.
+        // Files that failed are retried: another file's change may have fixed
+        // them.
         let is_changed = |file: &LoadedFile| {
             self.seen.get(&file.path) != now.get(&file.path) || failed.contains(&file.path)
         };
-        // Tools take their provider from the provider's file.
+        // Tools depend on the file of their provider.
         let providers: Vec<&Path> = (folder.files.iter())
             .filter(|file| is_changed(file))
             .filter(|file| file.outcome.as_ref().is_ok_and(|parsed| !parsed.providers.is_empty()))
@@ -392,7 +395,7 @@ impl Loader {
         report
     }
 
-    /// Loads again, with events before and after.
+    /// Reloads, with events before and after.
     fn reload(&mut self) -> LoadReport {
         let source: Arc<str> = self.folder.display().to_string().into();
         let bus = Arc::clone(self.engine.bus());
@@ -406,7 +409,7 @@ impl Loader {
         report
     }
 
-    /// Whether a file is new, gone or another version than the one loaded.
+    /// Whether any file differs from its loaded version.
     fn is_stale(&self) -> bool {
         let files = list_files(&self.folder);
         files.len() != self.seen.len()
@@ -414,7 +417,7 @@ impl Loader {
     }
 }
 
-fn stamp(path: &Path) -> Stamp {
+fn stamp(path: &Path) -> FileStamp {
     let about = std::fs::metadata(path).ok()?;
     Some((about.modified().ok()?, about.len()))
 }

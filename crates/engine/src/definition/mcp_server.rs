@@ -1,73 +1,71 @@
-//! Servers that speak the Model Context Protocol, as definitions name them: in
-//! a provider's file, or in the `mcpServers` of Claude Desktop, Claude Code and
-//! Cursor, unchanged.
+//! Definitions of MCP servers: in a provider's file, or in the `mcpServers`
+//! format of Claude Desktop, Claude Code and Cursor.
 //!
-//! Other programs know more keys than there are here, and names that no tool can
-//! have. In their form that is worth a note, and no server is lost for another.
+//! Other programs have more keys, and names that no tool can have. In their
+//! format that is only worth a note, and a faulty server does not affect the
+//! others.
 //!
-//! Only how to reach a server is read here. Which tools it has is found out by
-//! whoever connects to it.
+//! Only the connection is described here; the tools are found by connecting.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use super::located::{Data, Entry, Node};
+use super::node::{MapEntry, Node, NodeValue};
 use super::provider::ProviderSpec;
-use super::reader::{self, Fields, Report};
+use super::reader::{self, FaultReport, MapFields};
 use crate::value::name::ToolName;
 
-/// A server of tools, and how far it is trusted.
+/// An MCP server, and how far it is trusted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct McpServer {
-    /// How it is reached.
+    /// The transport.
     pub transport: McpTransport,
-    /// Whether what it says of its tools, such as that one only reads, is
-    /// believed.
+    /// Whether its tool annotations, such as `readOnlyHint`, are trusted.
     pub trust_annotations: bool,
-    /// Whether a tool that has changed since it was accepted is held back until
-    /// an operator accepts the difference.
+    /// Quarantine: whether a tool that changed since it was accepted is held
+    /// back until an operator accepts the change.
     pub quarantine: bool,
-    /// How long a call of its tools may take.
+    /// Timeout of calls of its tools.
     pub timeout: Option<Duration>,
-    /// How long it may take to start and to say which tools it has.
+    /// Timeout for starting it and listing its tools.
     pub start_timeout: Option<Duration>,
-    /// The largest message that is taken from it, in bytes.
+    /// Maximum size of a message from it, in bytes.
     pub max_message_bytes: Option<usize>,
-    /// The largest result of its tools that a caller gets, in bytes.
+    /// Maximum size of a result of its tools, in bytes.
     pub max_output_bytes: Option<usize>,
-    /// What it gets when it asks a person for something.
+    /// What happens when it asks a person (elicitation).
     pub elicitation: Asking,
-    /// What it gets when it asks a model for something.
+    /// What happens when it asks a model (sampling).
     pub sampling: Asking,
-    /// The folders that it is told of, as `file://` addresses.
+    /// The roots announced to it, as `file://` URLs.
     pub roots: Vec<String>,
-    /// Which era of the protocol it is spoken to in.
+    /// Which generation of the protocol is used.
     pub protocol: McpProtocol,
-    /// Whether it gets a request only when it has answered the last one: what it
-    /// asks is about that one then.
+    /// Whether requests are sent one at a time, so that questions of the server
+    /// can be attributed to a request.
     pub one_at_a_time: bool,
-    /// Whether it is left alone.
+    /// Whether it is disabled.
     pub disabled: bool,
 }
 
-/// How a server is reached.
+/// Transport of an MCP server.
 #[derive(Clone, PartialEq)]
 pub enum McpTransport {
-    /// A process; messages are lines of its standard input and output.
+    /// A child process; messages are lines on stdin and stdout.
     Command {
         /// The program.
         command: String,
         /// Its arguments.
         args: Vec<String>,
-        /// Its environment, besides the few variables that every program needs.
+        /// Its environment variables, besides the few that every program needs.
         env: BTreeMap<String, String>,
-        /// The folder that it runs in.
+        /// Its working directory.
         cwd: Option<String>,
     },
-    /// An address; messages are HTTP requests.
+    /// An HTTP endpoint.
     Url {
-        /// The address.
+        /// The URL.
         url: String,
         /// Headers of every request.
         headers: BTreeMap<String, String>,
@@ -75,7 +73,7 @@ pub enum McpTransport {
 }
 
 impl fmt::Debug for McpTransport {
-    /// Leaves values out: people write keys into them.
+    /// Omits values, which may hold keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Command { command, args, env, cwd } => f
@@ -92,41 +90,42 @@ impl fmt::Debug for McpTransport {
     }
 }
 
-/// What a server gets when it asks for something in the middle of a call.
+/// What happens when a server asks a question during a call (elicitation or
+/// sampling).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Asking {
-    /// Whoever made the call is asked, where they can be.
+    /// The caller of the tool is asked, if it can be.
     #[default]
     Caller,
-    /// Nobody is asked; the server hears no.
+    /// The question is declined.
     Refuse,
 }
 
-/// Which era of the protocol a server is spoken to in.
+/// Generation of the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum McpProtocol {
-    /// The one that it turns out to speak.
+    /// Detected when connecting.
     #[default]
     Auto,
-    /// With `initialize`: all versions before 2026-07-28.
+    /// With an `initialize` handshake: all versions before 2026-07-28.
     Legacy,
-    /// Without.
+    /// Without a handshake.
     Modern,
 }
 
-/// Whose form a server is written in.
+/// The format that a server is described in.
 #[derive(Clone, Copy)]
-pub(super) enum Form {
-    /// The one of a provider's file, where an unknown key is a mistake.
+pub(super) enum ServerForm {
+    /// The format of a provider's file, where unknown keys are errors.
     Own,
-    /// The one that programs share, each with keys of its own.
+    /// The shared `mcpServers` format, where every program has keys of its own.
     Shared,
 }
 
-/// The longest name that is made of one that does not fit.
+/// Maximum length of a derived name.
 const MAX_NAME: usize = 48;
 
-/// Keys of the programs that share this form, which mean nothing here.
+/// Keys of other programs that mean nothing here.
 const FOREIGN: [&str; 15] = [
     "alwaysAllow",
     "autoApprove",
@@ -145,15 +144,15 @@ const FOREIGN: [&str; 15] = [
     "version",
 ];
 
-/// Whether a document is a list of servers in the form of other programs.
+/// Whether a document is in the `mcpServers` format.
 pub(super) fn is_list(node: &Node) -> bool {
     node.has("mcpServers")
 }
 
-/// Reads `mcpServers`: each server is a provider of its name.
-pub(super) fn read_list(node: &Node, report: &mut Report<'_>) -> Vec<ProviderSpec> {
+/// Reads `mcpServers`: each server becomes a provider of its name.
+pub(super) fn read_list(node: &Node, report: &mut FaultReport<'_>) -> Vec<ProviderSpec> {
     let servers = node.get("mcpServers");
-    let Some(Node { data: Data::Map(entries), .. }) = servers else {
+    let Some(Node { data: NodeValue::Map(entries), .. }) = servers else {
         let at = servers.map_or(node.at, |servers| servers.at);
         report.hinted(
             at,
@@ -164,14 +163,15 @@ pub(super) fn read_list(node: &Node, report: &mut Report<'_>) -> Vec<ProviderSpe
     };
     let mut read: Vec<ProviderSpec> = Vec::new();
     let mut left_out = Vec::new();
-    for Entry { key, at, value } in entries {
+    for MapEntry { key, at, value } in entries {
         let mut own = report.apart();
-        match read_server(value, Form::Shared, &mut own) {
+        match read_server(value, ServerForm::Shared, &mut own) {
             Some(server) if own.is_empty() => {
                 report.take_over(own);
                 let name = fitting_name(key, entries, &read);
                 if name != *key {
-                    // Tools are called `server/tool`, so a server's name is part of theirs.
+                    // The server's name is part of its tools' names
+                    // (`server/tool`).
                     let what = format!("the server `{key}` is called `{name}` here");
                     report.note(*at, what, "use letters, digits and _ - . : in its name");
                 }
@@ -182,7 +182,7 @@ pub(super) fn read_list(node: &Node, report: &mut Report<'_>) -> Vec<ProviderSpe
         }
     }
     for (key, own) in left_out {
-        // A file of nothing else is wrong; a server among others is left out.
+        // An error if it is the file's only server; otherwise it is skipped.
         match read.is_empty() {
             true => report.take_over(own),
             false => report.take_over_as_notes(own, &format!("the server `{key}` is left out: ")),
@@ -191,9 +191,9 @@ pub(super) fn read_list(node: &Node, report: &mut Report<'_>) -> Vec<ProviderSpe
     read
 }
 
-/// The name of a server: its own where that can be part of a tool's name, else
-/// one made of it that no other server has.
-fn fitting_name(key: &str, entries: &[Entry], read: &[ProviderSpec]) -> String {
+/// The name of a server: its own if it can be part of a tool's name, else a
+/// unique name derived from it.
+fn fitting_name(key: &str, entries: &[MapEntry], read: &[ProviderSpec]) -> String {
     let fits = |c: char| c.is_alphanumeric() || "_-.:".contains(c);
     if !key.is_empty() && key.chars().all(fits) && ToolName::new(key).is_ok() {
         return key.to_owned();
@@ -209,8 +209,12 @@ fn fitting_name(key: &str, entries: &[Entry], read: &[ProviderSpec]) -> String {
 }
 
 /// Reads one server.
-pub(super) fn read_server(node: &Node, form: Form, report: &mut Report<'_>) -> Option<McpServer> {
-    let mut fields = Fields::of(node, "a server", report)?;
+pub(super) fn read_server(
+    node: &Node,
+    form: ServerForm,
+    report: &mut FaultReport<'_>,
+) -> Option<McpServer> {
+    let mut fields = MapFields::of(node, "a server", report)?;
     fields.ignore(&FOREIGN);
     let transport = read_transport(&mut fields, report);
     let mut flag = |key| fields.get(key).and_then(|node| reader::flag(node, key, report));
@@ -244,8 +248,8 @@ pub(super) fn read_server(node: &Node, form: Form, report: &mut Report<'_>) -> O
         .get("protocol")
         .and_then(|node| reader::choice(node, "protocol", &PROTOCOLS, report));
     match form {
-        Form::Own => fields.finish(report),
-        Form::Shared => fields.finish_with_notes(report),
+        ServerForm::Own => fields.finish(report),
+        ServerForm::Shared => fields.finish_with_notes(report),
     }
     Some(McpServer {
         transport: transport?,
@@ -264,7 +268,10 @@ pub(super) fn read_server(node: &Node, form: Form, report: &mut Report<'_>) -> O
     })
 }
 
-fn read_transport(fields: &mut Fields<'_>, report: &mut Report<'_>) -> Option<McpTransport> {
+fn read_transport(
+    fields: &mut MapFields<'_>,
+    report: &mut FaultReport<'_>,
+) -> Option<McpTransport> {
     let (at, kind) = match fields.get("type").or_else(|| fields.get("transport")) {
         Some(node) => (node.at, reader::text(node, "type", report)),
         None => (fields.at, None),
@@ -306,10 +313,10 @@ fn read_transport(fields: &mut Fields<'_>, report: &mut Report<'_>) -> Option<Mc
     }
 }
 
-/// A time span of ours, or milliseconds in the form of other programs: nobody
-/// means a thousand seconds and more.
-fn read_timeout(node: &Node, report: &mut Report<'_>) -> Option<Duration> {
-    if let Data::Number(number, _) = &node.data
+/// Reads a duration, or milliseconds as other programs write them: nobody means
+/// a thousand seconds and more.
+fn read_timeout(node: &Node, report: &mut FaultReport<'_>) -> Option<Duration> {
+    if let NodeValue::Number(number, _) = &node.data
         && let Some(millis) = number.as_u64().filter(|number| *number >= 1_000)
     {
         return Some(Duration::from_millis(millis));
@@ -317,12 +324,12 @@ fn read_timeout(node: &Node, report: &mut Report<'_>) -> Option<Duration> {
     reader::span(node, "timeout", report).filter(|timeout| !timeout.is_zero())
 }
 
-fn read_pairs(node: &Node, what: &str, report: &mut Report<'_>) -> BTreeMap<String, String> {
-    let Data::Map(entries) = &node.data else {
+fn read_pairs(node: &Node, what: &str, report: &mut FaultReport<'_>) -> BTreeMap<String, String> {
+    let NodeValue::Map(entries) = &node.data else {
         report.add(node.at, format!("`{what}` is a mapping, found {}", node.kind_name()));
         return BTreeMap::new();
     };
-    let pair = |entry: &Entry, report: &mut Report<'_>| {
+    let pair = |entry: &MapEntry, report: &mut FaultReport<'_>| {
         Some((entry.key.clone(), reader::text(&entry.value, what, report)?))
     };
     entries.iter().filter_map(|entry| pair(entry, report)).collect()

@@ -1,22 +1,22 @@
-//! A list of parameters, as S0.3 and S3.3 write them, becomes a JSON Schema
-//! and what a schema cannot say.
+//! Converts a list of parameters to a JSON Schema, and to the settings that a
+//! schema cannot express.
 //!
-//! Both documents' keys are taken in either form. `required` is false where it
-//! is not written.
+//! The keys of both formats with such lists are accepted in either. `required`
+//! defaults to false.
 
 use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
 use super::check;
-use super::header::Draft;
-use super::located::{Data, Entry, Node};
-use super::reader::{self, Fields, Report};
+use super::header::ToolDraft;
+use super::node::{MapEntry, Node, NodeValue};
+use super::reader::{self, FaultReport, MapFields};
 use super::schema::{self, Dialect};
 use crate::tool::{FilledBy, InputKind, Parameter};
 use crate::value::text::{Lang, Text};
 
-/// The types of S0.4 and S3.3.
+/// Parameter types.
 const TYPES: [&str; 10] = [
     "string",
     "number",
@@ -30,13 +30,14 @@ const TYPES: [&str; 10] = [
     "file",
 ];
 
-/// Limits that S3 writes beside the parameter instead of under `validation`.
+/// Constraints that may stand beside the parameter instead of under
+/// `validation`.
 const LIMITS: [&str; 7] =
     ["min", "max", "minimum", "maximum", "min_length", "max_length", "pattern"];
 
 /// Reads all parameters into the tool.
-pub(super) fn read_list(node: &Node, draft: &mut Draft, report: &mut Report<'_>) {
-    let Data::List(items) = &node.data else {
+pub(super) fn read_list(node: &Node, draft: &mut ToolDraft, report: &mut FaultReport<'_>) {
+    let NodeValue::List(items) = &node.data else {
         let message = format!("`parameters` is a list, found {}", node.kind_name());
         report.hinted(node.at, message, "write `- name: …` for each parameter");
         return;
@@ -73,8 +74,8 @@ struct ReadParameter {
     parameter: Parameter,
 }
 
-fn read_one(node: &Node, report: &mut Report<'_>) -> Option<ReadParameter> {
-    let mut fields = Fields::of(node, "a parameter", report)?;
+fn read_one(node: &Node, report: &mut FaultReport<'_>) -> Option<ReadParameter> {
+    let mut fields = MapFields::of(node, "a parameter", report)?;
     let name = fields
         .need("name", report)
         .and_then(|node| reader::text(node, "name", report))
@@ -109,7 +110,7 @@ fn read_one(node: &Node, report: &mut Report<'_>) -> Option<ReadParameter> {
     Some(ReadParameter { name: name?, schema, parameter })
 }
 
-fn read_type(node: &Node, report: &mut Report<'_>) -> Option<&'static str> {
+fn read_type(node: &Node, report: &mut FaultReport<'_>) -> Option<&'static str> {
     let word = reader::text(node, "type", report)?;
     let known = TYPES.into_iter().find(|name| *name == word);
     if known.is_none() {
@@ -118,12 +119,13 @@ fn read_type(node: &Node, report: &mut Report<'_>) -> Option<&'static str> {
     known
 }
 
-/// What the model reads is the schema's description; what people read is help.
+/// Reads descriptions: the one for the model goes into the schema, the one for
+/// people into `help`.
 fn read_texts(
-    fields: &mut Fields<'_>,
+    fields: &mut MapFields<'_>,
     parameter: &mut Parameter,
     schema: &mut Map<String, Value>,
-    report: &mut Report<'_>,
+    report: &mut FaultReport<'_>,
 ) {
     let mut get = |key| fields.get(key).and_then(|node| reader::i18n(node, key, report));
     parameter.label = get("label");
@@ -137,13 +139,13 @@ fn read_texts(
     parameter.help = human.or_else(|| plain.filter(|text| matches!(text, Text::Many(_))));
 }
 
-/// `options: [a, b]` or `[{value: a, label: …}]`. Labels of options are not
-/// kept: nothing shows them yet.
+/// Reads `options: [a, b]` or `[{value: a, label: …}]`. Labels of options are
+/// dropped: nothing shows them yet.
 fn read_options(
-    fields: &mut Fields<'_>,
+    fields: &mut MapFields<'_>,
     kind: Option<&str>,
     schema: &mut Map<String, Value>,
-    report: &mut Report<'_>,
+    report: &mut FaultReport<'_>,
 ) {
     let select = kind == Some("select");
     let Some(node) = fields.get("options") else {
@@ -152,7 +154,7 @@ fn read_options(
         }
         return;
     };
-    let Data::List(items) = &node.data else {
+    let NodeValue::List(items) = &node.data else {
         report.add(node.at, format!("`options` is a list, found {}", node.kind_name()));
         return;
     };
@@ -163,8 +165,8 @@ fn read_options(
     let mut seen = HashSet::new();
     for item in items {
         let value = match &item.data {
-            Data::Map(_) => read_option(item, report),
-            Data::List(_) | Data::Null => {
+            NodeValue::Map(_) => read_option(item, report),
+            NodeValue::List(_) | NodeValue::Null => {
                 report.add(item.at, format!("an option is a value, found {}", item.kind_name()));
                 None
             }
@@ -185,8 +187,8 @@ fn read_options(
     }
 }
 
-fn read_option(node: &Node, report: &mut Report<'_>) -> Option<Value> {
-    let mut fields = Fields::of(node, "an option", report)?;
+fn read_option(node: &Node, report: &mut FaultReport<'_>) -> Option<Value> {
+    let mut fields = MapFields::of(node, "an option", report)?;
     let value = fields.need("value", report).map(Node::to_json);
     fields.ignore(&["icon"]);
     if let Some(label) = fields.get("label") {
@@ -196,28 +198,28 @@ fn read_option(node: &Node, report: &mut Report<'_>) -> Option<Value> {
     value
 }
 
-fn has_enum(fields: &mut Fields<'_>) -> bool {
+fn has_enum(fields: &mut MapFields<'_>) -> bool {
     fields.get("validation").is_some_and(|validation| validation.has("enum"))
 }
 
 fn read_limits(
-    fields: &mut Fields<'_>,
+    fields: &mut MapFields<'_>,
     node: &Node,
     schema: &mut Map<String, Value>,
-    report: &mut Report<'_>,
+    report: &mut FaultReport<'_>,
 ) {
-    let mut limits: Vec<&Entry> = Vec::new();
+    let mut limits: Vec<&MapEntry> = Vec::new();
     for key in LIMITS {
         fields.get(key);
     }
-    if let Data::Map(entries) = &node.data {
-        let written = |entry: &&Entry| {
-            LIMITS.contains(&entry.key.as_str()) && !matches!(entry.value.data, Data::Null)
+    if let NodeValue::Map(entries) = &node.data {
+        let written = |entry: &&MapEntry| {
+            LIMITS.contains(&entry.key.as_str()) && !matches!(entry.value.data, NodeValue::Null)
         };
         limits.extend(entries.iter().filter(written));
     }
     match fields.get("validation").map(|node| (node, &node.data)) {
-        Some((_, Data::Map(entries))) => limits.extend(entries),
+        Some((_, NodeValue::Map(entries))) => limits.extend(entries),
         Some((node, _)) => {
             report.add(node.at, format!("`validation` is a mapping, found {}", node.kind_name()));
         }
@@ -226,7 +228,11 @@ fn read_limits(
     schema::keywords(&limits, Dialect::Short, schema, report);
 }
 
-fn read_filling(fields: &mut Fields<'_>, parameter: &mut Parameter, report: &mut Report<'_>) {
+fn read_filling(
+    fields: &mut MapFields<'_>,
+    parameter: &mut Parameter,
+    report: &mut FaultReport<'_>,
+) {
     if let Some(node) = fields.get("required") {
         parameter.required = reader::flag(node, "required", report).unwrap_or_default();
     }
@@ -242,10 +248,10 @@ fn read_filling(fields: &mut Fields<'_>, parameter: &mut Parameter, report: &mut
 }
 
 fn read_default(
-    fields: &mut Fields<'_>,
+    fields: &mut MapFields<'_>,
     parameter: &Parameter,
     mut schema: Map<String, Value>,
-    report: &mut Report<'_>,
+    report: &mut FaultReport<'_>,
 ) -> Map<String, Value> {
     let Some(default) = fields.get("default") else { return schema };
     if parameter.filled_by == FilledBy::Secret {

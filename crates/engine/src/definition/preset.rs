@@ -1,22 +1,26 @@
-//! `presets`: what fills parameters in place of the model.
+//! `presets`: parameters that are not filled by the model.
 
 use serde_json::Value;
 
 use super::check;
-use super::located::{Data, Entry, Node};
-use super::reader::{self, Fields, Report};
+use super::node::{MapEntry, Node, NodeValue};
+use super::reader::{self, FaultReport, MapFields};
 use crate::tool::{FilledBy, Preset, ToolSpec};
 
-/// Reads `presets: {parameter: value}`. A mapping with `value` or `variable`
-/// is the long form; any other mapping is a value.
-pub(super) fn read(node: &Node, spec: &ToolSpec, report: &mut Report<'_>) -> Vec<(String, Preset)> {
-    let Data::Map(entries) = &node.data else {
+/// Reads `presets: {parameter: value}`. A mapping with `value` or `variable` is
+/// the long form; any other mapping is a literal value.
+pub(super) fn read(
+    node: &Node,
+    spec: &ToolSpec,
+    report: &mut FaultReport<'_>,
+) -> Vec<(String, Preset)> {
+    let NodeValue::Map(entries) = &node.data else {
         report.add(node.at, format!("`presets` is a mapping, found {}", node.kind_name()));
         return Vec::new();
     };
     let properties = spec.input.get("properties").and_then(Value::as_object);
     let mut presets = Vec::new();
-    for Entry { key, at, value } in entries {
+    for MapEntry { key, at, value } in entries {
         match properties.and_then(|properties| properties.get(key)) {
             Some(schema) => {
                 let preset = read_one(key, value, schema, spec, report);
@@ -43,12 +47,12 @@ fn read_one(
     node: &Node,
     schema: &Value,
     spec: &ToolSpec,
-    report: &mut Report<'_>,
+    report: &mut FaultReport<'_>,
 ) -> Option<Preset> {
     let secret = spec.parameters.get(name).is_some_and(|known| known.filled_by == FilledBy::Secret);
-    let constant = |value: &Node, report: &mut Report<'_>| match &value.data {
-        // No message may repeat a secret, so it is not checked further.
-        Data::Text(text) if secret => Some(Preset::secret(text.as_str())),
+    let constant = |value: &Node, report: &mut FaultReport<'_>| match &value.data {
+        // Secrets are not validated further, because no message may show them.
+        NodeValue::Text(text) if secret => Some(Preset::secret(text.as_str())),
         _ if secret => {
             report.add(value.at, format!("the preset of `{name}` is a secret, and must be a text"));
             None
@@ -61,7 +65,7 @@ fn read_one(
     if !node.has("value") && !node.has("variable") {
         return constant(node, report);
     }
-    let mut fields = Fields::of(node, "a preset", report)?;
+    let mut fields = MapFields::of(node, "a preset", report)?;
     let value = fields.written("value");
     let variable = fields.get("variable");
     let overridable =
@@ -78,9 +82,9 @@ fn read_one(
     Some(if overridable == Some(true) { preset.overridable() } else { preset })
 }
 
-/// Reports a preset that does not fit, and where. People also preset what they
-/// should have declared a secret, so what the value is stays untold.
-fn check_fit(name: &str, value: &Node, schema: &Value, report: &mut Report<'_>) {
+/// Reports a preset that does not match its schema. The value is not shown:
+/// people also preset what they should have declared a secret.
+fn check_fit(name: &str, value: &Node, schema: &Value, report: &mut FaultReport<'_>) {
     if let Some(misfit) = check::misfit(schema, value, report) {
         let message = format!("the preset of `{name}` {}", misfit.place);
         report.hinted(value.at, message, misfit.expected);

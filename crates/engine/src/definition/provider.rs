@@ -1,81 +1,80 @@
-//! Providers: who offers tools, and the credentials that they want (S3.7).
+//! Definitions of providers and of their credentials.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::ImportRequest;
-use super::located::{At, Data, Entry, Node};
-use super::mcp_server::{self, Form, McpServer};
-use super::reader::{self, Fields, Report};
+use super::mcp_server::{self, McpServer, ServerForm};
+use super::node::{MapEntry, Node, NodeValue, Position};
+use super::reader::{self, FaultReport, MapFields};
 use crate::value::text::Text;
 
-/// A provider of tools, described. It holds no credentials, only what they
-/// look like.
+/// Description of a provider. It holds no credentials, only their form.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProviderSpec {
-    /// Its unique name; tools name it as their provider.
+    /// Unique name, to which tools refer.
     pub name: String,
     /// Who wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
-    /// A name for people.
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<Text>,
-    /// What it offers.
+    /// Description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<Text>,
-    /// An icon: an address, a file name or base64.
+    /// Icon: a URL, a file name or base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub icon: Option<String>,
-    /// Words to find it by.
+    /// Search terms.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// The credentials that its tools want.
+    /// Credentials that its tools need.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub credentials: Vec<CredentialField>,
-    /// The server that says which tools it has, where there is one. It may hold
-    /// keys, so it is never written out.
+    /// MCP server that provides its tools. It may contain keys, so it is never
+    /// serialised.
     #[serde(skip)]
     pub mcp: Option<Box<McpServer>>,
-    /// The call that shows whether it takes a credential (S3.19).
+    /// A call that verifies a credential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<CredentialCheck>,
 }
 
-/// A call that succeeds with a good credential, and fails with a bad one.
+/// A call that succeeds with a valid credential and fails with an invalid one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CredentialCheck {
     /// A tool of the provider.
     pub tool: String,
-    /// What it is called with.
+    /// Arguments of the call.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub arguments: Map<String, Value>,
 }
 
-/// One field of a form that asks for credentials.
+/// A field of a credential form.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CredentialField {
-    /// The name that tools know it by.
+    /// Name under which tools read it.
     pub name: String,
-    /// A name for people.
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<Text>,
-    /// How the form asks for it.
+    /// Input type.
     #[serde(rename = "type")]
     pub kind: CredentialKind,
-    /// Whether the provider cannot do without it.
+    /// Whether it is required.
     #[serde(default)]
     pub required: bool,
-    /// What it is where nobody says.
+    /// Default value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
-    /// How to get one.
+    /// Instructions for obtaining one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub help: Option<Text>,
-    /// Where to get one.
+    /// URL for obtaining one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// What stands in the empty field.
+    /// Placeholder of the empty field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placeholder: Option<Text>,
     /// The choices of a [`CredentialKind::Select`].
@@ -83,14 +82,14 @@ pub struct CredentialField {
     pub options: Vec<String>,
 }
 
-/// How a form asks for a credential.
+/// Input type of a credential field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CredentialKind {
-    /// A text that may be shown.
+    /// A visible text.
     #[default]
     TextInput,
-    /// A text that is never shown again.
+    /// A secret, never shown again.
     SecretInput,
     /// A choice.
     Select,
@@ -100,8 +99,8 @@ pub enum CredentialKind {
 
 const CREDENTIALS: [&str; 2] = ["credentials_for_provider", "credentials_schema"];
 
-/// Whether a document is a provider: it asks for credentials, names a server, or
-/// has an identity and nothing that a tool has.
+/// Whether a document is a provider: it asks for credentials, names a server,
+/// or has an identity without anything that a tool has.
 pub(super) fn is_provider(node: &Node) -> bool {
     node.has("mcp")
         || CREDENTIALS.iter().any(|key| node.has(key))
@@ -110,15 +109,15 @@ pub(super) fn is_provider(node: &Node) -> bool {
 }
 
 /// Reads a provider.
-pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<ProviderSpec> {
-    let mut fields = Fields::of(node, "a provider", report)?;
+pub(super) fn read(node: &Node, report: &mut FaultReport<'_>) -> Option<ProviderSpec> {
+    let mut fields = MapFields::of(node, "a provider", report)?;
     // The tools of a provider are the files in its folder; other engines list
     // them again here, with their Python sources.
     fields.ignore(&["tools", "extra", "oauth_schema"]);
-    // A server needs no more than a name.
+    // A server needs only a name.
     let mut provider = match (node.has("mcp"), fields.get("identity")) {
         (_, Some(node)) => {
-            let mut identity = Fields::of(node, "`identity`", report)?;
+            let mut identity = MapFields::of(node, "`identity`", report)?;
             let read = read_identity(&mut identity, report);
             identity.finish(report);
             read
@@ -129,7 +128,7 @@ pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<ProviderSpec>
             None
         }
     };
-    let mcp = fields.get("mcp").map(|node| mcp_server::read_server(node, Form::Own, report));
+    let mcp = fields.get("mcp").map(|node| mcp_server::read_server(node, ServerForm::Own, report));
     if let (Some(provider), Some(mcp)) = (&mut provider, mcp) {
         provider.mcp = mcp.map(Box::new);
     }
@@ -144,10 +143,10 @@ pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<ProviderSpec>
 }
 
 /// Reads a provider whose tools are described by an API document.
-pub(super) fn read_import(node: &Node, report: &mut Report<'_>) -> Option<ImportRequest> {
-    let mut fields = Fields::of(node, "a provider", report)?;
+pub(super) fn read_import(node: &Node, report: &mut FaultReport<'_>) -> Option<ImportRequest> {
+    let mut fields = MapFields::of(node, "a provider", report)?;
     let provider = fields.need("identity", report).and_then(|node| {
-        let mut identity = Fields::of(node, "`identity`", report)?;
+        let mut identity = MapFields::of(node, "`identity`", report)?;
         let read = read_identity(&mut identity, report);
         identity.finish(report);
         read
@@ -163,12 +162,12 @@ pub(super) fn read_import(node: &Node, report: &mut Report<'_>) -> Option<Import
         }
     };
     fields.finish(report);
-    let At { line, column } = document?.at;
+    let Position { line, column } = document?.at;
     Some(ImportRequest { provider: provider?, document: text?, options, line, column })
 }
 
-fn read_check(node: &Node, report: &mut Report<'_>) -> Option<CredentialCheck> {
-    let mut fields = Fields::of(node, "`credentials_check`", report)?;
+fn read_check(node: &Node, report: &mut FaultReport<'_>) -> Option<CredentialCheck> {
+    let mut fields = MapFields::of(node, "`credentials_check`", report)?;
     let tool = fields.need("tool", report).and_then(|node| reader::text(node, "tool", report));
     let arguments = match fields.get("arguments").map(|node| (node.at, node.to_json())) {
         None => Map::new(),
@@ -182,7 +181,7 @@ fn read_check(node: &Node, report: &mut Report<'_>) -> Option<CredentialCheck> {
     Some(CredentialCheck { tool: tool?, arguments })
 }
 
-fn read_identity(fields: &mut Fields<'_>, report: &mut Report<'_>) -> Option<ProviderSpec> {
+fn read_identity(fields: &mut MapFields<'_>, report: &mut FaultReport<'_>) -> Option<ProviderSpec> {
     let name = fields.need("name", report).and_then(|node| reader::text(node, "name", report));
     let mut text = |key| fields.get(key).and_then(|node| reader::text(node, key, report));
     let (author, icon) = (text("author"), text("icon"));
@@ -202,16 +201,16 @@ fn read_identity(fields: &mut Fields<'_>, report: &mut Report<'_>) -> Option<Pro
     })
 }
 
-/// Reads credentials: a mapping by name, or a list of fields with names.
-fn read_fields(node: &Node, report: &mut Report<'_>) -> Vec<CredentialField> {
+/// Reads credential fields: a mapping by name, or a list of fields with names.
+fn read_fields(node: &Node, report: &mut FaultReport<'_>) -> Vec<CredentialField> {
     let mut read: Vec<CredentialField> = Vec::new();
     match &node.data {
-        Data::Map(entries) => {
-            for Entry { key, value, .. } in entries {
+        NodeValue::Map(entries) => {
+            for MapEntry { key, value, .. } in entries {
                 read.extend(read_field(value, Some(key), report));
             }
         }
-        Data::List(items) => {
+        NodeValue::List(items) => {
             for item in items {
                 let Some(field) = read_field(item, None, report) else { continue };
                 if read.iter().any(|known| known.name == field.name) {
@@ -228,14 +227,18 @@ fn read_fields(node: &Node, report: &mut Report<'_>) -> Vec<CredentialField> {
     read
 }
 
-fn read_field(node: &Node, name: Option<&str>, report: &mut Report<'_>) -> Option<CredentialField> {
+fn read_field(
+    node: &Node,
+    name: Option<&str>,
+    report: &mut FaultReport<'_>,
+) -> Option<CredentialField> {
     const KINDS: [(&str, CredentialKind); 4] = [
         ("text-input", CredentialKind::TextInput),
         ("secret-input", CredentialKind::SecretInput),
         ("select", CredentialKind::Select),
         ("boolean", CredentialKind::Boolean),
     ];
-    let mut fields = Fields::of(node, "a credential", report)?;
+    let mut fields = MapFields::of(node, "a credential", report)?;
     let name = match name {
         Some(name) => Some(name.to_owned()),
         None => fields.need("name", report).and_then(|node| reader::text(node, "name", report)),
@@ -272,12 +275,12 @@ fn read_field(node: &Node, name: Option<&str>, report: &mut Report<'_>) -> Optio
     })
 }
 
-fn read_choices(node: &Node, report: &mut Report<'_>) -> Vec<String> {
-    let Data::List(items) = &node.data else {
+fn read_choices(node: &Node, report: &mut FaultReport<'_>) -> Vec<String> {
+    let NodeValue::List(items) = &node.data else {
         report.add(node.at, format!("`options` is a list, found {}", node.kind_name()));
         return Vec::new();
     };
-    let value = |item: &Node, report: &mut Report<'_>| {
+    let value = |item: &Node, report: &mut FaultReport<'_>| {
         reader::text(item.get("value").unwrap_or(item), "options", report)
     };
     items.iter().filter_map(|item| value(item, report)).collect()

@@ -1,33 +1,33 @@
-//! Reading a tree: fields of mappings, typed values, and one report of all
-//! that is wrong.
+//! Reads fields and typed values from the syntax tree, and collects all errors
+//! in a report.
 
 use std::time::Duration;
 
 use super::LoadError;
 use super::lint::Lint;
-use super::located::{At, Data, Entry, Node};
+use super::node::{MapEntry, Node, NodeValue, Position};
 use crate::value::duration;
 use crate::value::text::Text;
 
-/// After this many faults a file is broken, and more of them do not help.
+/// Maximum number of errors reported for a file.
 const MAX_ERRORS: usize = 100;
 
-/// A message does not repeat more than this of a file.
+/// Maximum length of a message, which may quote the file.
 const MAX_MESSAGE: usize = 400;
-/// How many known words are looked at for the nearest one.
+/// Maximum number of candidates for spelling suggestions.
 const MAX_CANDIDATES: usize = 500;
-/// What compiling parts of schemas may cost in a file; a value is 1.
+/// Budget of a file for compiling schemas while reading; a value costs 1.
 const CHECK_BUDGET: usize = 100_000;
 
-/// What is wrong with a file, so far.
-pub(super) struct Report<'f> {
+/// The errors and notes of a file so far.
+pub(super) struct FaultReport<'f> {
     file: &'f str,
     errors: Vec<LoadError>,
     notes: Vec<Lint>,
     checks_left: usize,
 }
 
-impl<'f> Report<'f> {
+impl<'f> FaultReport<'f> {
     pub(super) fn new(file: &'f str) -> Self {
         Self { file, errors: Vec::new(), notes: Vec::new(), checks_left: CHECK_BUDGET }
     }
@@ -36,34 +36,43 @@ impl<'f> Report<'f> {
         self.errors.is_empty()
     }
 
-    pub(super) fn add(&mut self, at: At, message: impl Into<String>) {
+    pub(super) fn add(&mut self, at: Position, message: impl Into<String>) {
         self.record(at, message.into(), None);
     }
 
-    /// Reports something, and what to write instead.
-    pub(super) fn hinted(&mut self, at: At, message: impl Into<String>, hint: impl Into<String>) {
+    /// Reports an error with a suggestion.
+    pub(super) fn hinted(
+        &mut self,
+        at: Position,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
         self.record(at, message.into(), Some(hint.into()));
     }
 
-    /// Notes something that could be better, and does not keep the tool from
-    /// being loaded.
-    pub(super) fn note(&mut self, at: At, message: impl Into<String>, hint: impl Into<String>) {
+    /// Adds a note, which does not keep the tool from being loaded.
+    pub(super) fn note(
+        &mut self,
+        at: Position,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
         if self.notes.len() < MAX_ERRORS {
             self.notes.push(Lint::new(at, message, hint));
         }
     }
 
-    /// The notes since the last tool.
+    /// Takes the notes since the last tool.
     pub(super) fn take_notes(&mut self) -> Vec<Lint> {
         std::mem::take(&mut self.notes)
     }
 
-    /// A report of a part of the file, whose faults are counted apart.
+    /// A report for a part of the file, whose errors are counted separately.
     pub(super) fn apart(&self) -> Self {
         Self::new(self.file)
     }
 
-    /// Takes over what was reported of a part.
+    /// Merges the report of a part.
     pub(super) fn take_over(&mut self, part: Self) {
         let left = MAX_ERRORS.saturating_sub(self.errors.len());
         self.errors.extend(part.errors.into_iter().take(left));
@@ -71,15 +80,19 @@ impl<'f> Report<'f> {
         self.notes.extend(part.notes.into_iter().take(left));
     }
 
-    /// Takes over what was reported of a part that the file can do without: its
-    /// faults are notes, with a word before them.
+    /// Merges the report of an optional part: its errors become notes with a
+    /// prefix.
     pub(super) fn take_over_as_notes(&mut self, part: Self, word: &str) {
         for LoadError { line, column, message, hint, .. } in part.errors {
-            self.note(At { line, column }, format!("{word}{message}"), hint.unwrap_or_default());
+            self.note(
+                Position { line, column },
+                format!("{word}{message}"),
+                hint.unwrap_or_default(),
+            );
         }
     }
 
-    /// The notes that belong to no tool, as what is wrong with the file is told.
+    /// Takes the notes that belong to no tool.
     pub(super) fn take_file_notes(&mut self) -> Vec<LoadError> {
         let told = |Lint { line, column, message, hint }| LoadError {
             file: self.file.to_owned(),
@@ -91,9 +104,9 @@ impl<'f> Report<'f> {
         std::mem::take(&mut self.notes).into_iter().map(told).collect()
     }
 
-    /// Whether one more compiled check may be made. A file that is made of
-    /// costly checks runs out, and is refused.
-    pub(super) fn afford(&mut self, at: At, cost: usize) -> bool {
+    /// Spends from the budget for compiled checks. A file of costly checks
+    /// exhausts it and is refused.
+    pub(super) fn afford(&mut self, at: Position, cost: usize) -> bool {
         match self.checks_left.checked_sub(cost) {
             Some(left) => {
                 self.checks_left = left;
@@ -113,16 +126,15 @@ impl<'f> Report<'f> {
         self.errors.len() >= MAX_ERRORS
     }
 
-    fn record(&mut self, at: At, message: String, hint: Option<String>) {
+    fn record(&mut self, at: Position, message: String, hint: Option<String>) {
         if !self.is_full() {
-            let (file, At { line, column }) = (self.file.to_owned(), at);
+            let (file, Position { line, column }) = (self.file.to_owned(), at);
             let (message, hint) = (shortened(message), hint.map(shortened));
             self.errors.push(LoadError { file, line, column, message, hint });
         }
     }
 
-    /// The value, unless something is wrong; faults are in the order of the
-    /// file.
+    /// The value, or the errors in file order.
     pub(super) fn into_result<T>(mut self, value: T) -> Result<T, Vec<LoadError>> {
         if self.errors.is_empty() {
             return Ok(value);
@@ -132,25 +144,28 @@ impl<'f> Report<'f> {
     }
 }
 
-/// What belongs to nobody, and the things with a name that it is written into by
-/// mistake.
+/// Keys that are often nested by mistake under something with a name.
 const NAMELESS: [&str; 2] = ["prompts", "resources"];
 const OWNERS: [&str; 2] = ["a tool", "a provider"];
 
-/// The fields of a mapping. What nobody asked for is unknown.
-pub(super) struct Fields<'n> {
-    pub(super) at: At,
+/// The fields of a mapping. Fields that are never read are reported as unknown.
+pub(super) struct MapFields<'n> {
+    pub(super) at: Position,
     what: &'static str,
-    entries: &'n [Entry],
+    entries: &'n [MapEntry],
     known: Vec<&'static str>,
     ignored: &'static [&'static str],
 }
 
-impl<'n> Fields<'n> {
-    /// The fields of a node that must be a mapping.
-    pub(super) fn of(node: &'n Node, what: &'static str, report: &mut Report<'_>) -> Option<Self> {
+impl<'n> MapFields<'n> {
+    /// The fields of a node, which must be a mapping.
+    pub(super) fn of(
+        node: &'n Node,
+        what: &'static str,
+        report: &mut FaultReport<'_>,
+    ) -> Option<Self> {
         match &node.data {
-            Data::Map(entries) => {
+            NodeValue::Map(entries) => {
                 Some(Self { at: node.at, what, entries, known: Vec::new(), ignored: &[] })
             }
             _ => {
@@ -160,27 +175,27 @@ impl<'n> Fields<'n> {
         }
     }
 
-    /// Keys of other systems that mean nothing here.
+    /// Ignores keys of other systems that mean nothing here.
     pub(super) fn ignore(&mut self, keys: &'static [&'static str]) {
         self.ignored = keys;
     }
 
-    /// The value of a key; nothing where it is absent or null.
+    /// The value of a key; `None` if it is absent or null.
     pub(super) fn get(&mut self, key: &'static str) -> Option<&'n Node> {
-        self.written(key).filter(|node| !matches!(node.data, Data::Null))
+        self.written(key).filter(|node| !matches!(node.data, NodeValue::Null))
     }
 
-    /// The value of a key, also where it is null.
+    /// The value of a key, also if it is null.
     pub(super) fn written(&mut self, key: &'static str) -> Option<&'n Node> {
         self.known.push(key);
         self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
     }
 
-    /// The value of the first of several names for the same thing.
+    /// The value of the first of several aliases.
     pub(super) fn get_any(
         &mut self,
         keys: &[&'static str],
-        report: &mut Report<'_>,
+        report: &mut FaultReport<'_>,
     ) -> Option<&'n Node> {
         let mut found: Option<(&'static str, &'n Node)> = None;
         for key in keys {
@@ -195,8 +210,12 @@ impl<'n> Fields<'n> {
         found.map(|(_, node)| node)
     }
 
-    /// The value of a key that must be there.
-    pub(super) fn need(&mut self, key: &'static str, report: &mut Report<'_>) -> Option<&'n Node> {
+    /// The value of a required key.
+    pub(super) fn need(
+        &mut self,
+        key: &'static str,
+        report: &mut FaultReport<'_>,
+    ) -> Option<&'n Node> {
         let node = self.get(key);
         if node.is_none() {
             report.add(self.at, format!("{} needs `{key}`", self.what));
@@ -204,8 +223,8 @@ impl<'n> Fields<'n> {
         node
     }
 
-    /// Reports every key that nobody asked for.
-    pub(super) fn finish(self, report: &mut Report<'_>) {
+    /// Reports all unknown keys.
+    pub(super) fn finish(self, report: &mut FaultReport<'_>) {
         for entry in self.unknown() {
             let key = entry.key.as_str();
             let what = format!("key `{key}` in {}", self.what);
@@ -219,8 +238,8 @@ impl<'n> Fields<'n> {
         }
     }
 
-    /// Notes every key that nobody asked for, where somebody else may.
-    pub(super) fn finish_with_notes(self, report: &mut Report<'_>) {
+    /// Notes all unknown keys, for formats that others extend.
+    pub(super) fn finish_with_notes(self, report: &mut FaultReport<'_>) {
         for entry in self.unknown() {
             let hint = match nearest(&entry.key, &self.known) {
                 Some(near) => format!("did you mean `{near}`?"),
@@ -231,7 +250,7 @@ impl<'n> Fields<'n> {
         }
     }
 
-    fn unknown(&self) -> impl Iterator<Item = &'n Entry> {
+    fn unknown(&self) -> impl Iterator<Item = &'n MapEntry> {
         self.entries.iter().filter(|entry| {
             let key = entry.key.as_str();
             !self.known.contains(&key) && !self.ignored.contains(&key)
@@ -239,8 +258,14 @@ impl<'n> Fields<'n> {
     }
 }
 
-/// Reports an unknown word with the nearest known one, or with all of them.
-pub(super) fn unknown(at: At, what: &str, word: &str, known: &[&str], report: &mut Report<'_>) {
+/// Reports an unknown word with the nearest known one, or with all known ones.
+pub(super) fn unknown(
+    at: Position,
+    what: &str,
+    word: &str,
+    known: &[&str],
+    report: &mut FaultReport<'_>,
+) {
     if report.is_full() {
         return;
     }
@@ -251,7 +276,7 @@ pub(super) fn unknown(at: At, what: &str, word: &str, known: &[&str], report: &m
     report.hinted(at, format!("unknown {what}"), hint);
 }
 
-/// The known word that was probably meant.
+/// The most similar known word.
 pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let word: String = word.chars().take(64).collect::<String>().to_lowercase();
     known
@@ -263,45 +288,45 @@ pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
         .map(|(_, candidate)| candidate)
 }
 
-/// Text; a number or boolean counts as it was written.
-pub(super) fn text(node: &Node, what: &str, report: &mut Report<'_>) -> Option<String> {
+/// A string; numbers and booleans count as they were written.
+pub(super) fn text(node: &Node, what: &str, report: &mut FaultReport<'_>) -> Option<String> {
     match &node.data {
-        Data::Text(text) => Some(text.clone()),
-        Data::Number(_, written) => Some(written.to_string()),
-        Data::Bool(flag) => Some(flag.to_string()),
+        NodeValue::Text(text) => Some(text.clone()),
+        NodeValue::Number(_, written) => Some(written.to_string()),
+        NodeValue::Bool(flag) => Some(flag.to_string()),
         _ => wrong(node, what, "a text", report),
     }
 }
 
 /// `true` or `false`.
-pub(super) fn flag(node: &Node, what: &str, report: &mut Report<'_>) -> Option<bool> {
+pub(super) fn flag(node: &Node, what: &str, report: &mut FaultReport<'_>) -> Option<bool> {
     match &node.data {
-        Data::Bool(flag) => Some(*flag),
+        NodeValue::Bool(flag) => Some(*flag),
         _ => wrong(node, what, "true or false", report),
     }
 }
 
-/// A whole number that is not negative.
-pub(super) fn count(node: &Node, what: &str, report: &mut Report<'_>) -> Option<u64> {
+/// A non-negative integer.
+pub(super) fn count(node: &Node, what: &str, report: &mut FaultReport<'_>) -> Option<u64> {
     match &node.data {
-        Data::Number(number, _) if number.as_u64().is_some() => number.as_u64(),
+        NodeValue::Number(number, _) if number.as_u64().is_some() => number.as_u64(),
         _ => wrong(node, what, "a whole number, 0 or more", report),
     }
 }
 
-/// A list of texts.
-pub(super) fn texts(node: &Node, what: &str, report: &mut Report<'_>) -> Option<Vec<String>> {
+/// A list of strings.
+pub(super) fn texts(node: &Node, what: &str, report: &mut FaultReport<'_>) -> Option<Vec<String>> {
     match &node.data {
-        Data::List(items) => items.iter().map(|item| text(item, what, report)).collect(),
+        NodeValue::List(items) => items.iter().map(|item| text(item, what, report)).collect(),
         _ => wrong(node, what, "a list of texts", report),
     }
 }
 
 /// A duration: `30s`, `500ms`, or a number of seconds.
-pub(super) fn span(node: &Node, what: &str, report: &mut Report<'_>) -> Option<Duration> {
+pub(super) fn span(node: &Node, what: &str, report: &mut FaultReport<'_>) -> Option<Duration> {
     let read = match &node.data {
-        Data::Text(text) => duration::parse(text),
-        Data::Number(number, _) => duration::from_seconds(number.as_f64().unwrap_or(f64::NAN)),
+        NodeValue::Text(text) => duration::parse(text),
+        NodeValue::Number(number, _) => duration::from_seconds(number.as_f64().unwrap_or(f64::NAN)),
         _ => {
             return wrong(
                 node,
@@ -315,21 +340,21 @@ pub(super) fn span(node: &Node, what: &str, report: &mut Report<'_>) -> Option<D
 }
 
 /// One text, or one per language.
-pub(super) fn i18n(node: &Node, what: &str, report: &mut Report<'_>) -> Option<Text> {
+pub(super) fn i18n(node: &Node, what: &str, report: &mut FaultReport<'_>) -> Option<Text> {
     let entries = match &node.data {
-        Data::Text(text) => return Some(Text::One(text.clone())),
-        Data::Map(entries) if !entries.is_empty() => entries,
+        NodeValue::Text(text) => return Some(Text::One(text.clone())),
+        NodeValue::Map(entries) if !entries.is_empty() => entries,
         _ => return wrong(node, what, "a text, or one per language", report),
     };
     let mut texts = std::collections::BTreeMap::new();
-    for Entry { key, at, value } in entries {
+    for MapEntry { key, at, value } in entries {
         if !is_language(key) {
             report.hinted(
                 *at,
                 format!("`{key}` in `{what}` is not a language"),
                 "write a tag such as en_US or zh_Hans",
             );
-        } else if !matches!(value.data, Data::Null)
+        } else if !matches!(value.data, NodeValue::Null)
             && let Some(words) = text(value, what, report)
         {
             texts.insert(key.clone(), words);
@@ -338,12 +363,12 @@ pub(super) fn i18n(node: &Node, what: &str, report: &mut Report<'_>) -> Option<T
     Some(Text::Many(texts))
 }
 
-/// One of a few words.
+/// One of a fixed set of words.
 pub(super) fn choice<T: Copy>(
     node: &Node,
     what: &str,
     choices: &[(&str, T)],
-    report: &mut Report<'_>,
+    report: &mut FaultReport<'_>,
 ) -> Option<T> {
     let word = text(node, what, report)?;
     let found = choices.iter().find(|(name, _)| *name == word).map(|(_, value)| *value);
@@ -354,7 +379,7 @@ pub(super) fn choice<T: Copy>(
     found
 }
 
-/// A language tag: two or three letters, then perhaps a script or country.
+/// A language tag: two or three letters, and optionally a script or country.
 fn is_language(tag: &str) -> bool {
     let language = tag.split(['_', '-']).next().unwrap_or_default();
     (2..=3).contains(&language.len())
@@ -368,7 +393,7 @@ fn shortened(message: String) -> String {
     }
 }
 
-fn wrong<T>(node: &Node, what: &str, expected: &str, report: &mut Report<'_>) -> Option<T> {
+fn wrong<T>(node: &Node, what: &str, expected: &str, report: &mut FaultReport<'_>) -> Option<T> {
     report.add(node.at, format!("`{what}` is {expected}, found {}", node.kind_name()));
     None
 }

@@ -1,29 +1,28 @@
-//! What a definition says about trying again and about results that are given
-//! again.
+//! The keys `retry` and `cache`.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::located::Node;
-use super::reader::{self, Fields, Report};
+use super::node::Node;
+use super::reader::{self, FaultReport, MapFields};
 use crate::schedule::RetryPolicy;
 use crate::tool::ToolSpec;
 
-/// How long a result is kept where `cache: true` says no more.
+/// TTL of cached results for `cache: true`.
 const DEFAULT_CACHE: Duration = Duration::from_secs(300);
 
 const MAX_ATTEMPTS: u64 = RetryPolicy::MAX_ATTEMPTS as u64;
 
 /// Reads `retry: 5` or `retry: {attempts: 5, backoff: 1s, multiplier: 2,
 /// max_backoff: 30s}`.
-pub(super) fn retry(node: &Node, report: &mut Report<'_>) -> Option<RetryPolicy> {
+pub(super) fn retry(node: &Node, report: &mut FaultReport<'_>) -> Option<RetryPolicy> {
     let mut policy = RetryPolicy::default();
     if node.to_json().is_number() {
         policy.attempts = attempts(node, "retry", report)?;
         return Some(policy);
     }
-    let mut fields = Fields::of(node, "`retry`", report)?;
+    let mut fields = MapFields::of(node, "`retry`", report)?;
     if let Some(node) = fields.get("attempts") {
         policy.attempts = attempts(node, "attempts", report)?;
     }
@@ -44,7 +43,11 @@ pub(super) fn retry(node: &Node, report: &mut Report<'_>) -> Option<RetryPolicy>
 }
 
 /// Reads `cache: true` or `cache: 10m`.
-pub(super) fn cache(node: &Node, spec: &ToolSpec, report: &mut Report<'_>) -> Option<Duration> {
+pub(super) fn cache(
+    node: &Node,
+    spec: &ToolSpec,
+    report: &mut FaultReport<'_>,
+) -> Option<Duration> {
     let keep = match node.to_json() {
         Value::Bool(wanted) => wanted.then_some(DEFAULT_CACHE),
         _ => reader::span(node, "cache", report),
@@ -57,7 +60,7 @@ pub(super) fn cache(node: &Node, spec: &ToolSpec, report: &mut Report<'_>) -> Op
     keep
 }
 
-fn attempts(node: &Node, what: &str, report: &mut Report<'_>) -> Option<u32> {
+fn attempts(node: &Node, what: &str, report: &mut FaultReport<'_>) -> Option<u32> {
     let attempts = reader::count(node, what, report)?;
     if (1..=MAX_ATTEMPTS).contains(&attempts) {
         return u32::try_from(attempts).ok();

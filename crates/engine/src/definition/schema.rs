@@ -1,17 +1,17 @@
-//! Schemas inside definitions, read into JSON Schema and checked with their
-//! positions.
+//! Reads the schemas inside definitions into JSON Schema, and checks them with
+//! their positions.
 //!
-//! Two dialects share one reader. *Short* is S0's: a type name may stand for a
-//! schema (`status_code: integer`), limits are written `min_length`, and a key
-//! that is not known is a fault. *JSON Schema* is what other systems export:
-//! any keyword passes, and the type names of Gemini (`STRING`) and Python
-//! (`dict`, `float`) become JSON Schema's.
+//! Two dialects share one reader. In the *short* dialect, a type name may stand
+//! for a schema (`status_code: integer`), constraints are written `min_length`,
+//! and unknown keys are errors. *JSON Schema* is what other systems export: any
+//! keyword passes, and the type names of Gemini (`STRING`) and Python (`dict`,
+//! `float`) are mapped to those of JSON Schema.
 
 use serde_json::{Map, Value, json};
 
 use super::check;
-use super::located::{At, Data, Entry, Node};
-use super::reader::{self, Report};
+use super::node::{MapEntry, Node, NodeValue, Position};
+use super::reader::{self, FaultReport};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
@@ -19,11 +19,11 @@ pub(super) enum Dialect {
     JsonSchema,
 }
 
-/// The types of S0.4, and `any`.
+/// Types of the short dialect: those of JSON Schema, and `any`.
 pub(super) const TYPES: [&str; 7] =
     ["string", "number", "integer", "boolean", "array", "object", "any"];
 
-/// What the short dialect calls a keyword.
+/// Short names of keywords.
 const SHORT_NAMES: [(&str, &str); 8] = [
     ("min_length", "minLength"),
     ("max_length", "maxLength"),
@@ -35,7 +35,7 @@ const SHORT_NAMES: [(&str, &str); 8] = [
     ("multiple_of", "multipleOf"),
 ];
 
-/// What else the short dialect takes.
+/// Keywords that the short dialect takes unchanged.
 const PLAIN_NAMES: [&str; 20] = [
     "type",
     "pattern",
@@ -60,10 +60,10 @@ const PLAIN_NAMES: [&str; 20] = [
 ];
 
 /// Reads a schema.
-pub(super) fn read(node: &Node, dialect: Dialect, report: &mut Report<'_>) -> Value {
+pub(super) fn read(node: &Node, dialect: Dialect, report: &mut FaultReport<'_>) -> Value {
     match (&node.data, dialect) {
-        (Data::Map(entries), _) => {
-            let entries: Vec<&Entry> = entries.iter().collect();
+        (NodeValue::Map(entries), _) => {
+            let entries: Vec<&MapEntry> = entries.iter().collect();
             let mut schema = Map::new();
             keywords(&entries, dialect, &mut schema, report);
             let mut schema = Value::Object(schema);
@@ -72,12 +72,12 @@ pub(super) fn read(node: &Node, dialect: Dialect, report: &mut Report<'_>) -> Va
             }
             schema
         }
-        (Data::Text(_), Dialect::Short) => {
+        (NodeValue::Text(_), Dialect::Short) => {
             let mut schema = Map::new();
             schema.extend(read_type(node, dialect, report).map(|name| ("type".to_owned(), name)));
             Value::Object(schema)
         }
-        (Data::Bool(flag), Dialect::JsonSchema) => Value::Bool(*flag),
+        (NodeValue::Bool(flag), Dialect::JsonSchema) => Value::Bool(*flag),
         _ => {
             report.hinted(
                 node.at,
@@ -89,18 +89,18 @@ pub(super) fn read(node: &Node, dialect: Dialect, report: &mut Report<'_>) -> Va
     }
 }
 
-/// Reads the keywords of one schema into it, and checks that they agree.
+/// Reads the keywords of one schema and checks that they agree.
 pub(super) fn keywords(
-    entries: &[&Entry],
+    entries: &[&MapEntry],
     dialect: Dialect,
     schema: &mut Map<String, Value>,
-    report: &mut Report<'_>,
+    report: &mut FaultReport<'_>,
 ) {
     let mut nullable = false;
     for entry in entries {
         match long_name(&entry.key, dialect) {
             Some("nullable") if dialect == Dialect::JsonSchema => {
-                nullable = matches!(entry.value.data, Data::Bool(true));
+                nullable = matches!(entry.value.data, NodeValue::Bool(true));
             }
             Some(name) => keyword(name, entry, dialect, schema, report),
             None => {
@@ -123,11 +123,10 @@ pub(super) fn keywords(
     }
 }
 
-/// A default that does not fit is a fault of a definition that was written for
-/// us. In a schema from elsewhere it is common, and means nothing to its
-/// author's engine; here it would break every call that leaves the value out,
-/// so it is dropped.
-fn check_default(schema: &mut Value, node: &Node, dialect: Dialect, report: &mut Report<'_>) {
+/// Checks the default against the schema. In our own format a mismatch is an
+/// error. In foreign schemas it is common and harmless to the author's engine;
+/// here it would break every call that omits the value, so it is dropped.
+fn check_default(schema: &mut Value, node: &Node, dialect: Dialect, report: &mut FaultReport<'_>) {
     if dialect == Dialect::Short {
         return check::value(schema, node, "the default", report);
     }
@@ -140,7 +139,7 @@ fn check_default(schema: &mut Value, node: &Node, dialect: Dialect, report: &mut
     }
 }
 
-/// The JSON Schema type that a word means, in either dialect.
+/// The JSON Schema type for a word of either dialect.
 pub(super) fn type_named(word: &str) -> Option<&'static str> {
     let word = word.to_ascii_lowercase();
     Some(match word.as_str() {
@@ -156,8 +155,7 @@ pub(super) fn type_named(word: &str) -> Option<&'static str> {
     })
 }
 
-/// The JSON Schema keyword that a key means; nothing for one that the dialect
-/// does not know.
+/// The JSON Schema keyword for a key; `None` if the dialect does not know it.
 pub(super) fn long_name(key: &str, dialect: Dialect) -> Option<&str> {
     if dialect == Dialect::JsonSchema {
         return Some(key);
@@ -168,10 +166,10 @@ pub(super) fn long_name(key: &str, dialect: Dialect) -> Option<&str> {
 
 fn keyword(
     name: &str,
-    Entry { at, value, key }: &Entry,
+    MapEntry { at, value, key }: &MapEntry,
     dialect: Dialect,
     schema: &mut Map<String, Value>,
-    report: &mut Report<'_>,
+    report: &mut FaultReport<'_>,
 ) {
     let read_value = match name {
         "type" => read_type(value, dialect, report),
@@ -179,26 +177,26 @@ fn keyword(
             read_each(name, value, dialect, report)
         }
         "allOf" | "anyOf" | "oneOf" | "prefixItems" => match &value.data {
-            Data::List(items) => {
+            NodeValue::List(items) => {
                 Some(items.iter().map(|item| read(item, dialect, report)).collect())
             }
             _ => wrong(value, key, "a list of schemas", report),
         },
-        "items" if matches!(value.data, Data::List(_)) => Some(value.to_json()),
+        "items" if matches!(value.data, NodeValue::List(_)) => Some(value.to_json()),
         "items" | "not" | "if" | "then" | "else" | "contains" | "propertyNames" => {
             Some(read(value, dialect, report))
         }
         "additionalProperties" | "unevaluatedProperties" | "unevaluatedItems" => match value.data {
-            Data::Bool(flag) => Some(Value::Bool(flag)),
+            NodeValue::Bool(flag) => Some(Value::Bool(flag)),
             _ => Some(read(value, dialect, report)),
         },
         "pattern" => read_pattern(value, dialect, report),
         "enum" => match &value.data {
-            Data::List(items) if items.is_empty() => {
+            NodeValue::List(items) if items.is_empty() => {
                 report.add(value.at, "`enum` is empty: no value would be allowed");
                 None
             }
-            Data::List(_) => Some(value.to_json()),
+            NodeValue::List(_) => Some(value.to_json()),
             _ => wrong(value, key, "a list of values", report),
         },
         "required" => read_required(value, report),
@@ -206,7 +204,7 @@ fn keyword(
             read_count(key, value, dialect, report)
         }
         "minimum" | "maximum" | "multipleOf" => match &value.data {
-            Data::Number(number, _) => Some(Value::Number(number.clone())),
+            NodeValue::Number(number, _) => Some(Value::Number(number.clone())),
             _ => wrong(value, key, "a number", report),
         },
         "description" if dialect == Dialect::Short => {
@@ -221,16 +219,16 @@ fn keyword(
     }
 }
 
-/// Reads a type or a list of types; nothing for `any`.
-fn read_type(node: &Node, dialect: Dialect, report: &mut Report<'_>) -> Option<Value> {
-    if let Data::List(items) = &node.data {
+/// Reads a type or a list of types; `None` for `any`.
+fn read_type(node: &Node, dialect: Dialect, report: &mut FaultReport<'_>) -> Option<Value> {
+    if let NodeValue::List(items) = &node.data {
         let names: Vec<Value> =
             items.iter().filter_map(|item| read_type(item, dialect, report)).collect();
         return (names.len() == items.len() && !names.is_empty()).then_some(Value::Array(names));
     }
-    // YAML reads an unquoted `null` as nothing.
+    // An unquoted `null` arrives as the null value.
     let word = match &node.data {
-        Data::Null => "null".to_owned(),
+        NodeValue::Null => "null".to_owned(),
         _ => reader::text(node, "type", report)?,
     };
     let exact = TYPES.into_iter().chain(["null"]).find(|name| *name == word);
@@ -246,8 +244,8 @@ fn read_type(node: &Node, dialect: Dialect, report: &mut Report<'_>) -> Option<V
     }
 }
 
-/// Reports an unknown type, with the one that was probably meant.
-pub(super) fn unknown_type(at: At, word: &str, known: &[&str], report: &mut Report<'_>) {
+/// Reports an unknown type with the most similar known one.
+pub(super) fn unknown_type(at: Position, word: &str, known: &[&str], report: &mut FaultReport<'_>) {
     let message = format!("type `{word}`");
     match type_named(word).filter(|meant| known.contains(meant)) {
         Some(meant) => {
@@ -257,8 +255,13 @@ pub(super) fn unknown_type(at: At, word: &str, known: &[&str], report: &mut Repo
     }
 }
 
-fn read_each(name: &str, node: &Node, dialect: Dialect, report: &mut Report<'_>) -> Option<Value> {
-    let Data::Map(entries) = &node.data else {
+fn read_each(
+    name: &str,
+    node: &Node,
+    dialect: Dialect,
+    report: &mut FaultReport<'_>,
+) -> Option<Value> {
+    let NodeValue::Map(entries) = &node.data else {
         return wrong(node, name, "a mapping of schemas", report);
     };
     let mut schemas = Map::new();
@@ -268,15 +271,15 @@ fn read_each(name: &str, node: &Node, dialect: Dialect, report: &mut Report<'_>)
     Some(Value::Object(schemas))
 }
 
-fn read_pattern(node: &Node, dialect: Dialect, report: &mut Report<'_>) -> Option<Value> {
-    let Data::Text(pattern) = &node.data else {
+fn read_pattern(node: &Node, dialect: Dialect, report: &mut FaultReport<'_>) -> Option<Value> {
+    let NodeValue::Text(pattern) = &node.data else {
         return wrong(node, "pattern", "a regular expression", report);
     };
     check::pattern(pattern, node.at, dialect, report).then(|| Value::String(pattern.clone()))
 }
 
-fn read_required(node: &Node, report: &mut Report<'_>) -> Option<Value> {
-    if matches!(node.data, Data::Bool(_)) {
+fn read_required(node: &Node, report: &mut FaultReport<'_>) -> Option<Value> {
+    if matches!(node.data, NodeValue::Bool(_)) {
         report.hinted(
             node.at,
             "`required` inside a schema is a list of property names",
@@ -294,9 +297,14 @@ fn read_required(node: &Node, report: &mut Report<'_>) -> Option<Value> {
     Some(node.to_json())
 }
 
-/// Reads a limit; Gemini writes 64-bit numbers as text.
-fn read_count(key: &str, node: &Node, dialect: Dialect, report: &mut Report<'_>) -> Option<Value> {
-    if let (Data::Text(text), Dialect::JsonSchema) = (&node.data, dialect)
+/// Reads a numeric constraint; Gemini writes 64-bit numbers as strings.
+fn read_count(
+    key: &str,
+    node: &Node,
+    dialect: Dialect,
+    report: &mut FaultReport<'_>,
+) -> Option<Value> {
+    if let (NodeValue::Text(text), Dialect::JsonSchema) = (&node.data, dialect)
         && let Ok(number) = text.parse::<u64>()
     {
         return Some(number.into());
@@ -315,7 +323,7 @@ fn allow_null(schema: &mut Map<String, Value>) {
     }
 }
 
-fn wrong<T>(node: &Node, key: &str, expected: &str, report: &mut Report<'_>) -> Option<T> {
+fn wrong<T>(node: &Node, key: &str, expected: &str, report: &mut FaultReport<'_>) -> Option<T> {
     report.add(node.at, format!("`{key}` is {expected}, found {}", node.kind_name()));
     None
 }

@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use parking_lot::Mutex;
 
 use super::begin::outcome;
-use super::{Engine, Until};
+use super::{Deadline, Engine};
 use crate::approval::{Decision, SuspendedCall, Verdict, fingerprint_of};
 use crate::call::content::Output;
 use crate::call::context::Context;
@@ -76,7 +76,7 @@ impl Engine {
         verdict: Option<Verdict>,
         context: Context,
     ) -> CallResult {
-        let Some(_claim) = Claim::new(&self.0.resuming, suspended.id) else {
+        let Some(_claim) = ResumeClaim::new(&self.0.resuming, suspended.id) else {
             let why = format!("call {} is being resumed", suspended.id);
             return ended_before(&suspended, Err(Error::new(ErrorKind::Denied, why)));
         };
@@ -110,7 +110,7 @@ impl Engine {
         request: &CallRequest,
         call: &Call,
         open: &mut OpenCall,
-        until: &Until<'_>,
+        until: &Deadline<'_>,
     ) -> Result<(), Error> {
         match self.decision(request, call) {
             None => Ok(()),
@@ -133,7 +133,7 @@ impl Engine {
         request: &CallRequest,
         call: &Call,
         open: &mut OpenCall,
-        until: &Until<'_>,
+        until: &Deadline<'_>,
     ) -> Result<(), Error> {
         if let Some(approved) = request.approved() {
             return is_still(call, approved);
@@ -277,12 +277,12 @@ fn ended_before(suspended: &SuspendedCall, outcome: Result<Arc<Output>, Error>) 
 }
 
 /// The right to resume a call, for one at a time.
-struct Claim {
+struct ResumeClaim {
     resuming: Arc<Mutex<HashSet<CallId>>>,
     id: CallId,
 }
 
-impl Claim {
+impl ResumeClaim {
     fn new(resuming: &Arc<Mutex<HashSet<CallId>>>, id: CallId) -> Option<Self> {
         let resuming = Arc::clone(resuming);
         let is_first = resuming.lock().insert(id);
@@ -290,7 +290,7 @@ impl Claim {
     }
 }
 
-impl Drop for Claim {
+impl Drop for ResumeClaim {
     fn drop(&mut self) {
         self.resuming.lock().remove(&self.id);
     }

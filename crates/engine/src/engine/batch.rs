@@ -15,7 +15,7 @@ use crate::call::context::Caller;
 use crate::call::{CallRequest, CallResult};
 use crate::error::{Error, ErrorKind};
 use crate::journal::OpenCall;
-use crate::schedule::{Access, Listed, Plan};
+use crate::schedule::{Access, BatchPlan, ListedCall};
 use crate::stage;
 use crate::tool::executor::BoxFuture;
 use crate::value::name::{BatchId, CallId};
@@ -68,10 +68,10 @@ impl<I: IntoIterator<Item = CallRequest>> From<I> for Batch {
 }
 
 /// A call of a batch that waits for its turn.
-struct Waiting {
+struct PlannedCall {
     request: CallRequest,
     open: OpenCall,
-    listed: Listed,
+    listed: ListedCall,
 }
 
 impl Engine {
@@ -98,9 +98,9 @@ impl Engine {
     fn run_planned(
         &self,
         at: usize,
-        call: Waiting,
+        call: PlannedCall,
     ) -> impl Future<Output = (usize, CallResult)> + Send {
-        let Waiting { request, mut open, listed } = call;
+        let PlannedCall { request, mut open, listed } = call;
         let run = self.run_opened(request, |_, _| {
             // Its time begins now: what it waited for were other calls' times.
             open.began = Instant::now();
@@ -124,7 +124,7 @@ impl Engine {
         match stage::read_arguments(&mut call.arguments) {
             Ok(()) => Access::of(&tool, &call.arguments, &call.context),
             Err(why) => {
-                call.rare().unreadable = Some(why);
+                call.extras().unreadable = Some(why);
                 Access::Shared
             }
         }
@@ -136,8 +136,8 @@ pub(crate) struct GrowingBatch<'e> {
     engine: &'e Engine,
     id: BatchId,
     parallel: bool,
-    plan: Plan,
-    waiting: Vec<Option<Waiting>>,
+    plan: BatchPlan,
+    waiting: Vec<Option<PlannedCall>>,
     results: Vec<Option<CallResult>>,
     /// Calls that wait for no other, the first of them first.
     ready: BinaryHeap<Reverse<usize>>,
@@ -151,7 +151,7 @@ impl<'e> GrowingBatch<'e> {
             engine,
             id,
             parallel,
-            plan: Plan::default(),
+            plan: BatchPlan::default(),
             waiting: Vec::new(),
             results: Vec::new(),
             ready: BinaryHeap::new(),
@@ -181,7 +181,7 @@ impl<'e> GrowingBatch<'e> {
         if self.plan.add(access) {
             self.ready.push(Reverse(position));
         }
-        self.waiting.push(Some(Waiting { request, open, listed }));
+        self.waiting.push(Some(PlannedCall { request, open, listed }));
         self.results.push(None);
     }
 

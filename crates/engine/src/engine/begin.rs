@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Engine, Until};
+use super::{Deadline, Engine};
 use crate::call::content::Output;
 use crate::call::{Call, CallRequest};
 use crate::error::{Error, ErrorKind};
 use crate::journal::OpenCall;
 use crate::journal::record::{Begun, CallRecord, IdempotencyKey, Status};
-use crate::stage::{Answer, Attempts};
+use crate::stage::{Attempts, Outcome};
 use crate::value::fingerprint::Fingerprint;
 use crate::value::name::CallId;
 
@@ -22,7 +22,7 @@ const LAST_LOOK: Duration = Duration::from_millis(320);
 impl Engine {
     /// Backpressure of the store: waits while it is so far behind that taking
     /// more calls would have no bound, but no longer than the call may take.
-    pub(super) async fn catch_up(&self, until: &Until<'_>) -> Result<(), Error> {
+    pub(super) async fn catch_up(&self, until: &Deadline<'_>) -> Result<(), Error> {
         let store = &*self.0.shared.journal.store;
         if store.keeps_up() {
             return Ok(());
@@ -40,7 +40,7 @@ impl Engine {
     pub(super) async fn begin(
         &self,
         attempts: &mut Attempts<'_, '_>,
-    ) -> Result<Option<Answer>, Error> {
+    ) -> Result<Option<Outcome>, Error> {
         let Attempts { request, call, open, .. } = attempts;
         let may_change = !call.tool.spec().behaviour.read_only;
         let keeps_intents = || self.0.shared.journal.store.keeps_intents();
@@ -48,7 +48,7 @@ impl Engine {
             return Ok(None);
         }
         let earlier = Box::pin(self.announce(request, call, open)).await?;
-        Ok(earlier.map(Answer::Earlier))
+        Ok(earlier.map(Outcome::Earlier))
     }
 
     async fn announce(
@@ -61,7 +61,7 @@ impl Engine {
         let key = request.key().map(|key| identify(key, call)).transpose()?;
         let intent = open.intent(key);
         let mut begun = store.begin(intent.clone()).await?;
-        while let Begun::Twin(first) = begun {
+        while let Begun::Duplicate(first) = begun {
             let is_own = first == call.id;
             if is_own {
                 open.left_to_another();

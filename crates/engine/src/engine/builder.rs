@@ -6,10 +6,10 @@ use std::sync::{Arc, Weak};
 
 use tokio_util::task::TaskTracker;
 
-use super::{Engine, Parts, Settings};
+use super::{Engine, EngineInner, Settings};
 use crate::approval::Approvals;
-use crate::call::Shared;
-use crate::call::cache::Cache;
+use crate::call::CallEnvironment;
+use crate::call::cache::ResultCache;
 use crate::call::context::Objects;
 use crate::call::credential::CredentialSource;
 use crate::definition::{ImportRequest, Parsed};
@@ -17,9 +17,9 @@ use crate::error::{Error, ErrorKind};
 use crate::hook::Hook;
 use crate::journal::event::{Event, EventBus};
 use crate::journal::record::{CallRecord, MemoryStore, RecordStore};
-use crate::journal::{Journal, Observer};
-use crate::lane::Lanes;
-use crate::schedule::{Limits, Quotas, UpstreamSettings, Upstreams};
+use crate::journal::{Journal, RecordObserver};
+use crate::schedule::{QuotaCounters, SlotPool, UpstreamSettings, Upstreams};
+use crate::shards::Shards;
 use crate::tool::executor::Executor;
 use crate::tool::groups::Groups;
 use crate::tool::library::Library;
@@ -32,11 +32,11 @@ use crate::tool::{Kind, ToolBuilder, ToolSpec};
 use crate::value::clock::Clock;
 
 /// Finds the code that runs a defined tool.
-pub(crate) type Bind =
+pub(crate) type BindKind =
     Arc<dyn Fn(&ToolSpec) -> Result<Arc<dyn Executor>, Error> + Send + Sync + 'static>;
 
 /// Reads the document that a provider's definition names, relative to a folder.
-pub(crate) type Importer =
+pub(crate) type ImportDocument =
     Arc<dyn Fn(&ImportRequest, &Path) -> Result<Parsed, Error> + Send + Sync + 'static>;
 
 type Callback = Box<dyn FnMut(&Event) + Send>;
@@ -56,10 +56,10 @@ pub struct EngineBuilder {
     output_tool: bool,
     search_tool: bool,
     embedder: Option<Arc<dyn Embedder>>,
-    kinds: HashMap<Kind, Bind>,
-    importer: Option<Importer>,
+    kinds: HashMap<Kind, BindKind>,
+    importer: Option<ImportDocument>,
     callbacks: Vec<Callback>,
-    observer: Option<Observer>,
+    observer: Option<RecordObserver>,
 }
 
 impl EngineBuilder {
@@ -221,7 +221,7 @@ impl EngineBuilder {
             let why = "the default timeout is zero: every call would be stopped at once";
             return Err(Error::new(ErrorKind::InvalidDefinition, why));
         }
-        let limits = Limits::new(self.settings.limits.clone());
+        let limits = SlotPool::new(self.settings.limits.clone());
         let journal = Journal {
             store,
             bus: Arc::clone(&bus),
@@ -244,13 +244,13 @@ impl EngineBuilder {
         let tasks = TaskTracker::new();
         tasks.close();
         Ok(Engine(Arc::new_cyclic(|engine| {
-            let shared = Shared { journal, toolkit, limits, engine: Weak::clone(engine) };
-            Parts {
-                quotas: Quotas::new(self.settings.quotas),
+            let shared = CallEnvironment { journal, toolkit, limits, engine: Weak::clone(engine) };
+            EngineInner {
+                quotas: QuotaCounters::new(self.settings.quotas),
                 running: Arc::default(),
                 upstreams,
-                cache: Cache::new(self.settings.cache_entries),
-                activated: super::Activated::default(),
+                cache: ResultCache::new(self.settings.cache_entries),
+                activated: super::ActivatedTools::default(),
                 finder: Finder::new(self.embedder),
                 registry,
                 providers: Providers::default(),
@@ -260,7 +260,7 @@ impl EngineBuilder {
                 credentials: self.credentials,
                 approvals: self.approvals,
                 resuming: Arc::default(),
-                lanes: Lanes::new(|| Arc::new(shared.clone())),
+                shards: Shards::new(|| Arc::new(shared.clone())),
                 shared,
                 kinds: self.kinds,
                 importer: self.importer,

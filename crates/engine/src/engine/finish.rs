@@ -11,12 +11,12 @@ use jiff::Timestamp;
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
-use super::{Engine, Stop};
+use super::{Engine, StopReason};
 use crate::call::content::Output;
 use crate::call::{CallRequest, CallResult};
 use crate::error::{Error, ErrorKind};
 use crate::journal::OpenCall;
-use crate::stage::{self, Answer, Attempts};
+use crate::stage::{self, Attempts, Outcome};
 use crate::tool::executor::BoxFuture;
 
 impl Engine {
@@ -25,8 +25,8 @@ impl Engine {
     pub(super) async fn settle(
         &self,
         attempts: &mut Attempts<'_, '_>,
-        ran: Result<Result<Answer, Error>, Stop>,
-    ) -> Result<Answer, Error> {
+        ran: Result<Result<Outcome, Error>, StopReason>,
+    ) -> Result<Outcome, Error> {
         let Attempts { call, open, .. } = attempts;
         call.leave_slot();
         if let Some(bill) = call.charged() {
@@ -96,7 +96,7 @@ impl Engine {
 /// A call that may change something. If its caller drops it after it began to
 /// take effect, a task of the engine finishes and records it; before that, it
 /// is simply cancelled.
-pub(super) struct Finishing {
+pub(super) struct DurableCall {
     work: Option<BoxFuture<'static, CallResult>>,
     effect: Arc<AtomicBool>,
     tasks: TaskTracker,
@@ -104,7 +104,7 @@ pub(super) struct Finishing {
     runtime: Option<Handle>,
 }
 
-impl Finishing {
+impl DurableCall {
     /// `effect` is set when the work begins to take effect.
     pub(super) fn new(
         work: impl Future<Output = CallResult> + Send + 'static,
@@ -116,7 +116,7 @@ impl Finishing {
     }
 }
 
-impl Future for Finishing {
+impl Future for DurableCall {
     type Output = CallResult;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CallResult> {
@@ -129,7 +129,7 @@ impl Future for Finishing {
     }
 }
 
-impl Drop for Finishing {
+impl Drop for DurableCall {
     fn drop(&mut self) {
         if let Some(work) = self.work.take()
             && self.effect.load(Ordering::Relaxed)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Engine;
 use crate::call::{Call, CallRequest};
 use crate::error::Error;
-use crate::schedule::{QuotaScope, QuotaUse, Quotas};
+use crate::schedule::{QuotaCounters, QuotaScope, QuotaUse};
 use crate::tool::Tool;
 use crate::value::name::TenantId;
 use crate::value::usage::Usage;
@@ -39,7 +39,7 @@ impl Engine {
     /// What tenants, and their keys, have used here today: for programs that keep
     /// it, or share it with others.
     pub fn quota_uses(&self) -> Vec<(TenantId, Option<Arc<str>>, QuotaUse)> {
-        self.0.quotas.as_ref().map(Quotas::of_today).unwrap_or_default()
+        self.0.quotas.as_ref().map(QuotaCounters::of_today).unwrap_or_default()
     }
 
     /// What tenants, and their keys, have used elsewhere today. It counts, in place

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::call::content::Output;
 use crate::call::context::Caller;
-use crate::call::{CallRequest, CallResult, Shared};
+use crate::call::{CallEnvironment, CallRequest, CallResult};
 use crate::error::{Error, ErrorKind};
 use crate::journal::event::{CallInfo, EventBody};
 use crate::journal::record::{
@@ -24,7 +24,7 @@ use crate::value::duration;
 use crate::value::name::{BatchId, CallId};
 use crate::value::secret::HIDDEN;
 use crate::value::text::Text;
-use crate::value::usage::Bill;
+use crate::value::usage::CallUsage;
 
 /// How long a call that ran past its deadline waits for its record.
 const LAST_WRITE: Duration = Duration::from_secs(5);
@@ -35,7 +35,7 @@ const MAX_UNKNOWN_NAME: usize = 256;
 
 /// A call that has been accepted and has no result yet.
 pub(crate) struct OpenCall {
-    shared: Arc<Shared>,
+    shared: Arc<CallEnvironment>,
     pub(crate) id: CallId,
     call_ref: Option<Arc<str>>,
     tool_name: Arc<str>,
@@ -46,7 +46,7 @@ pub(crate) struct OpenCall {
     caller: Arc<Caller>,
     /// The tool whose hidden parameters are masked, if it has any.
     masks: Option<Arc<Tool>>,
-    arguments: Kept,
+    arguments: PreparedArguments,
     created_at: Timestamp,
     pub(crate) began: Instant,
     queue_wait: Duration,
@@ -66,28 +66,28 @@ pub(crate) struct OpenCall {
 }
 
 /// Arguments: the call's own while they are prepared, then shared with it.
-enum Kept {
+enum PreparedArguments {
     Own(Value),
-    Shared(Arc<Value>),
+    CallEnvironment(Arc<Value>),
 }
 
-impl Kept {
+impl PreparedArguments {
     fn share(self) -> Arc<Value> {
         match self {
             Self::Own(value) => Arc::new(value),
-            Self::Shared(value) => value,
+            Self::CallEnvironment(value) => value,
         }
     }
 }
 
-impl Default for Kept {
+impl Default for PreparedArguments {
     fn default() -> Self {
         Self::Own(Value::Null)
     }
 }
 
 impl OpenCall {
-    pub(crate) fn new(shared: Arc<Shared>, request: &mut CallRequest) -> Self {
+    pub(crate) fn new(shared: Arc<CallEnvironment>, request: &mut CallRequest) -> Self {
         let began = Instant::now();
         let created_at = shared.journal.clock.at(began);
         Self {
@@ -99,7 +99,7 @@ impl OpenCall {
             repeatable: true,
             caller: Arc::clone(&request.context.caller),
             masks: None,
-            arguments: Kept::Own(std::mem::take(&mut request.arguments)),
+            arguments: PreparedArguments::Own(std::mem::take(&mut request.arguments)),
             created_at,
             began,
             queue_wait: Duration::ZERO,
@@ -117,7 +117,7 @@ impl OpenCall {
     }
 
     /// What it shares with the calls of its thread.
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<CallEnvironment> {
         &self.shared
     }
 
@@ -146,8 +146,8 @@ impl OpenCall {
     /// The arguments, while they are being prepared.
     pub(crate) fn arguments(&mut self) -> &mut Value {
         match &mut self.arguments {
-            Kept::Own(value) => value,
-            Kept::Shared(value) => Arc::make_mut(value),
+            PreparedArguments::Own(value) => value,
+            PreparedArguments::CallEnvironment(value) => Arc::make_mut(value),
         }
     }
 
@@ -162,7 +162,7 @@ impl OpenCall {
     /// The arguments, to be shared between the call and its record.
     pub(crate) fn share_arguments(&mut self) -> Arc<Value> {
         let shared = std::mem::take(&mut self.arguments).share();
-        self.arguments = Kept::Shared(Arc::clone(&shared));
+        self.arguments = PreparedArguments::CallEnvironment(Arc::clone(&shared));
         shared
     }
 
@@ -231,7 +231,7 @@ impl OpenCall {
 
     /// A hook has changed the arguments.
     pub(crate) fn rewritten(&mut self, arguments: &Arc<Value>) {
-        self.arguments = Kept::Shared(Arc::clone(arguments));
+        self.arguments = PreparedArguments::CallEnvironment(Arc::clone(arguments));
     }
 
     /// The call's result is that of an earlier call.
@@ -240,7 +240,7 @@ impl OpenCall {
     }
 
     /// What models took to answer.
-    pub(crate) fn used(&mut self, bill: Bill) {
+    pub(crate) fn used(&mut self, bill: CallUsage) {
         let nested = bill.total != bill.own;
         let details = self.details();
         details.usage = Some(bill.own).filter(|own| !nested || !own.is_zero());

@@ -7,13 +7,13 @@
 //! Where there is plenty of room, most calls do not even need the lock.
 
 mod demand;
-mod express;
+mod fast_path;
 mod metrics;
+mod name_counts;
 mod queue;
 mod settings;
-mod shares;
 mod state;
-mod tally;
+mod tenant_shares;
 mod ticket;
 
 use std::sync::Arc;
@@ -23,28 +23,28 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 
 pub(crate) use demand::{Demand, OwnDemand};
-use express::{Express, Pass};
+use fast_path::{FastPath, FastPathPass};
 pub use metrics::{BucketMetrics, LimitMetrics, TenantLoad};
 use queue::Waiter;
 pub use settings::{LimitSettings, Strategy};
-use state::State;
+use state::LimitState;
 pub(crate) use ticket::{Ticket, TicketCell};
 
 use crate::error::{Error, ErrorKind};
-use crate::lane::Lanes;
+use crate::shards::Shards;
 use crate::value::name::TenantId;
 
 /// The slots of an engine.
-pub(crate) struct Limits {
-    express: Arc<Express>,
-    state: Mutex<State>,
+pub(crate) struct SlotPool {
+    fast_path: Arc<FastPath>,
+    state: Mutex<LimitState>,
     /// How long calls ran; only for the average.
-    run_micros: Lanes<AtomicU64>,
+    run_micros: Shards<AtomicU64>,
 }
 
 /// A slot for a call. Dropping it gives the slot back.
 pub(crate) struct Permit<'a> {
-    limits: &'a Arc<Limits>,
+    limits: &'a Arc<SlotPool>,
     demand: Demand<'a>,
     ticket: Option<Ticket>,
     /// Whether the call had to wait for it.
@@ -53,17 +53,17 @@ pub(crate) struct Permit<'a> {
 
 /// A slot for a call that waits. Where nobody takes it any more, it is given
 /// back.
-struct Granted {
-    limits: Arc<Limits>,
+struct GrantedSlot {
+    limits: Arc<SlotPool>,
     demand: OwnDemand,
     ticket: Option<Ticket>,
 }
 
-impl Limits {
+impl SlotPool {
     pub(crate) fn new(settings: LimitSettings) -> Arc<Self> {
-        let express = Arc::<Express>::default();
-        let state = Mutex::new(State::new(settings, Arc::clone(&express)));
-        Arc::new(Self { express, state, run_micros: Lanes::default() })
+        let fast_path = Arc::<FastPath>::default();
+        let state = Mutex::new(LimitState::new(settings, Arc::clone(&fast_path)));
+        Arc::new(Self { fast_path, state, run_micros: Shards::default() })
     }
 
     /// A slot, at once or after waiting; an error at once where the call may
@@ -83,10 +83,10 @@ impl Limits {
     /// A slot, if there is one.
     fn admit_now(self: &Arc<Self>, demand: Demand<'_>) -> Result<Option<Ticket>, Error> {
         let only_slot = demand.tool.spec().max_concurrent.is_none() && !demand.bypasses();
-        match if only_slot { self.express.enter() } else { Pass::Closed } {
-            Pass::Lane(lane) => return Ok(Some(Ticket::express(lane))),
-            Pass::ClosedMeanwhile => self.grant(self.state.lock()),
-            Pass::Closed => {}
+        match if only_slot { self.fast_path.enter() } else { FastPathPass::Closed } {
+            FastPathPass::Shard(shard) => return Ok(Some(Ticket::fast_path(shard))),
+            FastPathPass::ClosedMeanwhile => self.grant(self.state.lock()),
+            FastPathPass::Closed => {}
         }
         let mut state = self.state.lock();
         state.keep_rate()?;
@@ -107,7 +107,7 @@ impl Limits {
             }
             (id, tenant, answer)
         };
-        let _place = Place { limits: self, tenant, id };
+        let _place = QueueGuard { limits: self, tenant, id };
         let gone = || Error::new(ErrorKind::Internal, "the engine's queue is gone");
         answer.await.map_err(|_| gone())??.ticket.take().ok_or_else(gone)
     }
@@ -124,7 +124,7 @@ impl Limits {
                 }
                 state.come_back(demand.own())
             };
-            let _place = Place { limits: self, tenant: demand.tenant().clone(), id };
+            let _place = QueueGuard { limits: self, tenant: demand.tenant().clone(), id };
             if let Ok(Ok(mut granted)) = answer.await
                 && let Some(ticket) = granted.ticket.take()
             {
@@ -141,9 +141,9 @@ impl Limits {
 
     /// Takes a slot back, and hands it to whoever waits.
     pub(crate) fn give_back(self: &Arc<Self>, ticket: Ticket, demand: Demand<'_>) {
-        match ticket.lane() {
-            Some(lane) => {
-                if self.express.leave(lane) {
+        match ticket.shard() {
+            Some(shard) => {
+                if self.fast_path.leave(shard) {
                     self.grant(self.state.lock());
                 }
             }
@@ -173,16 +173,16 @@ impl Limits {
         let micros = u64::try_from(run_time.as_micros()).unwrap_or(u64::MAX);
         // Most calls of small tools add nothing, and then touch nothing.
         if micros > 0 {
-            self.run_micros.mine().1.fetch_add(micros, Ordering::Relaxed);
+            self.run_micros.current().1.fetch_add(micros, Ordering::Relaxed);
         }
     }
 
     pub(crate) fn metrics(&self) -> LimitMetrics {
         let state = self.state.lock();
         let totals = &state.totals;
-        let micros: u64 = self.run_micros.all().map(|lane| lane.load(Ordering::Relaxed)).sum();
-        let running = state.running + self.express.under_way();
-        let acquired = totals.acquired + self.express.passed();
+        let micros: u64 = self.run_micros.all().map(|shard| shard.load(Ordering::Relaxed)).sum();
+        let running = state.running + self.fast_path.under_way();
+        let acquired = totals.acquired + self.fast_path.passed();
         let under_way = (running + state.bypassing) as u64;
         let finished = acquired.saturating_sub(under_way).max(1);
         let average = micros as f64 / 1e6 / finished as f64;
@@ -213,16 +213,16 @@ impl Limits {
     }
 
     /// Hands slots to those who wait, as long as there are any that fit.
-    fn grant(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+    fn grant(self: &Arc<Self>, mut state: MutexGuard<'_, LimitState>) {
         if state.queue.len() == 0 {
-            state.try_express();
+            state.try_fast_path();
             return;
         }
         let granted: Vec<(Waiter, Ticket)> = std::iter::from_fn(|| state.next()).collect();
         drop(state);
         for (Waiter { demand, answer, .. }, ticket) in granted {
             let limits = Arc::clone(self);
-            let _ = answer.send(Ok(Granted { limits, demand, ticket: Some(ticket) }));
+            let _ = answer.send(Ok(GrantedSlot { limits, demand, ticket: Some(ticket) }));
         }
     }
 }
@@ -242,7 +242,7 @@ impl Drop for Permit<'_> {
     }
 }
 
-impl Drop for Granted {
+impl Drop for GrantedSlot {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             self.limits.give_back(ticket, self.demand.as_demand());
@@ -251,13 +251,13 @@ impl Drop for Granted {
 }
 
 /// A place in the queue; dropping it leaves the queue.
-struct Place<'a> {
-    limits: &'a Limits,
+struct QueueGuard<'a> {
+    limits: &'a SlotPool,
     tenant: TenantId,
     id: u64,
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueueGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.limits.state.lock();
         let left = state.queue.remove(&self.tenant, self.id);

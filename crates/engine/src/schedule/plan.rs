@@ -34,7 +34,7 @@ impl Access {
 /// run: a call waits for earlier ones only, so what comes later changes nothing
 /// for those that are there.
 #[derive(Debug, Default)]
-pub(crate) struct Plan {
+pub(crate) struct BatchPlan {
     calls: Vec<Planned>,
 }
 
@@ -48,7 +48,7 @@ struct Planned {
     is_done: bool,
 }
 
-impl Plan {
+impl BatchPlan {
     /// Adds a call behind all others. It waits for every one of them that it
     /// conflicts with and that is not done. Returns whether it waits for
     /// nothing.
@@ -85,7 +85,7 @@ mod tests {
 
     /// Runs a plan on a clock of whole ticks; gives begin and end of each call.
     fn simulate(accesses: &[Access], ticks: &[u64]) -> Vec<(u64, u64)> {
-        let mut plan = Plan::default();
+        let mut plan = BatchPlan::default();
         let mut spans = vec![(0, 0); accesses.len()];
         let mut running: Vec<(u64, usize)> = (accesses.iter().cloned().enumerate())
             .filter_map(|(call, access)| plan.add(access).then_some((ticks[call], call)))
@@ -141,7 +141,7 @@ mod tests {
             choices in prop::collection::vec(any::<prop::sample::Index>(), 60),
         ) {
             let accesses: Vec<Access> = calls.iter().map(|call| call.0.clone()).collect();
-            let mut plan = Plan::default();
+            let mut plan = BatchPlan::default();
             let mut ready = Vec::new();
             let mut done = Vec::new();
             let mut choices = choices.into_iter();

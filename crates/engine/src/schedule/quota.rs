@@ -82,7 +82,7 @@ pub struct QuotaUse {
 
 /// What has been used, while it counts.
 #[derive(Clone, Copy, Default)]
-struct Used {
+struct QuotaCounter {
     minute: i64,
     in_minute: u64,
     in_day: u64,
@@ -91,7 +91,7 @@ struct Used {
     elsewhere: (u64, f64),
 }
 
-impl Used {
+impl QuotaCounter {
     fn now(&self, now: i64) -> QuotaUse {
         QuotaUse {
             in_minute: if self.minute == now / MINUTE { self.in_minute } else { 0 },
@@ -110,26 +110,26 @@ impl Used {
 }
 
 /// Counts calls against their quotas.
-pub(crate) struct Quotas {
+pub(crate) struct QuotaCounters {
     settings: CallQuotas,
-    day: Mutex<Day>,
+    day: Mutex<DayCounters>,
 }
 
 #[derive(Default)]
-struct Day {
+struct DayCounters {
     number: i64,
-    tenants: HashMap<TenantId, OfTenant>,
-    keys: HashMap<Arc<str>, (TenantId, Used)>,
+    tenants: HashMap<TenantId, TenantCounters>,
+    keys: HashMap<Arc<str>, (TenantId, QuotaCounter)>,
 }
 
 #[derive(Default)]
-struct OfTenant {
-    all: Used,
-    users: HashMap<Arc<str>, Used>,
-    tools: HashMap<Arc<str>, Used>,
+struct TenantCounters {
+    all: QuotaCounter,
+    users: HashMap<Arc<str>, QuotaCounter>,
+    tools: HashMap<Arc<str>, QuotaCounter>,
 }
 
-impl Quotas {
+impl QuotaCounters {
     /// None where nothing is limited: then nothing is counted.
     pub(crate) fn new(settings: CallQuotas) -> Option<Self> {
         let CallQuotas { tenant, user, key, tool } = settings;
@@ -195,7 +195,8 @@ impl Quotas {
     pub(crate) fn of_today(&self) -> Vec<(TenantId, Option<Arc<str>>, QuotaUse)> {
         let mut day = self.day.lock();
         day.turn(Timestamp::now().as_second());
-        let own = |used: &Used| QuotaUse { in_minute: 0, in_day: used.in_day, cost: used.cost };
+        let own =
+            |used: &QuotaCounter| QuotaUse { in_minute: 0, in_day: used.in_day, cost: used.cost };
         let tenants = day.tenants.iter().map(|(tenant, of)| (tenant.clone(), None, own(&of.all)));
         let keys = day
             .keys
@@ -214,7 +215,7 @@ impl Quotas {
             let own = match key {
                 None => &mut day.tenants.entry(tenant.clone()).or_default().all,
                 Some(key) => {
-                    let fresh = || (tenant.clone(), Used::default());
+                    let fresh = || (tenant.clone(), QuotaCounter::default());
                     &mut day.keys.entry(Arc::clone(key)).or_insert_with(fresh).1
                 }
             };
@@ -235,7 +236,7 @@ impl CallQuotas {
     }
 }
 
-impl Day {
+impl DayCounters {
     /// A new day begins with nothing.
     fn turn(&mut self, now: i64) {
         if self.number != now / DAY {
@@ -250,18 +251,18 @@ impl Day {
         caller: &Caller,
         key: Option<&Arc<str>>,
         tool: &str,
-        mut look: impl FnMut(QuotaScope<'_>, &mut Used) -> Result<(), Error>,
+        mut look: impl FnMut(QuotaScope<'_>, &mut QuotaCounter) -> Result<(), Error>,
     ) -> Result<(), Error> {
         if let Some(key) = key.filter(|_| settings.key.is_set()) {
             if !self.keys.contains_key(key) {
-                self.keys.insert(Arc::clone(key), (caller.tenant.clone(), Used::default()));
+                self.keys.insert(Arc::clone(key), (caller.tenant.clone(), QuotaCounter::default()));
             }
             if let Some((_, used)) = self.keys.get_mut(key) {
                 look(QuotaScope::Key(key), used)?;
             }
         }
         if !self.tenants.contains_key(&caller.tenant) {
-            self.tenants.insert(caller.tenant.clone(), OfTenant::default());
+            self.tenants.insert(caller.tenant.clone(), TenantCounters::default());
         }
         let Some(own) = self.tenants.get_mut(&caller.tenant) else { return Ok(()) };
         if settings.tenant.is_set() {
@@ -278,10 +279,10 @@ impl Day {
 }
 
 /// The count of a name; one that is full of names has a count for all others.
-fn of<'a>(names: &'a mut HashMap<Arc<str>, Used>, name: &str) -> &'a mut Used {
+fn of<'a>(names: &'a mut HashMap<Arc<str>, QuotaCounter>, name: &str) -> &'a mut QuotaCounter {
     let known = if names.contains_key(name) || names.len() < MAX_NAMES { name } else { "" };
     if !names.contains_key(known) {
-        names.insert(known.into(), Used::default());
+        names.insert(known.into(), QuotaCounter::default());
     }
     names.entry(known.into()).or_default()
 }
@@ -330,7 +331,7 @@ mod tests {
 
     #[test]
     fn each_scope_has_its_own_count_and_a_refused_call_counts_for_none() {
-        let quotas = Quotas::new(CallQuotas {
+        let quotas = QuotaCounters::new(CallQuotas {
             tenant: per_minute(5),
             user: per_minute(2),
             key: per_minute(4),
@@ -365,7 +366,8 @@ mod tests {
     #[test]
     fn a_day_ends_at_midnight_and_what_others_used_counts() {
         let day = CallQuota { per_day: Some(2), ..CallQuota::default() };
-        let quotas = Quotas::new(CallQuotas { tenant: day, ..CallQuotas::default() }).unwrap();
+        let quotas =
+            QuotaCounters::new(CallQuotas { tenant: day, ..CallQuotas::default() }).unwrap();
         let one = caller("a", None);
         quotas.take_at(DAY - 10, &one, None, "t").unwrap();
         quotas.take_at(DAY - 10, &one, None, "t").unwrap();
@@ -384,7 +386,7 @@ mod tests {
     #[test]
     fn cost_is_counted_when_it_is_known() {
         let day = CallQuota { cost_per_day: Some(1.5), ..CallQuota::default() };
-        let quotas = Quotas::new(CallQuotas { key: day, ..CallQuotas::default() }).unwrap();
+        let quotas = QuotaCounters::new(CallQuotas { key: day, ..CallQuotas::default() }).unwrap();
         let (one, key): (Caller, Arc<str>) = (caller("a", None), "k".into());
         quotas.take(&one, Some(&key), "t").unwrap();
         quotas.spend(&one, Some(&key), "t", 1.0);
@@ -398,7 +400,8 @@ mod tests {
     #[test]
     fn names_that_callers_make_up_take_bounded_memory() {
         let quotas =
-            Quotas::new(CallQuotas { user: per_minute(1_000), ..CallQuotas::default() }).unwrap();
+            QuotaCounters::new(CallQuotas { user: per_minute(1_000), ..CallQuotas::default() })
+                .unwrap();
         for user in 0..MAX_NAMES + 500 {
             quotas.take_at(60, &caller("a", Some(&user.to_string())), None, "t").unwrap();
         }

@@ -14,8 +14,8 @@ use crate::value::name::{BatchId, CallId, TenantId};
 
 /// The list.
 #[derive(Default)]
-pub(crate) struct Running {
-    calls: Mutex<HashMap<CallId, Entry, ahash::RandomState>>,
+pub(crate) struct RunningCalls {
+    calls: Mutex<HashMap<CallId, RunningCall, ahash::RandomState>>,
 }
 
 /// A call that has not ended.
@@ -32,7 +32,7 @@ pub struct UnderWay {
     pub begun_by: Option<Arc<str>>,
 }
 
-struct Entry {
+struct RunningCall {
     call: UnderWay,
     cancel: CancellationToken,
     /// How many places it has: a call of a batch is listed while it waits for
@@ -41,14 +41,14 @@ struct Entry {
 }
 
 /// A call's place in the list; dropping its last one takes the call off.
-pub(crate) struct Listed {
-    running: Arc<Running>,
+pub(crate) struct ListedCall {
+    running: Arc<RunningCalls>,
     id: CallId,
     /// Cancelled when the call is to end.
     pub(crate) cancel: CancellationToken,
 }
 
-impl Running {
+impl RunningCalls {
     /// Puts a call on the list, if it is not there. A token that the caller
     /// brought cancels it, too.
     pub(crate) fn list(
@@ -57,9 +57,9 @@ impl Running {
         context: &Context,
         batch: Option<BatchId>,
         own: Option<&CancellationToken>,
-    ) -> Listed {
+    ) -> ListedCall {
         let mut calls = self.calls.lock();
-        let entry = calls.entry(id).or_insert_with(|| Entry {
+        let entry = calls.entry(id).or_insert_with(|| RunningCall {
             call: UnderWay {
                 id,
                 caller: Arc::clone(&context.caller),
@@ -70,7 +70,7 @@ impl Running {
             places: 0,
         });
         entry.places += 1;
-        Listed { running: Arc::clone(self), id, cancel: entry.cancel.clone() }
+        ListedCall { running: Arc::clone(self), id, cancel: entry.cancel.clone() }
     }
 
     pub(crate) fn find(&self, tenant: &TenantId, id: CallId) -> Option<UnderWay> {
@@ -123,7 +123,7 @@ impl Running {
     }
 }
 
-impl Drop for Listed {
+impl Drop for ListedCall {
     fn drop(&mut self) {
         let mut calls = self.running.calls.lock();
         let Some(entry) = calls.get_mut(&self.id) else { return };

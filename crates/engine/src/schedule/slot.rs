@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::limits::{Demand, Limits, OwnDemand, Ticket};
+use super::limits::{Demand, OwnDemand, SlotPool, Ticket};
 
 /// A slot that is given back and taken again.
 pub(crate) struct Slot {
-    limits: Arc<Limits>,
+    limits: Arc<SlotPool>,
     demand: OwnDemand,
-    state: Mutex<State>,
+    state: Mutex<SlotState>,
 }
 
-struct State {
+struct SlotState {
     ticket: Option<Ticket>,
     /// How many things the call waits for.
     away: usize,
@@ -24,12 +24,12 @@ struct State {
 }
 
 impl Slot {
-    pub(crate) fn new(ticket: Option<Ticket>, limits: &Arc<Limits>, demand: Demand<'_>) -> Self {
+    pub(crate) fn new(ticket: Option<Ticket>, limits: &Arc<SlotPool>, demand: Demand<'_>) -> Self {
         let ended = ticket.is_none();
         Self {
             limits: Arc::clone(limits),
             demand: demand.own(),
-            state: Mutex::new(State { ticket, away: 0, ended }),
+            state: Mutex::new(SlotState { ticket, away: 0, ended }),
         }
     }
 
@@ -43,13 +43,13 @@ impl Slot {
     }
 
     /// Gives the slot back until the call comes back.
-    pub(crate) fn leave(&self) -> Away<'_> {
+    pub(crate) fn leave(&self) -> SlotAway<'_> {
         let mut state = self.state.lock();
         state.away += 1;
         let ticket = state.ticket.take();
         drop(state);
         self.give_back(ticket);
-        Away { slot: self, is_over: false, is_back: false }
+        SlotAway { slot: self, is_over: false, is_back: false }
     }
 
     /// The call has ended: its slot is free for good.
@@ -96,14 +96,14 @@ impl Drop for Slot {
 /// While it lives, the call has no slot. If it is dropped on the way, because
 /// the call did not want to wait any longer, the call goes on at once: it was
 /// admitted already, so there may be one too many for a while.
-pub(crate) struct Away<'a> {
+pub(crate) struct SlotAway<'a> {
     slot: &'a Slot,
     /// It no longer counts as waiting.
     is_over: bool,
     is_back: bool,
 }
 
-impl Away<'_> {
+impl SlotAway<'_> {
     /// Takes a slot again, unless the call still waits for something else.
     pub(crate) async fn come_back(mut self) {
         self.end();
@@ -128,7 +128,7 @@ impl Away<'_> {
     }
 }
 
-impl Drop for Away<'_> {
+impl Drop for SlotAway<'_> {
     fn drop(&mut self) {
         if self.is_back {
             return;

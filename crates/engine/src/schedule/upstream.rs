@@ -18,9 +18,9 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 pub use breaker::BreakerSettings;
-use breaker::{Breaker, Leave};
+use breaker::{Breaker, BreakerDecision};
 pub use budget::RetryBudget;
-use budget::Spent;
+use budget::SpentBudget;
 
 use super::access::fill;
 use crate::call::context::Context;
@@ -107,12 +107,12 @@ fn site(name: &str) -> String {
 }
 
 /// The upstream that a call asks: the one of its tool, or one of many.
-pub(crate) enum Side<'a> {
+pub(crate) enum UpstreamRef<'a> {
     Fixed(&'a Upstream),
     OneOfMany(Arc<Upstream>),
 }
 
-impl Deref for Side<'_> {
+impl Deref for UpstreamRef<'_> {
     type Target = Upstream;
 
     fn deref(&self) -> &Upstream {
@@ -134,7 +134,7 @@ pub(crate) struct Upstream {
     watched: AtomicBool,
     /// First attempts since then.
     calls: AtomicU64,
-    spent: Mutex<Spent>,
+    spent: Mutex<SpentBudget>,
     /// How many tenants have a circuit that remembers failures.
     troubled: AtomicUsize,
     circuits: Mutex<HashMap<TenantId, Breaker>>,
@@ -199,12 +199,12 @@ impl Upstream {
         }
         let leave = match self.circuits.lock().get_mut(tenant) {
             Some(breaker) => breaker.enter(Instant::now()),
-            None => Leave::Pass,
+            None => BreakerDecision::Pass,
         };
         match leave {
-            Leave::Pass => Ok(pass),
-            Leave::Probe => Ok(Attempt { probe: true, ..pass }),
-            Leave::Wait(wait) => Err(self.left_alone(wait)),
+            BreakerDecision::Pass => Ok(pass),
+            BreakerDecision::Probe => Ok(Attempt { probe: true, ..pass }),
+            BreakerDecision::Wait(wait) => Err(self.left_alone(wait)),
         }
     }
 

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::call::content::Output;
 use crate::call::{Call, CallRequest};
-use crate::engine::{Stop, Until};
+use crate::engine::{Deadline, StopReason};
 use crate::error::{Error, ErrorKind};
 use crate::journal::OpenCall;
 use crate::schedule::{Attempt, RetryPolicy, Upstream};
@@ -20,7 +20,7 @@ pub(crate) struct Attempts<'o, 'c> {
     pub(crate) request: &'c CallRequest,
     pub(crate) call: &'c Call,
     pub(crate) open: &'o mut OpenCall,
-    pub(crate) until: &'c Until<'c>,
+    pub(crate) until: &'c Deadline<'c>,
     upstream: &'c Upstream,
     /// What the engine says about retries.
     retry: &'c RetryPolicy,
@@ -33,7 +33,7 @@ impl<'o, 'c> Attempts<'o, 'c> {
         request: &'c CallRequest,
         call: &'c Call,
         open: &'o mut OpenCall,
-        until: &'c Until<'c>,
+        until: &'c Deadline<'c>,
         upstream: &'c Upstream,
         retry: &'c RetryPolicy,
     ) -> Self {
@@ -59,10 +59,10 @@ impl<'o, 'c> Attempts<'o, 'c> {
     }
 
     /// The call was stopped from outside. Returns its error.
-    pub(super) fn stopped(&mut self, stop: Stop) -> Error {
+    pub(super) fn stopped(&mut self, stop: StopReason) -> Error {
         match stop {
-            Stop::Deadline => self.current.take().into_iter().for_each(Attempt::timed_out),
-            Stop::Cancelled => self.call.cancel_family(),
+            StopReason::Deadline => self.current.take().into_iter().for_each(Attempt::timed_out),
+            StopReason::Cancelled => self.call.cancel_family(),
         }
         self.until.error(stop, &self.call.tool)
     }

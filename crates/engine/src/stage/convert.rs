@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Answer;
+use super::Outcome;
 use crate::call::Call;
 use crate::call::content::{Body, Content, Facts, Output, Payload, Truncated};
 use crate::error::{Error, ErrorKind};
@@ -24,13 +24,13 @@ const NOTICE_BYTES: usize = 400;
 /// with that call.
 pub(crate) async fn convert(
     call: &Call,
-    answer: Answer,
+    answer: Outcome,
     max_bytes: usize,
     store: &dyn RecordStore,
 ) -> Result<Arc<Output>, Error> {
     let output = match answer {
-        Answer::New(output) => output,
-        Answer::Earlier(output) => return Ok(output),
+        Outcome::New(output) => output,
+        Outcome::Earlier(output) => return Ok(output),
     };
     check(call, &output)?;
     let max_bytes = call.tool.spec().max_output_bytes.unwrap_or(max_bytes);

@@ -3,10 +3,10 @@
 
 use std::pin::pin;
 
-use super::inject::{Injected, require_secrets};
+use super::inject::{InjectedSecrets, require_secrets};
 use crate::call::credential::CredentialSource;
 use crate::call::{Call, CallRequest};
-use crate::engine::Until;
+use crate::engine::Deadline;
 use crate::error::{Error, ErrorKind};
 use crate::tool::{Tool, ToolSpec};
 
@@ -16,7 +16,7 @@ pub(crate) fn choose_credentials<'s>(
     source: Option<&'s dyn CredentialSource>,
     request: &CallRequest,
     tool: &Tool,
-    secrets: &Injected,
+    secrets: &InjectedSecrets,
 ) -> Result<Option<&'s dyn CredentialSource>, Error> {
     if let Some(source) = source
         && tool.spec().provider.is_some()
@@ -34,7 +34,7 @@ pub(crate) async fn add_credentials(
     source: Option<&dyn CredentialSource>,
     request: &CallRequest,
     call: &mut Call,
-    until: &Until<'_>,
+    until: &Deadline<'_>,
 ) -> Result<(), Error> {
     match source {
         None => Ok(()),
@@ -47,7 +47,7 @@ async fn ask(
     source: &dyn CredentialSource,
     request: &CallRequest,
     call: &mut Call,
-    until: &Until<'_>,
+    until: &Deadline<'_>,
 ) -> Result<(), Error> {
     let credential = request.chosen_credential();
     let asked = pin!(source.secrets(call.tool.spec(), &call.context.caller, credential));

@@ -7,7 +7,7 @@ use super::attempt::Attempts;
 use super::validate::validate_rewritten;
 use crate::call::Call;
 use crate::call::content::Output;
-use crate::engine::Stop;
+use crate::engine::StopReason;
 use crate::error::Error;
 use crate::hook::{After, Before, Hook};
 
@@ -15,7 +15,7 @@ use crate::hook::{After, Before, Hook};
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// What a call has come to.
-pub(crate) enum Answer {
+pub(crate) enum Outcome {
     /// A result of its own.
     New(Output),
     /// That of an earlier call.
@@ -46,13 +46,13 @@ pub(crate) async fn before(
 pub(crate) async fn execute(
     attempts: &mut Attempts<'_, '_>,
     hooks: &[Arc<dyn Hook>],
-) -> Result<Answer, Error> {
+) -> Result<Outcome, Error> {
     let outcome = attempts.run().await;
     let outcome = match hooks {
         [] => outcome,
         hooks => Box::pin(run_after(attempts.call, hooks, outcome)).await,
     };
-    outcome.map(Answer::New)
+    outcome.map(Outcome::New)
 }
 
 /// Ends a call that was stopped from outside: at its deadline or by a cancel. The
@@ -60,15 +60,15 @@ pub(crate) async fn execute(
 pub(crate) async fn stopped(
     attempts: &mut Attempts<'_, '_>,
     hooks: &[Arc<dyn Hook>],
-    stop: Stop,
-) -> Result<Answer, Error> {
+    stop: StopReason,
+) -> Result<Outcome, Error> {
     let error = attempts.stopped(stop);
     if hooks.is_empty() {
         return Err(error);
     }
     let told = run_after(attempts.call, hooks, Err(error.clone()));
     let told = tokio::time::timeout(LAST_WORDS, told).await.unwrap_or(Err(error));
-    told.map(Answer::New)
+    told.map(Outcome::New)
 }
 
 async fn run_after(

@@ -12,15 +12,15 @@ use crate::value::pointer;
 use crate::value::secret::Secret;
 
 /// The secrets of a call, by parameter.
-pub(crate) type Injected = Vec<(String, Secret)>;
+pub(crate) type InjectedSecrets = Vec<(String, Secret)>;
 
 /// Fills the hidden parameters of a tool into the arguments.
 pub(crate) fn inject(
     tool: &Tool,
     context: &Context,
     arguments: &mut Value,
-) -> Result<Injected, Error> {
-    let mut secrets = Injected::new();
+) -> Result<InjectedSecrets, Error> {
+    let mut secrets = InjectedSecrets::new();
     if tool.hidden().is_empty() {
         return Ok(secrets);
     }

@@ -20,8 +20,8 @@ const MAX_TRIED: usize = 32;
 pub(super) fn repair(schema: &Schema, value: &mut Value) -> bool {
     let mut tried = 0;
     for _ in 0..ROUNDS {
-        let faults: Vec<Fault> =
-            schema.errors(value).filter_map(|error| Fault::of(&error)).collect();
+        let faults: Vec<TypeMismatch> =
+            schema.errors(value).filter_map(|error| TypeMismatch::of(&error)).collect();
         let mut changed = false;
         let mut nulls = Vec::new();
         for fault in faults {
@@ -54,13 +54,13 @@ pub(super) fn repair(schema: &Schema, value: &mut Value) -> bool {
 }
 
 /// A value of the wrong type.
-struct Fault {
+struct TypeMismatch {
     path: String,
     /// The types that would do; none where the schema has alternatives.
     wanted: Option<Vec<JsonType>>,
 }
 
-impl Fault {
+impl TypeMismatch {
     fn of(error: &ValidationError<'_>) -> Option<Self> {
         let wanted = match error.kind() {
             ValidationErrorKind::Type { kind: TypeKind::Single(one) } => Some(vec![*one]),
@@ -101,8 +101,10 @@ fn put(root: &mut Value, path: &str, value: Value) -> Option<Value> {
 /// Puts a value in, and back out if the schema still minds it there.
 fn try_out(schema: &Schema, root: &mut Value, path: &str, value: Value) -> bool {
     let Some(before) = put(root, path, value) else { return false };
-    let still_wrong =
-        schema.errors(root).filter_map(|error| Fault::of(&error)).any(|fault| fault.path == path);
+    let still_wrong = schema
+        .errors(root)
+        .filter_map(|error| TypeMismatch::of(&error))
+        .any(|fault| fault.path == path);
     if still_wrong {
         put(root, path, before);
     }
@@ -110,24 +112,24 @@ fn try_out(schema: &Schema, root: &mut Value, path: &str, value: Value) -> bool 
 }
 
 /// A `null` that was taken out of an object.
-struct Null {
+struct RemovedNull {
     parent: String,
     key: String,
     position: usize,
 }
 
-fn take_null(root: &mut Value, path: &str) -> Option<Null> {
+fn take_null(root: &mut Value, path: &str) -> Option<RemovedNull> {
     let (parent, key) = path.rsplit_once('/')?;
     let key = pointer::unescape(key);
     let map = root.pointer_mut(parent)?.as_object_mut()?;
     let position = map.keys().position(|own| *own == key)?;
     map.shift_remove(&key);
-    Some(Null { parent: parent.to_owned(), key, position })
+    Some(RemovedNull { parent: parent.to_owned(), key, position })
 }
 
 /// Puts those back that the schema requires, so that they are reported as what
 /// they are. Returns how many.
-fn put_back_required(schema: &Schema, root: &mut Value, nulls: Vec<Null>) -> usize {
+fn put_back_required(schema: &Schema, root: &mut Value, nulls: Vec<RemovedNull>) -> usize {
     if nulls.is_empty() {
         return 0;
     }
@@ -142,7 +144,7 @@ fn put_back_required(schema: &Schema, root: &mut Value, nulls: Vec<Null>) -> usi
         .collect();
     let mut back = 0;
     // The last one taken goes back first, so that positions are right.
-    for Null { parent, key, position } in nulls.into_iter().rev() {
+    for RemovedNull { parent, key, position } in nulls.into_iter().rev() {
         if required.contains(&(parent.clone(), key.clone()))
             && let Some(Value::Object(map)) = root.pointer_mut(&parent)
         {

@@ -3,7 +3,7 @@
 use crate::call::CallRequest;
 use crate::error::{Error, ErrorKind};
 use crate::tool::groups::{Groups, Session};
-use crate::tool::registry::{Found, Registry};
+use crate::tool::registry::{FoundTool, Registry};
 use crate::value::name::TenantId;
 
 /// The tool, if it exists and its group is active in the caller's session.
@@ -11,7 +11,7 @@ pub(crate) fn resolve(
     registry: &Registry,
     groups: &Groups,
     request: &CallRequest,
-) -> Result<Found, Error> {
+) -> Result<FoundTool, Error> {
     let tenant = &request.context.caller.tenant;
     let tool = registry
         .find(tenant, &request.tool)

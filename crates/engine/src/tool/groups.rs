@@ -23,10 +23,10 @@ const MAX_SESSIONS: usize = 10_000;
 
 /// The groups of an engine. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Groups(Arc<RwLock<State>>);
+pub struct Groups(Arc<RwLock<GroupTable>>);
 
 #[derive(Default)]
-struct State {
+struct GroupTable {
     groups: BTreeMap<String, Group>,
     sessions: HashMap<Session, HashMap<String, bool>>,
     oldest: VecDeque<Session>,
@@ -159,8 +159,8 @@ impl Groups {
     pub fn meta_tool(&self) -> ToolBuilder {
         ToolBuilder::native(
             "update_tool_groups",
-            schema_of::<Change>(),
-            Arc::new(MetaTool(self.clone())),
+            schema_of::<GroupChange>(),
+            Arc::new(GroupTool(self.clone())),
         )
         .description(
             "Switch groups of tools on or off for this conversation. Call it without arguments \
@@ -170,7 +170,7 @@ impl Groups {
     }
 }
 
-impl State {
+impl GroupTable {
     fn is_active(&self, name: &str, session: Option<&Session>) -> bool {
         session
             .and_then(|session| self.sessions.get(session))
@@ -207,7 +207,7 @@ impl State {
 
 /// Groups to switch.
 #[derive(Deserialize, JsonSchema)]
-struct Change {
+struct GroupChange {
     /// Groups to switch on.
     #[serde(default)]
     activate: Vec<String>,
@@ -219,12 +219,12 @@ struct Change {
     only: bool,
 }
 
-struct MetaTool(Groups);
+struct GroupTool(Groups);
 
-impl Executor for MetaTool {
+impl Executor for GroupTool {
     fn execute<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
         Box::pin(async move {
-            let change: Change = call.parse()?;
+            let change: GroupChange = call.parse()?;
             let session = Session::of(call.caller());
             let on: Vec<&str> = change.activate.iter().map(String::as_str).collect();
             let off: Vec<&str> = change.deactivate.iter().map(String::as_str).collect();

@@ -12,12 +12,12 @@ use crate::value::name::TenantId;
 
 /// All prompts and resources of an engine.
 pub struct Library {
-    shelves: RwLock<Vec<Shelf>>,
+    shelves: RwLock<Vec<SourceLibrary>>,
     /// Counts up whenever something is new, another or gone.
     version: watch::Sender<u64>,
 }
 
-struct Shelf {
+struct SourceLibrary {
     owner: Option<TenantId>,
     source: Source,
     spec: Arc<LibrarySpec>,
@@ -48,7 +48,8 @@ impl Library {
     /// Makes this what a source has.
     pub fn replace_source(&self, owner: Option<&TenantId>, source: &str, spec: LibrarySpec) {
         let mut shelves = self.shelves.write();
-        let is_own = |shelf: &Shelf| *shelf.source == *source && shelf.owner.as_ref() == owner;
+        let is_own =
+            |shelf: &SourceLibrary| *shelf.source == *source && shelf.owner.as_ref() == owner;
         let before = shelves.iter().position(is_own);
         match before {
             // Most files are about tools only.
@@ -56,7 +57,7 @@ impl Library {
             Some(at) if *shelves[at].spec == spec => return,
             Some(at) if spec.is_empty() => drop(shelves.remove(at)),
             Some(at) => shelves[at].spec = Arc::new(spec),
-            None => shelves.push(Shelf {
+            None => shelves.push(SourceLibrary {
                 owner: owner.cloned(),
                 source: source.into(),
                 spec: Arc::new(spec),

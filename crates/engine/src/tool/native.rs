@@ -45,7 +45,11 @@ impl ToolBuilder {
         F: Fn(A) -> R + Send + Sync + 'static,
         R: Future<Output: IntoOutput> + Send + 'static,
     {
-        Self::native(name, schema_of::<A>(), Arc::new(Function(function, PhantomData::<fn(A)>)))
+        Self::native(
+            name,
+            schema_of::<A>(),
+            Arc::new(FunctionExecutor(function, PhantomData::<fn(A)>)),
+        )
     }
 
     /// A tool from a function that blocks or computes for long. It runs on a
@@ -57,14 +61,14 @@ impl ToolBuilder {
         F: Fn(A) -> R + Send + Sync + 'static,
         R: IntoOutput + Send + 'static,
     {
-        let executor = Blocking(Arc::new(function), PhantomData::<fn(A)>);
+        let executor = BlockingExecutor(Arc::new(function), PhantomData::<fn(A)>);
         Self::native(name, schema_of::<A>(), Arc::new(executor))
     }
 }
 
-struct Function<F, A>(F, PhantomData<fn(A)>);
+struct FunctionExecutor<F, A>(F, PhantomData<fn(A)>);
 
-impl<A, F, R> Executor for Function<F, A>
+impl<A, F, R> Executor for FunctionExecutor<F, A>
 where
     A: DeserializeOwned + Send + 'static,
     F: Fn(A) -> R + Send + Sync + 'static,
@@ -75,9 +79,9 @@ where
     }
 }
 
-struct Blocking<F, A>(Arc<F>, PhantomData<fn(A)>);
+struct BlockingExecutor<F, A>(Arc<F>, PhantomData<fn(A)>);
 
-impl<A, F, R> Executor for Blocking<F, A>
+impl<A, F, R> Executor for BlockingExecutor<F, A>
 where
     A: DeserializeOwned + Send + 'static,
     F: Fn(A) -> R + Send + Sync + 'static,

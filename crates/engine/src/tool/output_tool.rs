@@ -50,7 +50,7 @@ impl OutputScope {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Part {
+struct ReadArguments {
     /// The handle from the notice at the end of the cut result.
     handle: String,
     /// The byte to begin at; 0 is the beginning.
@@ -69,7 +69,7 @@ fn whole_part() -> u64 {
 struct ReadOutput(Arc<dyn RecordStore>);
 
 pub(crate) fn read_output(store: Arc<dyn RecordStore>) -> ToolBuilder {
-    ToolBuilder::native("read_output", schema_of::<Part>(), Arc::new(ReadOutput(store)))
+    ToolBuilder::native("read_output", schema_of::<ReadArguments>(), Arc::new(ReadOutput(store)))
         .description(
             "Read a part of an earlier tool result that was too long and was cut. The notice at \
              the end of such a result names the handle and the offset to go on from.",
@@ -80,7 +80,7 @@ pub(crate) fn read_output(store: Arc<dyn RecordStore>) -> ToolBuilder {
 impl Executor for ReadOutput {
     fn execute<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
         Box::pin(async move {
-            let part: Part = call.parse()?;
+            let part: ReadArguments = call.parse()?;
             let missing = || {
                 Error::new(
                     ErrorKind::NotFound,

@@ -13,7 +13,7 @@ use crate::value::name::TenantId;
 /// All providers of an engine. Like tools, they are everybody's or a tenant's.
 pub struct Providers {
     /// Those of one name in the order in which they count.
-    entries: RwLock<BTreeMap<String, Vec<Entry>>>,
+    entries: RwLock<BTreeMap<String, Vec<ProviderEntry>>>,
     /// Sources whose providers count only where there are no others.
     spare: RwLock<HashSet<Source>>,
     /// Counts up whenever one is new, another or gone.
@@ -30,7 +30,7 @@ impl Default for Providers {
     }
 }
 
-struct Entry {
+struct ProviderEntry {
     owner: Option<TenantId>,
     source: Source,
     spec: Arc<ProviderSpec>,
@@ -82,7 +82,8 @@ impl Providers {
         specs: Vec<ProviderSpec>,
     ) {
         let mut providers = self.entries.write();
-        let of_source = |entry: &Entry| entry.source == *source && entry.owner.as_ref() == owner;
+        let of_source =
+            |entry: &ProviderEntry| entry.source == *source && entry.owner.as_ref() == owner;
         let before: Vec<Arc<ProviderSpec>> = (providers.values().flatten())
             .filter(|entry| of_source(entry))
             .map(|entry| Arc::clone(&entry.spec))
@@ -103,7 +104,7 @@ impl Providers {
                 false => entries.partition_point(|entry| !spare.contains(&entry.source)),
             };
             let (owner, source) = (owner.cloned(), Arc::clone(source));
-            entries.insert(end, Entry { owner, source, spec: Arc::new(spec) });
+            entries.insert(end, ProviderEntry { owner, source, spec: Arc::new(spec) });
         }
         drop(spare);
         providers.retain(|_, entries| !entries.is_empty());
@@ -112,7 +113,7 @@ impl Providers {
     }
 }
 
-fn seen(entries: &[Entry], tenant: &TenantId) -> Option<Arc<ProviderSpec>> {
+fn seen(entries: &[ProviderEntry], tenant: &TenantId) -> Option<Arc<ProviderSpec>> {
     let own = entries.iter().find(|entry| entry.owner.as_ref() == Some(tenant));
     let found = own.or_else(|| entries.iter().find(|entry| entry.owner.is_none()));
     found.map(|entry| Arc::clone(&entry.spec))

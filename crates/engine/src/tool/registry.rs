@@ -7,7 +7,7 @@
 //! tools and everybody's, its own first; of another tenant's tools it cannot
 //! even tell that they exist.
 
-mod shelf;
+mod owner_tools;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorKind};
 use crate::journal::event::{EventBody, EventBus};
 use crate::tool::{Source, Tool, ToolBuilder};
 use crate::value::name::{MAX_TOOL_NAME, TenantId, ToolName};
-use shelf::Shelf;
+use owner_tools::OwnerTools;
 
 /// The source of tools that the embedding program registers one by one.
 pub(crate) const PROGRAM: &str = "program";
@@ -37,14 +37,14 @@ pub struct Registry {
 }
 
 /// A tool that was found, and stays for as long as this is kept.
-pub(crate) type Found = Guard<Arc<Tool>>;
+pub(crate) type FoundTool = Guard<Arc<Tool>>;
 
 #[derive(Clone, Default)]
 struct Snapshot {
-    everybodys: Shelf,
+    everybodys: OwnerTools,
     /// Only of tenants that have tools. Shared, so that a change copies the
     /// tools of one tenant and not those of all.
-    tenants: HashMap<TenantId, Arc<Shelf>, RandomState>,
+    tenants: HashMap<TenantId, Arc<OwnerTools>, RandomState>,
 }
 
 impl Registry {
@@ -64,7 +64,7 @@ impl Registry {
     }
 
     /// The same for the time of a call.
-    pub(crate) fn find(&self, tenant: &TenantId, name: &str) -> Option<Found> {
+    pub(crate) fn find(&self, tenant: &TenantId, name: &str) -> Option<FoundTool> {
         let snapshot = self.snapshot.load();
         let own = snapshot.own(tenant).and_then(|shelf| shelf.find(name));
         own.or_else(|| snapshot.everybodys.find(name))
@@ -110,7 +110,7 @@ impl Registry {
         let tool = Arc::new(Tool::compile(tool, PROGRAM.into(), owner.cloned())?);
         self.change(owner, |shelf| {
             shelf.insert_new(&tool)?;
-            Ok(vec![shelf::put(&tool, None)])
+            Ok(vec![owner_tools::put(&tool, None)])
         })?;
         Ok(tool)
     }
@@ -123,7 +123,7 @@ impl Registry {
             for builder in tools {
                 let tool = Arc::new(Tool::compile(builder, Arc::clone(&source), None)?);
                 shelf.insert_new(&tool)?;
-                events.push(shelf::put(&tool, None));
+                events.push(owner_tools::put(&tool, None));
             }
             Ok(events)
         })
@@ -144,7 +144,7 @@ impl Registry {
         let tool = Arc::new(Tool::compile(tool, PROGRAM.into(), owner.cloned())?);
         self.change(owner, |shelf| {
             let old = shelf.insert(&tool);
-            Ok(vec![shelf::put(&tool, old.as_ref())])
+            Ok(vec![owner_tools::put(&tool, old.as_ref())])
         })?;
         Ok(tool)
     }
@@ -166,7 +166,7 @@ impl Registry {
             let tool = shelf
                 .remove(name)
                 .ok_or_else(|| Error::new(ErrorKind::ToolNotFound, name.to_owned()))?;
-            let event = shelf::removed(&tool);
+            let event = owner_tools::removed(&tool);
             removed = Some(tool);
             Ok(vec![event])
         })?;
@@ -247,7 +247,7 @@ impl Registry {
     fn change(
         &self,
         owner: Option<&TenantId>,
-        apply: impl FnOnce(&mut Shelf) -> Result<Vec<EventBody>, Error>,
+        apply: impl FnOnce(&mut OwnerTools) -> Result<Vec<EventBody>, Error>,
     ) -> Result<(), Error> {
         let changing = self.changing.lock();
         let mut next = Snapshot::clone(&self.snapshot.load());
@@ -294,7 +294,7 @@ pub(crate) struct Conflict {
 impl Snapshot {
     /// The tools that a tenant has for itself. Where no tenant has any, nobody
     /// is looked up.
-    fn own(&self, tenant: &TenantId) -> Option<&Arc<Shelf>> {
+    fn own(&self, tenant: &TenantId) -> Option<&Arc<OwnerTools>> {
         if self.tenants.is_empty() { None } else { self.tenants.get(tenant) }
     }
 
@@ -309,7 +309,7 @@ impl Snapshot {
     fn change(
         &mut self,
         owner: Option<&TenantId>,
-        apply: impl FnOnce(&mut Shelf) -> Result<Vec<EventBody>, Error>,
+        apply: impl FnOnce(&mut OwnerTools) -> Result<Vec<EventBody>, Error>,
     ) -> Result<Vec<EventBody>, Error> {
         let Some(tenant) = owner else {
             let events = apply(&mut self.everybodys)?;

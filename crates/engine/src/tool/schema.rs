@@ -9,29 +9,29 @@
 //! its first call, and dropped when the schemas of others need the room
 //! ([`shelf`]). Patterns ([`pattern`]) are compiled apart from their schemas.
 
+mod best_effort;
 mod budget;
+mod clock_cache;
 mod cost;
 mod defaults;
 mod explain;
 mod graph;
-mod older;
+mod older_drafts;
 mod pattern;
 mod reference;
-mod shelf;
-mod weaker;
 
 use std::sync::Arc;
 
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
-use self::budget::Size;
-use self::cost::{ACCEPT, Cost, EXPLAIN};
+use self::budget::SchemaSize;
+pub(crate) use self::clock_cache::CacheGuard;
+use self::clock_cache::{CacheSlot, ClockCache};
+use self::cost::{ACCEPT, CheckCost, EXPLAIN};
 use self::defaults::Defaults;
 pub(crate) use self::defaults::{Fill, assumed};
 use self::explain::{describe, shorten};
-pub(crate) use self::shelf::Guarded;
-use self::shelf::{Shelf, Slot};
 use crate::error::phrase::{self, Phrase};
 use crate::error::{Error, ErrorKind, MAX_VIOLATIONS, Violation};
 
@@ -46,13 +46,13 @@ const MAX_ERRORS: usize = 10_000;
 const BYTES_PER_VALUE: usize = 512;
 
 /// All compiled schemas of this process, without their patterns.
-static COMPILED: Shelf<Schema> = Shelf::new(128 * 1024 * 1024);
+static COMPILED: ClockCache<Schema> = ClockCache::new(128 * 1024 * 1024);
 
 /// A schema that is compiled when it is first used. The default is one that was
 /// checked before.
 #[derive(Default)]
 pub(crate) struct LazySchema {
-    slot: Arc<Slot<Schema>>,
+    slot: Arc<CacheSlot<Schema>>,
 }
 
 impl LazySchema {
@@ -66,7 +66,7 @@ impl LazySchema {
     pub(crate) fn get(
         &self,
         make: impl FnOnce() -> Result<Schema, Error>,
-    ) -> Result<Guarded<Schema>, Error> {
+    ) -> Result<CacheGuard<Schema>, Error> {
         COMPILED.get(&self.slot, || {
             let schema = make()?;
             let bytes = schema.bytes;
@@ -76,13 +76,13 @@ impl LazySchema {
 }
 
 /// Why a schema does not compile.
-struct Refused {
+struct SchemaError {
     why: String,
     /// Where, as a JSON pointer, unless it is too large.
     place: Option<String>,
 }
 
-impl Refused {
+impl SchemaError {
     fn too_large(why: String) -> Self {
         Self { why, place: None }
     }
@@ -95,8 +95,8 @@ impl Refused {
     }
 }
 
-impl From<Refused> for Error {
-    fn from(refused: Refused) -> Self {
+impl From<SchemaError> for Error {
+    fn from(refused: SchemaError) -> Self {
         Self::new(ErrorKind::InvalidDefinition, refused.why)
     }
 }
@@ -104,7 +104,7 @@ impl From<Refused> for Error {
 /// A compiled schema.
 pub(crate) struct Schema {
     validator: Validator,
-    cost: Cost,
+    cost: CheckCost,
     defaults: Defaults,
     /// About how many bytes it takes, without its patterns.
     bytes: usize,
@@ -113,11 +113,11 @@ pub(crate) struct Schema {
 impl Schema {
     /// Says why a schema cannot be used. Patterns are parsed, but neither they
     /// nor the schema are compiled.
-    fn check(schema: &Value) -> Result<(), Refused> {
-        budget::check(schema).map_err(Refused::too_large)?;
-        Cost::of(schema).map_err(Refused::too_large)?;
+    fn check(schema: &Value) -> Result<(), SchemaError> {
+        budget::check(schema).map_err(SchemaError::too_large)?;
+        CheckCost::of(schema).map_err(SchemaError::too_large)?;
         pattern::check(schema)?;
-        jsonschema::meta::validate(schema).map_err(|error| Refused::at(&error))
+        jsonschema::meta::validate(schema).map_err(|error| SchemaError::at(&error))
     }
 
     /// Checks the bounds of a schema and compiles it. Remote references are
@@ -134,7 +134,7 @@ impl Schema {
     /// Whether a schema is small enough to be compiled, and its references lead
     /// somewhere.
     pub(crate) fn is_bounded(schema: &Value) -> bool {
-        budget::check(schema).is_ok() && Cost::of(schema).is_ok()
+        budget::check(schema).is_ok() && CheckCost::of(schema).is_ok()
     }
 
     /// Compiles what somebody else wrote. What does not compile is not checked;
@@ -146,7 +146,7 @@ impl Schema {
         match in_any_draft(schema, |schema| Self::build(schema, fill)) {
             Ok(schema) => Ok((schema, None)),
             Err(refused) => {
-                let (schema, unchecked) = weaker::compile(schema, fill, refused)?;
+                let (schema, unchecked) = best_effort::compile(schema, fill, refused)?;
                 Ok((schema, Some(unchecked)))
             }
         }
@@ -157,9 +157,10 @@ impl Schema {
         Self::of_others(schema, &Fill::Nothing).map(|(_, unchecked)| unchecked)
     }
 
-    fn build(schema: &Value, fill: &Fill<'_>) -> Result<Self, Refused> {
-        let Size { values, pattern_bytes } = budget::check(schema).map_err(Refused::too_large)?;
-        let cost = Cost::of(schema).map_err(Refused::too_large)?;
+    fn build(schema: &Value, fill: &Fill<'_>) -> Result<Self, SchemaError> {
+        let SchemaSize { values, pattern_bytes } =
+            budget::check(schema).map_err(SchemaError::too_large)?;
+        let cost = CheckCost::of(schema).map_err(SchemaError::too_large)?;
         pattern::check(schema)?;
         let validator = jsonschema::options()
             .should_validate_formats(true)
@@ -167,7 +168,7 @@ impl Schema {
             .with_keyword("pattern", pattern::keyword)
             .offline()
             .build(schema)
-            .map_err(|error| Refused::at(&error))?;
+            .map_err(|error| SchemaError::at(&error))?;
         let mut defaults = Defaults::of(schema, fill);
         defaults.keep_fitting(&validator, &cost);
         let bytes = values * BYTES_PER_VALUE + pattern_bytes;
@@ -218,13 +219,13 @@ impl Schema {
 /// Tries a schema, and then in the words of a newer draft where need be.
 fn in_any_draft<T>(
     schema: &Value,
-    run: impl Fn(&Value) -> Result<T, Refused>,
-) -> Result<T, Refused> {
+    run: impl Fn(&Value) -> Result<T, SchemaError>,
+) -> Result<T, SchemaError> {
     let refused = match run(schema) {
         Err(refused) if refused.place.is_some() => refused,
         outcome => return outcome,
     };
-    match older::translated(schema) {
+    match older_drafts::translated(schema) {
         Some(newer) => run(&newer),
         None => Err(refused),
     }

@@ -8,7 +8,7 @@
 
 mod embedding;
 mod finder;
-mod question;
+mod query;
 mod spelling;
 mod synonyms;
 mod words;
@@ -23,7 +23,7 @@ pub(crate) use finder::Finder;
 
 use crate::tool::{Tool, ToolSpec};
 use crate::value::text::Text;
-use question::{Asked, asked};
+use query::{QueryWord, query_words};
 use spelling::Lexicon;
 use words::{is_stop_word, tokens};
 
@@ -101,7 +101,7 @@ impl ToolIndex {
         let mut scores = vec![0.0; self.tools.len()];
         // The best of the terms that stand for a word, for each tool.
         let mut best = vec![0.0; self.tools.len()];
-        for Asked { own, terms } in asked(query, &self.lexicon) {
+        for QueryWord { own, terms } in query_words(query, &self.lexicon) {
             let own_rarity = own.map(|term| self.terms[term as usize].rarity);
             for (term, counts) in &terms {
                 let Term { rarity, tools } = &self.terms[*term as usize];

@@ -35,7 +35,7 @@ impl SearchScope {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Query {
+struct ToolSearchArguments {
     /// Words that say what you want to do, in English or Chinese.
     query: String,
     /// How many tools to show, at most 20.
@@ -60,7 +60,7 @@ pub(crate) fn tool_search() -> ToolBuilder {
         ("zh_Hans", "按关键词查找更多工具。当现有工具都不满足需求时使用;找到的工具随后即可调用。"),
     ];
     let about = about.map(|(lang, text)| (lang.to_owned(), text.to_owned()));
-    ToolBuilder::native(NAME, schema_of::<Query>(), Arc::new(ToolSearch))
+    ToolBuilder::native(NAME, schema_of::<ToolSearchArguments>(), Arc::new(ToolSearch))
         .description(Text::Many(about.into()))
         .behaviour(Behaviour::READ_ONLY)
         // Shown where there is something to be found.
@@ -68,7 +68,7 @@ pub(crate) fn tool_search() -> ToolBuilder {
 }
 
 impl ToolSearch {
-    async fn find(&self, engine: &Engine, call: &Call, query: &Query) -> Output {
+    async fn find(&self, engine: &Engine, call: &Call, query: &ToolSearchArguments) -> Output {
         let session = Session::of(call.caller());
         let tools = engine.findable_tools(&call.caller().tenant, session.as_ref());
         let scope = call.object::<SearchScope>();
@@ -96,7 +96,7 @@ impl ToolSearch {
 impl Executor for ToolSearch {
     fn execute<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
         Box::pin(async move {
-            let query: Query = call.parse()?;
+            let query: ToolSearchArguments = call.parse()?;
             Ok(self.find(&call.tools().engine()?, call, &query).await)
         })
     }

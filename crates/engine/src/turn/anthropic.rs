@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::ModelCall;
 use super::ids::Ids;
+use super::pieces::{Piece, pieces};
 use super::reason::failure;
-use super::slots::{Slots, Written};
-use super::told::{Piece, pieces};
+use super::streamed_calls::{StreamedCalls, WrittenCall};
 use crate::call::CallResult;
 use crate::value::text::Lang;
 
@@ -55,12 +55,12 @@ fn call(block: &mut Value, ids: &mut Ids) -> Option<ModelCall> {
     let id = ids.claim(block["id"].as_str());
     let call = ModelCall::new(Some(id), block["name"].as_str(), block["input"].clone());
     let call = call.repeating(block);
-    mend(block, &call, ids);
+    sanitize(block, &call, ids);
     Some(call)
 }
 
 /// Puts right what the API would refuse.
-fn mend(block: &mut Value, call: &ModelCall, ids: &mut Ids) {
+fn sanitize(block: &mut Value, call: &ModelCall, ids: &mut Ids) {
     ids.put(&mut block["id"], call.id.as_deref());
     ids.put(&mut block["name"], &*call.kept_name());
     ids.put(&mut block["input"], call.object());
@@ -104,15 +104,19 @@ fn block(piece: Piece<'_>) -> Value {
 
 /// The blocks of a stream, as they grow.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Assembly {
+pub(super) struct AnthropicStream {
     /// Blocks that are no calls, and the place of each.
     blocks: Vec<(u64, Value)>,
     is_cut: bool,
 }
 
-impl Assembly {
+impl AnthropicStream {
     /// Hears one event of the stream. True if it is the last.
-    pub(super) fn hear(&mut self, event: &Value, slots: &mut Slots) -> Result<bool, String> {
+    pub(super) fn hear(
+        &mut self,
+        event: &Value,
+        slots: &mut StreamedCalls,
+    ) -> Result<bool, String> {
         let at = event["index"].as_u64().unwrap_or_default();
         match event["type"].as_str().unwrap_or_default() {
             "content_block_start" => self.begin(at, &event["content_block"], slots),
@@ -142,7 +146,7 @@ impl Assembly {
         Ok(false)
     }
 
-    fn begin(&mut self, at: u64, block: &Value, slots: &mut Slots) {
+    fn begin(&mut self, at: u64, block: &Value, slots: &mut StreamedCalls) {
         if block["type"] != "tool_use" {
             slots.settle();
             return self.blocks.push((at, block.clone()));
@@ -158,7 +162,7 @@ impl Assembly {
         }
     }
 
-    fn grow(&mut self, at: u64, delta: &Value, slots: &mut Slots) {
+    fn grow(&mut self, at: u64, delta: &Value, slots: &mut StreamedCalls) {
         if let Some(json) = delta["partial_json"].as_str()
             && slots.has(at)
         {
@@ -188,7 +192,7 @@ impl Assembly {
     }
 
     /// The message, as the conversation keeps it.
-    pub(super) fn message(mut self, calls: Vec<Written>) -> Value {
+    pub(super) fn message(mut self, calls: Vec<WrittenCall>) -> Value {
         for (_, block) in &mut self.blocks {
             // The input of a tool that the API runs itself came in pieces.
             let Some(object) = block.as_object_mut() else { continue };
@@ -197,9 +201,9 @@ impl Assembly {
                 object.insert("input".to_owned(), input);
             }
         }
-        self.blocks.extend(calls.into_iter().map(|Written { at, call, more }| {
+        self.blocks.extend(calls.into_iter().map(|WrittenCall { at, call, more }| {
             let mut block = if more.is_object() { more } else { json!({"type": "tool_use"}) };
-            mend(&mut block, &call, &mut Ids::default());
+            sanitize(&mut block, &call, &mut Ids::default());
             (at, block)
         }));
         self.blocks.sort_by_key(|(at, _)| *at);

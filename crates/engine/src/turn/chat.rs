@@ -8,10 +8,10 @@
 use serde_json::{Value, json};
 
 use super::ids::Ids;
+use super::pieces::{Piece, data_url, pieces, text_of};
 use super::reason::failure;
-use super::slots::{Slots, Written};
-use super::told::{Piece, data_url, pieces, text_of};
-use super::{Form, ModelCall};
+use super::streamed_calls::{StreamedCalls, WrittenCall};
+use super::{AnswerForm, ModelCall};
 use crate::call::CallResult;
 use crate::value::text::Lang;
 
@@ -55,8 +55,8 @@ pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall
     // The form of the first API with calls; it knows one call and no ids.
     if let Some(asked) = message.get_mut("function_call").filter(|asked| asked.is_object()) {
         let call = ModelCall::new(None, asked["name"].as_str(), asked["arguments"].clone());
-        let call = call.form(Form::Legacy);
-        mend(asked, &call, ids);
+        let call = call.form(AnswerForm::Legacy);
+        sanitize(asked, &call, ids);
         calls.push(call);
     }
     if is_cut {
@@ -74,7 +74,8 @@ fn call(asked: &mut Value, ids: &mut Ids) -> ModelCall {
     if asked["type"] == "custom" && asked["custom"].is_object() {
         let custom = &mut asked["custom"];
         let input = json!({"input": custom["input"]});
-        let call = ModelCall::new(Some(id), custom["name"].as_str(), input).form(Form::Custom);
+        let call =
+            ModelCall::new(Some(id), custom["name"].as_str(), input).form(AnswerForm::Custom);
         ids.put(&mut custom["name"], &*call.kept_name());
         if !custom["input"].is_string() {
             ids.put(&mut custom["input"], "");
@@ -88,7 +89,7 @@ fn call(asked: &mut Value, ids: &mut Ids) -> ModelCall {
     }
     let arguments = function["arguments"].clone();
     let call = ModelCall::new(Some(id), function["name"].as_str(), arguments);
-    mend(function, &call, ids);
+    sanitize(function, &call, ids);
     call
 }
 
@@ -104,7 +105,7 @@ fn is_empty_call(asked: &Value) -> bool {
 }
 
 /// Puts right what the API would refuse.
-fn mend(function: &mut Value, call: &ModelCall, ids: &mut Ids) {
+fn sanitize(function: &mut Value, call: &ModelCall, ids: &mut Ids) {
     ids.put(&mut function["name"], &*call.kept_name());
     ids.put(&mut function["arguments"], call.text());
 }
@@ -120,7 +121,7 @@ pub(super) fn messages<'a>(
         let pieces = pieces(result, lang);
         let content = text_of(&pieces);
         messages.push(match call.form {
-            Form::Legacy => {
+            AnswerForm::Legacy => {
                 json!({"role": "function", "name": call.kept_name(), "content": content})
             }
             _ => json!({"role": "tool", "tool_call_id": call.id, "content": content}),
@@ -148,7 +149,7 @@ pub(super) fn messages<'a>(
 
 /// The message of a stream, as it grows.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Assembly {
+pub(super) struct ChatStream {
     /// A text, or a list of blocks.
     content: Value,
     refusal: String,
@@ -157,9 +158,13 @@ pub(super) struct Assembly {
     has_ended: bool,
 }
 
-impl Assembly {
+impl ChatStream {
     /// Hears one chunk of the stream. True if it is the last.
-    pub(super) fn hear(&mut self, chunk: &Value, slots: &mut Slots) -> Result<bool, String> {
+    pub(super) fn hear(
+        &mut self,
+        chunk: &Value,
+        slots: &mut StreamedCalls,
+    ) -> Result<bool, String> {
         if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
             return Err(failure(error));
         }
@@ -193,7 +198,7 @@ impl Assembly {
             // There can be but one.
             let name = asked["name"].as_str().filter(|_| !slots.has(LEGACY));
             slots.begin(LEGACY, None, name, &written(asked));
-            slots.form(LEGACY, Form::Legacy);
+            slots.form(LEGACY, AnswerForm::Legacy);
             slots.without_id(LEGACY, true);
         }
         // Some servers give an empty reason until there is one.
@@ -208,21 +213,21 @@ impl Assembly {
     }
 
     /// The message, as the conversation keeps it.
-    pub(super) fn message(self, calls: Vec<Written>) -> Value {
+    pub(super) fn message(self, calls: Vec<WrittenCall>) -> Value {
         let mut message = json!({"role": "assistant", "content": self.content});
         grow(&mut message, &self.more);
         if !self.refusal.is_empty() {
             message["refusal"] = self.refusal.into();
         }
         let mut asked = Vec::new();
-        for Written { call, more, .. } in calls {
+        for WrittenCall { call, more, .. } in calls {
             let function = json!({"name": call.kept_name(), "arguments": call.text()});
-            if call.form == Form::Legacy {
+            if call.form == AnswerForm::Legacy {
                 message["function_call"] = function;
                 continue;
             }
             let mut call = match call.form {
-                Form::Custom => {
+                AnswerForm::Custom => {
                     let custom =
                         json!({"name": function["name"], "input": call.arguments["input"]});
                     json!({"id": call.id, "type": "custom", "custom": custom})

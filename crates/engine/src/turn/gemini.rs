@@ -10,18 +10,19 @@ use serde_json::{Value, json};
 
 use super::ids::Ids;
 use super::partial::{PartialArguments, either};
+use super::pieces::{Piece, pieces, text_of};
 use super::reason::failure;
-use super::slots::{Slots, Written};
-use super::told::{Piece, pieces, text_of};
-use super::{Form, ModelCall};
+use super::streamed_calls::{StreamedCalls, WrittenCall};
+use super::{AnswerForm, ModelCall};
 use crate::call::CallResult;
 use crate::value::text::Lang;
 
 /// A call's key: as the API writes it, and as Google's SDK for Python does.
-const CALL: [(&str, Form); 2] = [("functionCall", Form::Usual), ("function_call", Form::Snake)];
+const CALL: [(&str, AnswerForm); 2] =
+    [("functionCall", AnswerForm::Usual), ("function_call", AnswerForm::Snake)];
 
 /// Where the call is in a part, if it is one.
-fn call_in(part: &Value) -> Option<(&'static str, Form)> {
+fn call_in(part: &Value) -> Option<(&'static str, AnswerForm)> {
     CALL.into_iter().find(|(key, _)| part[*key].is_object())
 }
 
@@ -108,8 +109,8 @@ pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall
 
 /// The message of parts in which calls are in pieces, as a stream has them.
 fn joined(parts: &[Value], is_cut: bool) -> (Value, Vec<ModelCall>) {
-    let mut assembly = Assembly::default();
-    let mut slots = Slots::default();
+    let mut assembly = GeminiStream::default();
+    let mut slots = StreamedCalls::default();
     parts.iter().for_each(|part| assembly.part(part, &mut slots));
     assembly.give_up(&mut slots);
     match is_cut {
@@ -126,12 +127,12 @@ fn call(part: &mut Value, ids: &mut Ids) -> Option<ModelCall> {
     // A missing id is as it should be; one that is there twice is not.
     let id: Option<Arc<str>> = asked["id"].as_str().map(|id| ids.claim(Some(id)));
     let call = ModelCall::new(id, asked["name"].as_str(), asked["args"].clone()).form(form);
-    mend(asked, &call, ids);
+    sanitize(asked, &call, ids);
     Some(call)
 }
 
 /// Puts right what the API would refuse.
-fn mend(asked: &mut Value, call: &ModelCall, ids: &mut Ids) {
+fn sanitize(asked: &mut Value, call: &ModelCall, ids: &mut Ids) {
     if call.id.is_some() {
         ids.put(&mut asked["id"], call.id.as_deref());
     }
@@ -161,7 +162,7 @@ pub(super) fn messages<'a>(
         if let Some(id) = &call.id {
             answer["id"] = json!(id);
         }
-        let is_snake = call.form == Form::Snake;
+        let is_snake = call.form == AnswerForm::Snake;
         parts.push(match is_snake {
             true => json!({"function_response": answer}),
             false => json!({"functionResponse": answer}),
@@ -181,23 +182,23 @@ pub(super) fn messages<'a>(
 
 /// The parts of a stream, as they come.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Assembly {
+pub(super) struct GeminiStream {
     parts: Vec<Value>,
     /// Calls that go on in another part.
-    growing: Vec<Growing>,
+    growing: Vec<GrowingCall>,
     has_ended: bool,
 }
 
 /// A call that goes on in another part.
 #[derive(Clone, Debug)]
-struct Growing {
+struct GrowingCall {
     at: usize,
     id: Option<String>,
     name: Option<String>,
     arguments: PartialArguments,
 }
 
-impl Growing {
+impl GrowingCall {
     /// Whether this is more of the call. Parts need not repeat id and name.
     fn goes_on_in(&self, asked: &Value, id: Option<&str>, name: Option<&str>) -> bool {
         if let (Some(own), Some(id)) = (self.id.as_deref(), id) {
@@ -212,9 +213,13 @@ impl Growing {
     }
 }
 
-impl Assembly {
+impl GeminiStream {
     /// Hears one chunk of the stream. True if it is the last.
-    pub(super) fn hear(&mut self, chunk: &Value, slots: &mut Slots) -> Result<bool, String> {
+    pub(super) fn hear(
+        &mut self,
+        chunk: &Value,
+        slots: &mut StreamedCalls,
+    ) -> Result<bool, String> {
         if let Some(error) = chunk.get("error") {
             return Err(failure(error));
         }
@@ -240,7 +245,7 @@ impl Assembly {
         Ok(self.has_ended)
     }
 
-    fn part(&mut self, part: &Value, slots: &mut Slots) {
+    fn part(&mut self, part: &Value, slots: &mut StreamedCalls) {
         let Some((key, form)) = call_in(part) else { return self.push(part) };
         let asked = &part[key];
         let text = |key: &str| asked[key].as_str().filter(|text| !text.is_empty());
@@ -261,7 +266,7 @@ impl Assembly {
                 }
                 let arguments = PartialArguments::new(&asked["args"]);
                 let name = name.map(str::to_owned);
-                self.growing.push(Growing { at, id, name, arguments });
+                self.growing.push(GrowingCall { at, id, name, arguments });
                 self.growing.len() - 1
             }
         };
@@ -292,7 +297,7 @@ impl Assembly {
     }
 
     /// No part follows: calls that were to go on are not complete.
-    fn give_up(&mut self, slots: &mut Slots) {
+    fn give_up(&mut self, slots: &mut StreamedCalls) {
         self.growing.drain(..).for_each(|call| slots.end_broken(call.at as u64));
     }
 
@@ -310,14 +315,14 @@ impl Assembly {
     }
 
     /// The message, as the conversation keeps it.
-    pub(super) fn message(mut self, calls: Vec<Written>) -> Value {
+    pub(super) fn message(mut self, calls: Vec<WrittenCall>) -> Value {
         let mut ids = Ids::default();
-        for Written { at, call, .. } in calls {
+        for WrittenCall { at, call, .. } in calls {
             let part = usize::try_from(at).ok().and_then(|at| self.parts.get_mut(at));
             if let Some(part) = part
                 && let Some((key, _)) = call_in(part)
             {
-                mend(&mut part[key], &call, &mut ids);
+                sanitize(&mut part[key], &call, &mut ids);
             }
         }
         json!({"role": "model", "parts": self.parts})

@@ -22,7 +22,7 @@ const CUSTOM: [&str; 3] = ["custom", "namespace", "tool_search"];
 
 /// What an answer says about who runs its calls.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Hosted {
+pub(super) struct HostedCalls {
     /// Whether the caller declared custom tools; unknown where the answer does not
     /// repeat the tools.
     has_custom: Option<bool>,
@@ -30,7 +30,7 @@ pub(super) struct Hosted {
     answered: HashSet<String>,
 }
 
-impl Hosted {
+impl HostedCalls {
     /// Reads what a response says about itself: its model and its tools.
     pub(super) fn hear(&mut self, response: &Value) {
         let is_custom = |tool: &Value| tool["type"].as_str().is_some_and(|it| CUSTOM.contains(&it));

@@ -7,10 +7,10 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::mend::broke_off;
 use super::reason::failure;
-use super::slots::Slots;
+use super::sanitize::broke_off;
 use super::sse::{SseDecoder, SseEvent};
+use super::streamed_calls::StreamedCalls;
 use super::{
     ModelCall, Turn, TurnAnswer, TurnFormat, anthropic, chat, gemini, messages, responses,
     unreadable,
@@ -34,8 +34,8 @@ pub struct OpenTurn {
     lang: Lang,
     decoder: SseDecoder,
     /// None until the first event tells the format.
-    assembly: Option<Assembly>,
-    slots: Slots,
+    assembly: Option<MessageStream>,
+    slots: StreamedCalls,
     calls: Vec<ModelCall>,
     /// The tool whose turn it is, where it is one's.
     within: Option<Tools>,
@@ -48,7 +48,7 @@ pub struct OpenTurn {
     has_heard: bool,
     /// Whether the API said that this is the end.
     is_whole: bool,
-    next: mpsc::UnboundedSender<Next>,
+    next: mpsc::UnboundedSender<NextCall>,
     batch: AbortOnDropHandle<Vec<CallResult>>,
 }
 
@@ -56,7 +56,7 @@ pub struct OpenTurn {
 type Prepare = Box<dyn FnMut(&ModelCall, CallRequest) -> Result<CallRequest, Error> + Send>;
 
 /// A call for the batch.
-enum Next {
+enum NextCall {
     Run(CallRequest),
     Refuse(CallRequest, Error),
 }
@@ -73,13 +73,13 @@ impl Engine {
         let id = BatchId::at(Timestamp::now());
         let (next, calls) = mpsc::unbounded_channel();
         let batch = tokio::spawn(run(self.clone(), id, calls));
-        let assembly = format.map(Assembly::new);
+        let assembly = format.map(MessageStream::new);
         OpenTurn {
             id,
             context: context.into(),
             lang,
             decoder: SseDecoder::default(),
-            slots: assembly.as_ref().map(Assembly::slots).unwrap_or_default(),
+            slots: assembly.as_ref().map(MessageStream::slots).unwrap_or_default(),
             assembly,
             calls: Vec::new(),
             within: None,
@@ -98,7 +98,7 @@ impl Engine {
 async fn run(
     engine: Engine,
     id: BatchId,
-    mut calls: mpsc::UnboundedReceiver<Next>,
+    mut calls: mpsc::UnboundedReceiver<NextCall>,
 ) -> Vec<CallResult> {
     let mut batch = GrowingBatch::new(&engine, id, true);
     loop {
@@ -106,8 +106,8 @@ async fn run(
             // A call that has come is planned before another one begins.
             biased;
             next = calls.recv() => match next {
-                Some(Next::Run(request)) => batch.add(request),
-                Some(Next::Refuse(request, why)) => batch.refuse(request, why),
+                Some(NextCall::Run(request)) => batch.add(request),
+                Some(NextCall::Refuse(request, why)) => batch.refuse(request, why),
                 None => break,
             },
             _ = batch.step(), if batch.is_busy() => {}
@@ -185,7 +185,7 @@ impl OpenTurn {
     /// Takes a message that is whole, in place of a stream.
     pub fn read(&mut self, turn: Turn) {
         self.has_begun = true;
-        self.assembly = Some(Assembly::Whole(turn.format, turn.message));
+        self.assembly = Some(MessageStream::Whole(turn.format, turn.message));
         self.is_whole = true;
         self.leave(turn.calls);
     }
@@ -244,7 +244,7 @@ impl OpenTurn {
                     }
                     return Err(unreadable("this is no stream of Anthropic, OpenAI or Gemini"));
                 };
-                let assembly = none.insert(Assembly::new(format));
+                let assembly = none.insert(MessageStream::new(format));
                 self.slots = assembly.slots();
                 assembly
             }
@@ -270,8 +270,8 @@ impl OpenTurn {
                 None => request,
             };
             let next = match prepared {
-                Ok(request) => Next::Run(nested(request)),
-                Err(error) => Next::Refuse(nested(request), error),
+                Ok(request) => NextCall::Run(nested(request)),
+                Err(error) => NextCall::Refuse(nested(request), error),
             };
             self.calls.push(call);
             // The batch ends only after this side has.
@@ -297,7 +297,7 @@ impl OpenTurn {
         self.release();
         drop(self.next);
         let results = self.batch.await.unwrap_or_default();
-        let format = self.assembly.as_ref().map(Assembly::format);
+        let format = self.assembly.as_ref().map(MessageStream::format);
         let assistant = self.assembly.map(|assembly| assembly.message(self.slots.written()));
         TurnAnswer {
             messages: format
@@ -332,16 +332,16 @@ fn format_of(event: &Value) -> Option<TurnFormat> {
 
 /// The message of a stream, by its format.
 #[derive(Clone)]
-enum Assembly {
-    Anthropic(anthropic::Assembly),
-    OpenAi(chat::Assembly),
-    Responses(responses::Assembly),
-    Gemini(gemini::Assembly),
+enum MessageStream {
+    Anthropic(anthropic::AnthropicStream),
+    OpenAi(chat::ChatStream),
+    Responses(responses::ResponsesStream),
+    Gemini(gemini::GeminiStream),
     /// It came at once.
     Whole(TurnFormat, Value),
 }
 
-impl Assembly {
+impl MessageStream {
     fn new(format: TurnFormat) -> Self {
         match format {
             TurnFormat::Anthropic => Self::Anthropic(Default::default()),
@@ -363,16 +363,16 @@ impl Assembly {
 
     /// Where its calls are written. Chat Completions does not say where a call
     /// ends.
-    fn slots(&self) -> Slots {
+    fn slots(&self) -> StreamedCalls {
         match self {
-            Self::OpenAi(_) => Slots::eager(),
+            Self::OpenAi(_) => StreamedCalls::eager(),
             Self::Anthropic(_) | Self::Responses(_) | Self::Gemini(_) | Self::Whole(..) => {
-                Slots::default()
+                StreamedCalls::default()
             }
         }
     }
 
-    fn hear(&mut self, event: &Value, slots: &mut Slots) -> Result<bool, String> {
+    fn hear(&mut self, event: &Value, slots: &mut StreamedCalls) -> Result<bool, String> {
         match self {
             Self::Anthropic(own) => own.hear(event, slots),
             Self::OpenAi(own) => own.hear(event, slots),
@@ -382,7 +382,7 @@ impl Assembly {
         }
     }
 
-    fn message(self, calls: Vec<super::slots::Written>) -> Value {
+    fn message(self, calls: Vec<super::streamed_calls::WrittenCall>) -> Value {
         match self {
             Self::Anthropic(own) => own.message(calls),
             Self::OpenAi(own) => own.message(calls),

@@ -20,7 +20,7 @@ const MAX_GAPS: usize = 10_000;
 pub(super) struct PartialArguments {
     arguments: Value,
     /// Places whose text goes on.
-    open: Vec<Vec<Step>>,
+    open: Vec<Vec<PathStep>>,
     bytes: usize,
     gaps: usize,
     is_spoiled: bool,
@@ -28,7 +28,7 @@ pub(super) struct PartialArguments {
 
 /// A step of a path.
 #[derive(Clone, Debug, PartialEq)]
-enum Step {
+enum PathStep {
     Key(String),
     Item(usize),
 }
@@ -115,20 +115,20 @@ fn value_of(piece: &Value) -> Option<Value> {
 }
 
 /// The place that a path names; made where it is not there.
-fn place<'v>(root: &'v mut Value, path: &[Step], gaps: &mut usize) -> Option<&'v mut Value> {
+fn place<'v>(root: &'v mut Value, path: &[PathStep], gaps: &mut usize) -> Option<&'v mut Value> {
     let mut place = root;
     for step in path {
         if place.is_null() {
             *place = match step {
-                Step::Key(_) => json!({}),
-                Step::Item(_) => json!([]),
+                PathStep::Key(_) => json!({}),
+                PathStep::Item(_) => json!([]),
             };
         }
         place = match (step, place) {
-            (Step::Key(key), Value::Object(object)) => {
+            (PathStep::Key(key), Value::Object(object)) => {
                 object.entry(key.as_str()).or_insert(Value::Null)
             }
-            (Step::Item(at), Value::Array(items)) => {
+            (PathStep::Item(at), Value::Array(items)) => {
                 if *at >= items.len() {
                     *gaps += at - items.len();
                     if *gaps > MAX_GAPS {
@@ -145,7 +145,7 @@ fn place<'v>(root: &'v mut Value, path: &[Step], gaps: &mut usize) -> Option<&'v
 }
 
 /// The steps of a JSON path that names one place: `$.a.b`, `$['a'][0]`.
-fn steps(path: &str) -> Option<Vec<Step>> {
+fn steps(path: &str) -> Option<Vec<PathStep>> {
     let mut rest = path.strip_prefix('$')?;
     let mut steps = Vec::new();
     while !rest.is_empty() {
@@ -157,7 +157,7 @@ fn steps(path: &str) -> Option<Vec<Step>> {
             Some(name) => {
                 let end = name.find(['.', '[']).unwrap_or(name.len());
                 let (name, rest) = name.split_at(end);
-                (Step::Key(Some(name).filter(|name| !name.is_empty())?.to_owned()), rest)
+                (PathStep::Key(Some(name).filter(|name| !name.is_empty())?.to_owned()), rest)
             }
             None => bracket(rest.strip_prefix('[')?)?,
         };
@@ -168,11 +168,11 @@ fn steps(path: &str) -> Option<Vec<Step>> {
 }
 
 /// The step in brackets, and what follows them.
-fn bracket(inside: &str) -> Option<(Step, &str)> {
+fn bracket(inside: &str) -> Option<(PathStep, &str)> {
     let quote = inside.chars().next().filter(|c| matches!(c, '\'' | '"'));
     let Some(quote) = quote else {
         let (number, rest) = inside.split_once(']')?;
-        return Some((Step::Item(number.parse().ok()?), rest));
+        return Some((PathStep::Item(number.parse().ok()?), rest));
     };
     let mut key = String::new();
     let mut is_escaped = false;
@@ -184,7 +184,7 @@ fn bracket(inside: &str) -> Option<(Step, &str)> {
             }
             '\\' => is_escaped = true,
             c if c == quote => {
-                return Some((Step::Key(key), inside[at + 1..].strip_prefix(']')?));
+                return Some((PathStep::Key(key), inside[at + 1..].strip_prefix(']')?));
             }
             c => key.push(c),
         }

@@ -5,19 +5,19 @@
 
 use serde_json::{Value, json};
 
-use super::hosted::Hosted;
+use super::hosted::HostedCalls;
 use super::ids::Ids;
+use super::pieces::{Piece, data_url, pieces, text_of};
 use super::reason::failure;
-use super::slots::{Slots, Written};
-use super::told::{Piece, data_url, pieces, text_of};
-use super::{Form, ModelCall};
+use super::streamed_calls::{StreamedCalls, WrittenCall};
+use super::{AnswerForm, ModelCall};
 use crate::call::CallResult;
 use crate::value::text::Lang;
 
 /// The items of the output and the calls among them.
 pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall>), String> {
     let is_cut = answer["status"] == "incomplete";
-    let mut hosted = Hosted::default();
+    let mut hosted = HostedCalls::default();
     hosted.hear(&answer);
     let mut items = match answer {
         Value::Array(items) => items,
@@ -37,33 +37,33 @@ pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall
 
 /// The form of the call that an item is. Tools that the API has run itself are
 /// other items.
-fn form_of(item: &Value) -> Option<Form> {
+fn form_of(item: &Value) -> Option<AnswerForm> {
     match item["type"].as_str()? {
-        "function_call" => Some(Form::Usual),
-        "custom_tool_call" => Some(Form::Custom),
-        "local_shell_call" => Some(Form::LocalShell),
-        "shell_call" => Some(Form::Shell),
-        "apply_patch_call" => Some(Form::Patch),
+        "function_call" => Some(AnswerForm::Usual),
+        "custom_tool_call" => Some(AnswerForm::Custom),
+        "local_shell_call" => Some(AnswerForm::LocalShell),
+        "shell_call" => Some(AnswerForm::Shell),
+        "apply_patch_call" => Some(AnswerForm::Patch),
         _ => None,
     }
 }
 
 /// The tool that an item calls.
-fn name_of(form: Form, item: &Value) -> Option<&str> {
+fn name_of(form: AnswerForm, item: &Value) -> Option<&str> {
     match form {
-        Form::LocalShell => Some("local_shell"),
-        Form::Shell => Some("shell"),
-        Form::Patch => Some("apply_patch"),
+        AnswerForm::LocalShell => Some("local_shell"),
+        AnswerForm::Shell => Some("shell"),
+        AnswerForm::Patch => Some("apply_patch"),
         _ => item["name"].as_str(),
     }
 }
 
 /// Where the arguments are in an item.
-fn arguments_key(form: Form) -> &'static str {
+fn arguments_key(form: AnswerForm) -> &'static str {
     match form {
-        Form::Custom => "input",
-        Form::LocalShell | Form::Shell => "action",
-        Form::Patch => "operation",
+        AnswerForm::Custom => "input",
+        AnswerForm::LocalShell | AnswerForm::Shell => "action",
+        AnswerForm::Patch => "operation",
         _ => "arguments",
     }
 }
@@ -72,26 +72,26 @@ fn call(item: &mut Value, ids: &mut Ids) -> Option<ModelCall> {
     let form = form_of(item)?;
     let id = ids.claim(item["call_id"].as_str());
     let arguments = match form {
-        Form::Custom => json!({"input": item["input"]}),
+        AnswerForm::Custom => json!({"input": item["input"]}),
         form => item[arguments_key(form)].clone(),
     };
     let call = ModelCall::new(Some(id), name_of(form, item), arguments);
     let mut call = call.form(form).repeating(item);
     call.is_broken = item["status"] == "incomplete";
-    mend(item, &call, ids);
+    sanitize(item, &call, ids);
     Some(call)
 }
 
 /// Puts right what the API would refuse.
-fn mend(item: &mut Value, call: &ModelCall, ids: &mut Ids) {
+fn sanitize(item: &mut Value, call: &ModelCall, ids: &mut Ids) {
     ids.put(&mut item["call_id"], call.id.as_deref());
-    if matches!(call.form, Form::LocalShell | Form::Shell | Form::Patch) {
+    if matches!(call.form, AnswerForm::LocalShell | AnswerForm::Shell | AnswerForm::Patch) {
         return;
     }
     ids.put(&mut item["name"], &*call.kept_name());
     match call.form {
-        Form::Custom if item["input"].is_string() => {}
-        Form::Custom => ids.put(&mut item["input"], ""),
+        AnswerForm::Custom if item["input"].is_string() => {}
+        AnswerForm::Custom => ids.put(&mut item["input"], ""),
         _ => ids.put(&mut item["arguments"], call.text()),
     }
 }
@@ -105,23 +105,25 @@ pub(super) fn messages<'a>(
         .map(|(call, result)| {
             let pieces = pieces(result, lang);
             let mut answer = match call.form {
-                Form::LocalShell => {
+                AnswerForm::LocalShell => {
                     json!({"type": "local_shell_call_output", "output": text_of(&pieces)})
                 }
-                Form::Shell => {
+                AnswerForm::Shell => {
                     json!({"type": "shell_call_output", "output": [shown(result, &pieces)]})
                 }
-                Form::Patch => {
+                AnswerForm::Patch => {
                     let status = if result.is_success() { "completed" } else { "failed" };
                     json!({"type": "apply_patch_call_output", "status": status,
                            "output": text_of(&pieces)})
                 }
-                Form::Custom => json!({"type": "custom_tool_call_output", "output": told(&pieces)}),
+                AnswerForm::Custom => {
+                    json!({"type": "custom_tool_call_output", "output": told(&pieces)})
+                }
                 _ => json!({"type": "function_call_output", "output": told(&pieces)}),
             };
             answer["call_id"] = json!(call.id);
             // The API's first shell has no programs that call it.
-            if call.form != Form::LocalShell {
+            if call.form != AnswerForm::LocalShell {
                 call.repeat(&mut answer, "caller");
             }
             answer
@@ -160,15 +162,19 @@ fn part(piece: &Piece<'_>) -> Value {
 
 /// The items of a stream, as they are done.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Assembly {
+pub(super) struct ResponsesStream {
     /// Items that are done and no calls, and the place of each.
     items: Vec<(u64, Value)>,
-    hosted: Hosted,
+    hosted: HostedCalls,
 }
 
-impl Assembly {
+impl ResponsesStream {
     /// Hears one event of the stream. True if it is the last.
-    pub(super) fn hear(&mut self, event: &Value, slots: &mut Slots) -> Result<bool, String> {
+    pub(super) fn hear(
+        &mut self,
+        event: &Value,
+        slots: &mut StreamedCalls,
+    ) -> Result<bool, String> {
         let at = event["output_index"].as_u64().unwrap_or_default();
         let item = &event["item"];
         self.hosted.hear(&event["response"]);
@@ -179,7 +185,7 @@ impl Assembly {
                     let written = item[arguments_key(form)].as_str().unwrap_or_default();
                     let (id, name) = (item["call_id"].as_str(), name_of(form, item));
                     match form {
-                        Form::Custom => slots.begin_custom(at, id, name, written),
+                        AnswerForm::Custom => slots.begin_custom(at, id, name, written),
                         _ => slots.begin(at, id, name, written),
                     }
                     slots.form(at, form);
@@ -232,17 +238,17 @@ impl Assembly {
 
     /// The items, as the conversation keeps them. A call that broke off is an
     /// item, too: it has an answer.
-    pub(super) fn message(mut self, calls: Vec<Written>) -> Value {
+    pub(super) fn message(mut self, calls: Vec<WrittenCall>) -> Value {
         let mut ids = Ids::default();
-        self.items.extend(calls.into_iter().map(|Written { at, call, more }| {
+        self.items.extend(calls.into_iter().map(|WrittenCall { at, call, more }| {
             let mut item = match call.form {
                 _ if more.is_object() => more,
-                Form::Custom => {
+                AnswerForm::Custom => {
                     json!({"type": "custom_tool_call", "input": call.arguments["input"]})
                 }
                 _ => json!({"type": "function_call"}),
             };
-            mend(&mut item, &call, &mut ids);
+            sanitize(&mut item, &call, &mut ids);
             (at, item)
         }));
         self.items.sort_by_key(|(at, _)| *at);

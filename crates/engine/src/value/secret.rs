@@ -1,6 +1,6 @@
 //! A value that must not be seen.
 
-mod guise;
+mod encodings;
 mod part;
 mod veil;
 
@@ -51,8 +51,8 @@ impl Secret {
     /// The texts that it may come back as, itself first: quoted in JSON, in an
     /// address, in a page, in base64 or hex; and those of its parts, where it is
     /// an address or has several lines.
-    pub fn guises(&self) -> Vec<Secret> {
-        guise::of(self.expose()).into_iter().map(Self).collect()
+    pub fn encodings(&self) -> Vec<Secret> {
+        encodings::of(self.expose()).into_iter().map(Self).collect()
     }
 }
 

@@ -53,12 +53,12 @@ fn is_zero(count: &u64) -> bool {
 
 /// What a call has used itself, and with the calls that it made.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Bill {
+pub(crate) struct CallUsage {
     pub(crate) own: Usage,
     pub(crate) total: Usage,
 }
 
-impl Bill {
+impl CallUsage {
     /// Adds what the call has used itself.
     pub(crate) fn add_own(&mut self, usage: Usage) {
         self.own += usage;

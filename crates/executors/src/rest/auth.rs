@@ -161,7 +161,7 @@ impl Signed {
         let pairs = self.query.iter().chain(&self.cookies);
         let pairs = pairs.map(|secret| &secret.expose()[after(secret, '=')..]);
         let sent = headers.chain(pairs).filter(|shape| shape.len() >= SHORTEST);
-        sent.flat_map(|shape| Secret::new(shape).guises()).collect()
+        sent.flat_map(|shape| Secret::new(shape).encodings()).collect()
     }
 
     /// Puts the parts that belong to the address into it, in place of pairs of

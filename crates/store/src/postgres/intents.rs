@@ -96,7 +96,7 @@ pub(crate) async fn begin(
         begun[*at] = if id == intents[*at].id.uuid() {
             Begun::New
         } else if fingerprint == key.fingerprint {
-            Begun::Twin(id.into())
+            Begun::Duplicate(id.into())
         } else {
             Begun::OtherArguments(id.into())
         };
@@ -105,7 +105,7 @@ pub(crate) async fn begin(
         take_back(client, owner, &taken).await?;
         for (begun, intent) in begun.iter_mut().zip(&intents) {
             if taken.contains(&intent.id.uuid()) {
-                *begun = Begun::Twin(intent.id);
+                *begun = Begun::Duplicate(intent.id);
             }
         }
     }

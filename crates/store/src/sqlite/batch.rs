@@ -195,7 +195,7 @@ fn begin(
     let oldest_key = now.saturating_sub(keep);
     for Begin { intent, .. } in begins {
         let begun = intents::begin(transaction, intent, owner.id(), now, oldest_key)?;
-        if let Begun::Twin(id) = begun {
+        if let Begun::Duplicate(id) = begun {
             // Nobody else may come to close a call that this one waits for.
             let tenant = &intent.caller.tenant;
             while let Some(dead) =

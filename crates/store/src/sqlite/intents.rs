@@ -24,7 +24,7 @@ pub(crate) fn begin(
     let tenant = &intent.caller.tenant;
     let begun_by = owner_of(connection, tenant, intent.id)?;
     if begun_by.is_some_and(|other| other != owner) || has_record(connection, tenant, intent.id)? {
-        return Ok(Begun::Twin(intent.id));
+        return Ok(Begun::Duplicate(intent.id));
     }
     if let Some(key) = &intent.key {
         if let Some(claim) = claim(connection, tenant, &key.key)?
@@ -32,7 +32,7 @@ pub(crate) fn begin(
                 || owner_of(connection, tenant, claim.id)?.is_some())
         {
             return Ok(if claim.fingerprint == key.fingerprint {
-                Begun::Twin(claim.id)
+                Begun::Duplicate(claim.id)
             } else {
                 Begun::OtherArguments(claim.id)
             });

@@ -83,21 +83,21 @@ async fn a_key_is_claimed_once(store: &dyn RecordStore) {
     let first = call(1);
     let again = || intent_of(&call(2));
     assert_eq!(begin(store, keyed("k", 1, intent_of(&first))).await, Begun::New);
-    assert_eq!(begin(store, keyed("k", 1, again())).await, Begun::Twin(first.id));
+    assert_eq!(begin(store, keyed("k", 1, again())).await, Begun::Duplicate(first.id));
     assert_eq!(begin(store, keyed("k", 2, again())).await, Begun::OtherArguments(first.id));
     assert_eq!(begin(store, keyed("K", 2, again())).await, Begun::New);
     assert_eq!(begin(store, keyed("k ", 1, again())).await, Begun::New);
     // Those that were refused have left nothing.
-    assert_eq!(begin(store, keyed("k", 1, again())).await, Begun::Twin(first.id));
+    assert_eq!(begin(store, keyed("k", 1, again())).await, Begun::Duplicate(first.id));
 }
 
 async fn tenants_do_not_share_keys(store: &dyn RecordStore) {
     let (ours, theirs) = (call(1), by(of_tenant("acme"), call(2)));
     assert_eq!(begin(store, keyed("k", 1, intent_of(&ours))).await, Begun::New);
     assert_eq!(begin(store, keyed("k", 2, intent_of(&theirs))).await, Begun::New);
-    assert_eq!(begin(store, keyed("k", 1, intent_of(&call(3)))).await, Begun::Twin(ours.id));
+    assert_eq!(begin(store, keyed("k", 1, intent_of(&call(3)))).await, Begun::Duplicate(ours.id));
     let again = by(of_tenant("acme"), call(4));
-    assert_eq!(begin(store, keyed("k", 2, intent_of(&again))).await, Begun::Twin(theirs.id));
+    assert_eq!(begin(store, keyed("k", 2, intent_of(&again))).await, Begun::Duplicate(theirs.id));
 }
 
 async fn of_many_begins_with_one_key_one_is_new(store: &dyn RecordStore) {
@@ -109,7 +109,7 @@ async fn of_many_begins_with_one_key_one_is_new(store: &dyn RecordStore) {
         let begun: Vec<_> = together(begins).await.into_iter().map(Result::unwrap).collect();
         let new: Vec<_> = (0..40).filter(|&index| begun[index] == Begun::New).collect();
         assert_eq!(new.len(), 1, "{begun:?}");
-        let twin = Begun::Twin(records[new[0]].id);
+        let twin = Begun::Duplicate(records[new[0]].id);
         assert_eq!(begun.iter().filter(|&&begun| begun == twin).count(), 39, "{begun:?}");
     }
 }
@@ -124,7 +124,7 @@ async fn the_record_of_a_keyed_call_is_found(store: &dyn RecordStore) {
     let found = store.get(&TenantId::default(), record.id).await.unwrap().unwrap();
     assert_eq!(shown(&found), shown(&record));
     // The key outlives the call.
-    assert_eq!(begin(store, keyed("k", 1, intent_of(&call(2)))).await, Begun::Twin(record.id));
+    assert_eq!(begin(store, keyed("k", 1, intent_of(&call(2)))).await, Begun::Duplicate(record.id));
     let other = keyed("k", 9, intent_of(&call(3)));
     assert_eq!(begin(store, other).await, Begun::OtherArguments(record.id));
 }
@@ -139,7 +139,7 @@ async fn a_call_that_never_ran_gives_its_key_back(store: &dyn RecordStore) {
     assert_eq!(begin(store, keyed("k", 2, intent_of(&record))).await, Begun::New);
     store.append(record.clone());
     store.flush().await.unwrap();
-    assert_eq!(begin(store, keyed("k", 2, intent_of(&call(3)))).await, Begun::Twin(record.id));
+    assert_eq!(begin(store, keyed("k", 2, intent_of(&call(3)))).await, Begun::Duplicate(record.id));
 }
 
 async fn a_record_needs_no_intent_and_an_intent_no_listener(store: &dyn RecordStore) {
@@ -164,10 +164,10 @@ async fn a_call_that_has_a_record_does_not_begin_again(store: &dyn RecordStore) 
     assert_eq!(begin(store, intent_of(&ended)).await, Begun::New);
     store.append(ended.clone());
     store.flush().await.unwrap();
-    assert_eq!(begin(store, intent_of(&ended)).await, Begun::Twin(ended.id));
+    assert_eq!(begin(store, intent_of(&ended)).await, Begun::Duplicate(ended.id));
     let begins = [&ended, &other].map(|call| store.begin(intent_of(call)));
     let begun: Vec<_> = together(begins.into()).await.into_iter().map(Result::unwrap).collect();
-    assert_eq!(begun, [Begun::Twin(ended.id), Begun::New]);
+    assert_eq!(begun, [Begun::Duplicate(ended.id), Begun::New]);
     let kept = store.get(&ended.caller.tenant, ended.id).await.unwrap().unwrap();
     assert_eq!(shown(&kept), shown(&ended));
 }

@@ -175,11 +175,11 @@ async fn a_twin_does_not_wait_for_a_dead_process() {
     let orphans = held(&mut child);
     let store = SqliteStore::open(&path).unwrap();
     let again = || store.begin(keyed(&orphans[1].to_string(), 1, intent_of(&call(9))));
-    assert_eq!(again().await.unwrap(), Begun::Twin(orphans[1]));
+    assert_eq!(again().await.unwrap(), Begun::Duplicate(orphans[1]));
     assert!(store.get(&tenant(), orphans[1]).await.unwrap().is_none(), "it still runs");
 
     child.kill();
-    assert_eq!(again().await.unwrap(), Begun::Twin(orphans[1]));
+    assert_eq!(again().await.unwrap(), Begun::Duplicate(orphans[1]));
     let record = store.get(&tenant(), orphans[1]).await.unwrap().unwrap();
     assert_eq!(record.status, Status::Interrupted);
     let told: BTreeSet<_> = store.take_interrupted().iter().map(|record| record.id).collect();
@@ -300,13 +300,13 @@ async fn others_see_who_lives_and_leave_its_calls_alone() {
     assert!(!first.is_gone(&name).await.unwrap() && !second.is_gone(&name).await.unwrap());
     let record = call(1);
     assert_eq!(first.begin(intent_of(&record)).await.unwrap(), Begun::New);
-    assert_eq!(second.begin(intent_of(&record)).await.unwrap(), Begun::Twin(record.id));
+    assert_eq!(second.begin(intent_of(&record)).await.unwrap(), Begun::Duplicate(record.id));
     assert!(second.get(&tenant(), record.id).await.unwrap().is_none(), "it still runs");
 
     // Closed in the middle of the call: whoever wants to run it hears what it came to.
     drop(first);
     assert!(second.is_gone(&name).await.unwrap());
-    assert_eq!(second.begin(intent_of(&record)).await.unwrap(), Begun::Twin(record.id));
+    assert_eq!(second.begin(intent_of(&record)).await.unwrap(), Begun::Duplicate(record.id));
     let closed = second.get(&tenant(), record.id).await.unwrap().unwrap();
     assert_eq!(closed.status, Status::Interrupted);
     assert!(second.is_gone(&windlass::OwnerId::new("no name of ours")).await.unwrap());

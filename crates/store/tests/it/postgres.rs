@@ -293,7 +293,7 @@ async fn the_tenant_with_the_most_makes_room_and_keys_outlive_any_number_of_call
     for (number, first) in quiet.iter().chain(&noise).enumerate() {
         let tenant = &first.caller.tenant;
         let again = keyed(&format!("k-{number}"), 1, intent(&of(tenant.as_str(), 9000)));
-        assert_eq!(store.begin(again).await.unwrap(), Begun::Twin(first.id), "key {number}");
+        assert_eq!(store.begin(again).await.unwrap(), Begun::Duplicate(first.id), "key {number}");
         assert!(store.get(tenant, first.id).await.unwrap().is_some(), "the result of {number}");
     }
 }

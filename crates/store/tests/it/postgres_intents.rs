@@ -20,7 +20,7 @@ async fn calls_with_one_key_are_one() {
     assert_eq!(store.begin(first.clone()).await.unwrap(), Begun::New);
     // Asked again, as after a commit that nobody heard of.
     assert_eq!(store.begin(first.clone()).await.unwrap(), Begun::New);
-    assert_eq!(store.begin(keyed("a", 1)).await.unwrap(), Begun::Twin(first.id));
+    assert_eq!(store.begin(keyed("a", 1)).await.unwrap(), Begun::Duplicate(first.id));
     assert_eq!(store.begin(keyed("a", 2)).await.unwrap(), Begun::OtherArguments(first.id));
     assert_eq!(store.begin(keyed("b", 2)).await.unwrap(), Begun::New);
     let other = Intent { caller: Arc::new(of_tenant("acme")), ..keyed("a", 1) };
@@ -31,10 +31,10 @@ async fn calls_with_one_key_are_one() {
     record.id = first.id;
     store.append(record);
     store.flush().await.unwrap();
-    assert_eq!(store.begin(keyed("a", 1)).await.unwrap(), Begun::Twin(first.id));
+    assert_eq!(store.begin(keyed("a", 1)).await.unwrap(), Begun::Duplicate(first.id));
     let long = "k\0".repeat(9000);
     assert_eq!(store.begin(keyed(&long, 1)).await.unwrap(), Begun::New);
-    assert!(matches!(store.begin(keyed(&long, 1)).await.unwrap(), Begun::Twin(_)));
+    assert!(matches!(store.begin(keyed(&long, 1)).await.unwrap(), Begun::Duplicate(_)));
 }
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn of_many_with_one_key_one_is_new() {
         for asked in asked {
             match asked.await.unwrap() {
                 (id, Begun::New) => new.push(id),
-                (_, Begun::Twin(id)) => twins.push(id),
+                (_, Begun::Duplicate(id)) => twins.push(id),
                 (_, other) => panic!("{other:?}"),
             }
         }

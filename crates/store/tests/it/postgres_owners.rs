@@ -159,13 +159,13 @@ async fn others_see_who_lives_and_leave_its_calls_alone() {
     let (record, other) = (call(1), call(2));
     assert_eq!(first.begin(intent(&record)).await.unwrap(), Begun::New);
     let (twin, new) = tokio::join!(second.begin(intent(&record)), second.begin(intent(&other)));
-    assert_eq!((twin.unwrap(), new.unwrap()), (Begun::Twin(record.id), Begun::New));
+    assert_eq!((twin.unwrap(), new.unwrap()), (Begun::Duplicate(record.id), Begun::New));
     assert!(second.get(&tenant(), record.id).await.unwrap().is_none(), "it still runs");
 
     // Closed in the middle of the call: whoever wants to run it hears what it came to.
     first.close().await.unwrap();
     assert!(eventually(10, async || second.is_gone(&name).await.unwrap()).await);
-    assert_eq!(second.begin(intent(&record)).await.unwrap(), Begun::Twin(record.id));
+    assert_eq!(second.begin(intent(&record)).await.unwrap(), Begun::Duplicate(record.id));
     let closed = second.get(&tenant(), record.id).await.unwrap().unwrap();
     assert_eq!(closed.status, Status::Interrupted);
 }

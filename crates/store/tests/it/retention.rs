@@ -94,7 +94,7 @@ async fn keys_and_their_records_outlive_any_number_of_calls() {
         let tenant = &first.caller.tenant;
         let again = by(of_tenant(tenant.as_str()), call(9000));
         let intent = keyed(&format!("k-{number}"), 1, intent_of(&again));
-        assert_eq!(store.begin(intent).await.unwrap(), Begun::Twin(first.id), "key {number}");
+        assert_eq!(store.begin(intent).await.unwrap(), Begun::Duplicate(first.id), "key {number}");
         assert!(store.get(tenant, first.id).await.unwrap().is_some(), "the result of {number}");
     }
     assert_eq!(records_of(&path, "quiet"), 5);
@@ -160,7 +160,7 @@ async fn outputs_go_with_their_records_but_not_those_of_open_calls_or_with_keys(
     assert!(store.read_output(&tenant, open_call.id, 0, 1).await.unwrap().is_some());
     assert!(store.read_output(&tenant, with_key.id, 0, 1).await.unwrap().is_some());
     let again = store.begin(keyed("ended", 1, intent_of(&call(99)))).await.unwrap();
-    assert_eq!(again, Begun::Twin(with_key.id));
+    assert_eq!(again, Begun::Duplicate(with_key.id));
     let connection = Connection::open(&path).unwrap();
     let bytes: u32 =
         connection.query_row("SELECT bytes FROM output_total", [], |row| row.get(0)).unwrap();
@@ -186,18 +186,18 @@ async fn keys_expire_but_not_while_their_call_runs() {
     patient.append(ended.clone());
     patient.flush().await.unwrap();
     let again = keyed("ended", 1, intent_of(&call(2)));
-    assert_eq!(patient.begin(again).await.unwrap(), Begun::Twin(ended.id));
+    assert_eq!(patient.begin(again).await.unwrap(), Begun::Duplicate(ended.id));
 
     std::thread::sleep(Duration::from_millis(20));
     let hasty = open(Duration::from_millis(10));
     let again = keyed("running", 1, intent_of(&call(2)));
-    assert_eq!(hasty.begin(again).await.unwrap(), Begun::Twin(running.id));
+    assert_eq!(hasty.begin(again).await.unwrap(), Begun::Duplicate(running.id));
     // Free again, although it may not have been cleared away yet.
     let (third, fourth) = (call(3), call(4));
     let again = keyed("ended", 2, intent_of(&third));
     assert_eq!(hasty.begin(again).await.unwrap(), Begun::New);
     let again = keyed("ended", 2, intent_of(&fourth));
-    assert_eq!(hasty.begin(again).await.unwrap(), Begun::Twin(third.id));
+    assert_eq!(hasty.begin(again).await.unwrap(), Begun::Duplicate(third.id));
     // And cleared away in a few steps.
     for number in 0..4 {
         hasty.begin(keyed(&format!("new-{number}"), 1, intent_of(&call(5)))).await.unwrap();
@@ -220,7 +220,7 @@ async fn keys_of_runs_are_kept_as_long_as_the_run_can_go_on() {
     std::thread::sleep(Duration::from_millis(20));
     let again = |key, number| store.begin(keyed(key, 1, intent_of(&call(number))));
     assert_eq!(again("usual", 2).await.unwrap(), Begun::New);
-    assert_eq!(again("run:0a.1.0", 3).await.unwrap(), Begun::Twin(first.id));
+    assert_eq!(again("run:0a.1.0", 3).await.unwrap(), Begun::Duplicate(first.id));
     // For a week, and no longer.
     let connection = Connection::open(&path).unwrap();
     let week = i64::try_from(windlass_store::KEEP_RUNS.as_micros()).unwrap();

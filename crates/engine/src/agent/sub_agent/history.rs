@@ -1,5 +1,4 @@
-//! What a sub-agent remembers of its calls: a bounded list, and figures that
-//! count every call.
+//! Call history of a sub-agent: a bounded list, and counters over all calls.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -15,30 +14,30 @@ use crate::value::name::CallId;
 
 const MAX_HISTORY: usize = 1000;
 
-/// What a sub-agent has done (S0.9).
+/// Summary of a sub-agent's calls.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ExecutionSummary {
-    /// The sub-agent.
+    /// Id of the sub-agent.
     pub agent_id: Arc<str>,
-    /// The agent that it works for.
+    /// Id of the agent that it works for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_agent_id: Option<Arc<str>>,
-    /// How many calls.
+    /// Number of calls.
     pub total_calls: u64,
-    /// How many succeeded.
+    /// Number of successful calls.
     pub successful_calls: u64,
-    /// Per cent, 0 to 100; 0 where there was no call.
+    /// In per cent, 0 to 100; 0 without calls.
     pub success_rate: f64,
-    /// Calls by tool. Names that no tool has are counted together.
+    /// Calls per tool. Names of unknown tools are counted together.
     pub tool_usage: BTreeMap<String, u64>,
-    /// The newest calls, oldest first.
+    /// The most recent calls, oldest first.
     pub call_details: Vec<CallDetail>,
 }
 
-/// One call of a sub-agent. The names are S0.24's.
+/// One call of a sub-agent.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CallDetail {
-    /// The call's id. Its record, with arguments and result, has the same.
+    /// The call's id; its record, with arguments and result, has the same.
     pub call_id: CallId,
     /// The id that the model gave the call.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,7 +49,7 @@ pub struct CallDetail {
     /// The operator's text about the failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What kind of failure.
+    /// The failure's error type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_type: Option<&'static str>,
     /// How long it ran; seconds on the wire.
@@ -77,8 +76,8 @@ impl From<&CallResult> for CallDetail {
     }
 }
 
-/// The calls of a sub-agent.
-pub(super) struct History {
+/// Call history of a sub-agent.
+pub(super) struct CallHistory {
     newest: VecDeque<CallDetail>,
     max: usize,
     total: u64,
@@ -86,7 +85,7 @@ pub(super) struct History {
     usage: BTreeMap<String, u64>,
 }
 
-impl Default for History {
+impl Default for CallHistory {
     fn default() -> Self {
         Self {
             newest: VecDeque::new(),
@@ -98,11 +97,12 @@ impl Default for History {
     }
 }
 
-impl History {
+impl CallHistory {
     pub(super) fn push(&mut self, result: &CallResult) {
         self.total += 1;
         self.successful += u64::from(result.is_success());
-        // A model can make up any number of names.
+        // Unknown names share one entry: a model can make up any number of
+        // them.
         let tool = match result.error().map(Error::kind) {
             Some(ErrorKind::ToolNotFound) => UNKNOWN_TOOL,
             _ => &result.tool_name,

@@ -1,4 +1,4 @@
-//! Watches a folder of definitions.
+//! Watches a folder of definitions for changes.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
@@ -9,17 +9,17 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use super::{LoadReport, Loader};
 use crate::error::{Error, ErrorKind};
 
-/// A file is often written in several steps; this long nothing may change
-/// before it is read.
+/// Debounce interval: files are often written in several steps, so they are
+/// read once nothing has changed for this long.
 const SETTLE: Duration = Duration::from_millis(50);
 
-/// How a folder is watched (S0.23).
+/// Options for watching a folder.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchOptions {
-    /// How often to look for changes by itself.
+    /// Polling interval.
     pub interval: Duration,
-    /// Whether to be told of changes by the operating system, too: they are
-    /// seen at once then.
+    /// Whether to use change notifications of the operating system too, for
+    /// immediate reloads.
     pub notify: bool,
 }
 
@@ -29,19 +29,19 @@ impl Default for WatchOptions {
     }
 }
 
-/// Keeps a folder's tools up to date until it is dropped.
+/// Guard of a watched folder: keeps its tools up to date until it is dropped.
 pub struct FolderWatch {
-    signal: Sender<Signal>,
+    signal: Sender<WatchSignal>,
     thread: Option<JoinHandle<()>>,
     _watcher: Option<RecommendedWatcher>,
 }
 
-enum Signal {
+enum WatchSignal {
     Changed,
     Stop,
 }
 
-/// Loads the folder and begins to watch it.
+/// Loads the folder and starts watching it.
 pub(super) fn start(
     mut loader: Loader,
     options: WatchOptions,
@@ -53,9 +53,9 @@ pub(super) fn start(
     let watcher = if options.notify {
         let changed = signal.clone();
         let mut watcher = notify::recommended_watcher(move |_: notify::Result<notify::Event>| {
-            // The loader looks for itself at what has changed; a full queue of
-            // signals cannot build up because it drains them.
-            let _ = changed.send(Signal::Changed);
+            // The loader itself finds out what has changed, and drains all
+            // pending signals at once.
+            let _ = changed.send(WatchSignal::Changed);
         })
         .map_err(|error| failed("no watcher", error.into()))?;
         watcher
@@ -71,15 +71,15 @@ pub(super) fn start(
         .spawn(move || {
             loop {
                 match signals.recv_timeout(options.interval) {
-                    Ok(Signal::Changed) => loop {
+                    Ok(WatchSignal::Changed) => loop {
                         match signals.recv_timeout(SETTLE) {
-                            Ok(Signal::Changed) => {}
-                            Ok(Signal::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                            Ok(WatchSignal::Changed) => {}
+                            Ok(WatchSignal::Stop) | Err(RecvTimeoutError::Disconnected) => return,
                             Err(RecvTimeoutError::Timeout) => break,
                         }
                     },
                     Err(RecvTimeoutError::Timeout) => {}
-                    Ok(Signal::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                    Ok(WatchSignal::Stop) | Err(RecvTimeoutError::Disconnected) => return,
                 }
                 if loader.is_stale() {
                     loader.reload();
@@ -92,7 +92,7 @@ pub(super) fn start(
 
 impl Drop for FolderWatch {
     fn drop(&mut self) {
-        let _ = self.signal.send(Signal::Stop);
+        let _ = self.signal.send(WatchSignal::Stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

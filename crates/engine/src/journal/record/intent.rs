@@ -115,7 +115,7 @@ pub enum Begun {
     /// This call has the same key and the same fingerprint, or is the same
     /// call; it runs, or has ended and left a record. The new intent is not
     /// kept.
-    Twin(CallId),
+    Duplicate(CallId),
     /// This call has the same key and another fingerprint. The new intent is
     /// not kept.
     OtherArguments(CallId),

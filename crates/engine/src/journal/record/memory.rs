@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::future;
-use std::mem;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -12,7 +11,7 @@ use super::{
     RecordStore, Statistics, Summary,
 };
 use crate::error::{Error, ErrorKind};
-use crate::lane::Lanes;
+use crate::shards::Shards;
 use crate::tool::executor::BoxFuture;
 use crate::value::name::{CallId, TenantId};
 use crate::value::usage::Usage;
@@ -35,40 +34,14 @@ pub struct MemoryStore {
     capacity: usize,
     /// In each lane the last ones of its threads, in the order in which the
     /// calls ended.
-    lanes: Lanes<Mutex<Ring>>,
-    keys: Mutex<Keys>,
+    shards: Shards<Mutex<VecDeque<CallRecord>>>,
+    keys: Mutex<KeyIndex>,
     outputs: Mutex<Outputs>,
-}
-
-/// Ring buffer of the last records of a lane. A new record is written over the
-/// oldest one, so a full ring moves nothing else.
-#[derive(Default)]
-struct Ring {
-    records: Vec<CallRecord>,
-    /// Which one is the oldest, once it is full.
-    oldest: usize,
-}
-
-impl Ring {
-    /// Takes a record in, and gives back the one whose place it took.
-    fn push(&mut self, record: CallRecord, capacity: usize) -> Option<CallRecord> {
-        if self.records.len() < capacity {
-            if self.records.is_empty() {
-                self.records.reserve_exact(capacity);
-            }
-            self.records.push(record);
-            return None;
-        }
-        let oldest = self.records.get_mut(self.oldest)?;
-        let evicted = mem::replace(oldest, record);
-        self.oldest = if self.oldest + 1 == capacity { 0 } else { self.oldest + 1 };
-        Some(evicted)
-    }
 }
 
 /// The keys of calls, and what became of those calls.
 #[derive(Default)]
-struct Keys {
+struct KeyIndex {
     calls: HashMap<(TenantId, Arc<str>), KeyedCall>,
     /// By the id of the call, for those that are kept.
     ids: HashMap<CallId, (TenantId, Arc<str>)>,
@@ -106,7 +79,7 @@ impl MemoryStore {
         let capacity = records.max(1);
         Self {
             capacity,
-            lanes: Lanes::default(),
+            shards: Shards::default(),
             keys: Mutex::default(),
             outputs: Mutex::default(),
         }
@@ -137,17 +110,16 @@ impl MemoryStore {
     /// What the chosen ones of the last records say, taken out so that nothing
     /// is counted while calls wait for the locks.
     fn choose<T>(&self, tenant: &TenantId, choose: impl Fn(&CallRecord) -> Option<T>) -> Vec<T> {
-        let lanes: Vec<_> = self.lanes.all().map(Mutex::lock).collect();
+        let shards: Vec<_> = self.shards.all().map(Mutex::lock).collect();
         let chosen = |record: &CallRecord| match record.caller.tenant == *tenant {
             true => choose(record),
             false => None,
         };
-        let kept: usize = lanes.iter().map(|lane| lane.records.len()).sum();
-        let all = lanes.iter().flat_map(|lane| &lane.records);
+        let kept: usize = shards.iter().map(|shard| shard.len()).sum();
         if kept <= self.capacity {
-            return all.filter_map(chosen).collect();
+            return shards.iter().flat_map(|shard| shard.iter()).filter_map(chosen).collect();
         }
-        let mut records: Vec<&CallRecord> = all.collect();
+        let mut records: Vec<&CallRecord> = shards.iter().flat_map(|shard| shard.iter()).collect();
         records.select_nth_unstable_by_key(kept - self.capacity, |record| record.ended_at());
         records[kept - self.capacity..].iter().copied().filter_map(chosen).collect()
     }
@@ -187,8 +159,15 @@ impl RecordStore for MemoryStore {
         if record.idempotency_key().is_some() {
             self.keys.lock().ended(&record);
         }
-        // Freed after the lock: that takes longer than all that is done under it.
-        let _evicted = self.lanes.mine().1.lock().push(record, self.capacity);
+        let mut records = self.shards.current().1.lock();
+        if records.capacity() == 0 {
+            records.reserve_exact(self.capacity);
+        }
+        let evicted = if records.len() == self.capacity { records.pop_front() } else { None };
+        records.push_back(record);
+        // Freeing arguments and a result takes longer than all of the above.
+        drop(records);
+        drop(evicted);
     }
 
     fn begin(&self, intent: Intent) -> BoxFuture<'_, Result<Begun, Error>> {
@@ -196,7 +175,9 @@ impl RecordStore for MemoryStore {
             Some(key) => {
                 self.keys.lock().begin(&intent.caller.tenant, intent.id, key, self.capacity)
             }
-            None if self.find(&intent.caller.tenant, intent.id).is_some() => Begun::Twin(intent.id),
+            None if self.find(&intent.caller.tenant, intent.id).is_some() => {
+                Begun::Duplicate(intent.id)
+            }
             None => Begun::New,
         };
         Box::pin(future::ready(Ok(begun)))
@@ -265,7 +246,7 @@ impl RecordStore for MemoryStore {
     }
 }
 
-impl Keys {
+impl KeyIndex {
     fn begin(
         &mut self,
         tenant: &TenantId,
@@ -276,7 +257,7 @@ impl Keys {
         let name = (tenant.clone(), key.key);
         if let Some(call) = self.calls.get(&name) {
             return if call.fingerprint == key.fingerprint {
-                Begun::Twin(call.id)
+                Begun::Duplicate(call.id)
             } else {
                 Begun::OtherArguments(call.id)
             };

@@ -73,8 +73,8 @@ impl Statistics {
         counts: impl IntoIterator<Item = (T, Status, Option<u32>, u64)>,
     ) -> Self {
         #[derive(Default)]
-        struct Counts(BTreeMap<Status, u64>, Histogram);
-        impl Counts {
+        struct StatusCounts(BTreeMap<Status, u64>, Histogram);
+        impl StatusCounts {
             fn add(&mut self, status: Status, bucket: Option<u32>, calls: u64) {
                 *self.0.entry(status).or_default() += calls;
                 if let Some(bucket) = bucket {
@@ -83,8 +83,8 @@ impl Statistics {
             }
         }
 
-        let mut total = Counts::default();
-        let mut tools: BTreeMap<String, Counts> = BTreeMap::new();
+        let mut total = StatusCounts::default();
+        let mut tools: BTreeMap<String, StatusCounts> = BTreeMap::new();
         for (tool, status, bucket, calls) in counts {
             total.add(status, bucket, calls);
             let tool = tool.as_ref();

@@ -30,7 +30,7 @@ pub trait RecordStore: Send + Sync + 'static {
     /// that the call must not run.
     ///
     /// A call begins once: where another process that lives has begun one with
-    /// this id, or it has a record, the answer is [`Begun::Twin`] of the id.
+    /// this id, or it has a record, the answer is [`Begun::Duplicate`] of the id.
     ///
     /// A key is kept while its call runs, and then for a time that the store
     /// sets, and the call's record as long as the key. The record of a call that

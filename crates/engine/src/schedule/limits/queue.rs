@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Demand, Granted, OwnDemand};
+use super::{Demand, GrantedSlot, OwnDemand};
 use crate::error::Error;
 use crate::value::name::TenantId;
 
@@ -20,18 +20,18 @@ pub(super) struct Waiter {
     /// and now wants to go on.
     pub(super) returning: bool,
     pub(super) since: Instant,
-    pub(super) answer: oneshot::Sender<Result<Granted, Error>>,
+    pub(super) answer: oneshot::Sender<Result<GrantedSlot, Error>>,
 }
 
 #[derive(Default)]
-pub(super) struct Queue {
+pub(super) struct WaitQueue {
     tenants: HashMap<TenantId, VecDeque<Waiter>>,
     /// Tenants with waiting calls; the first is next.
     turns: VecDeque<TenantId>,
     len: usize,
 }
 
-impl Queue {
+impl WaitQueue {
     pub(super) fn len(&self) -> usize {
         self.len
     }

@@ -7,85 +7,85 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::demand::{Demand, OwnDemand};
-use super::express::Express;
-use super::queue::{Queue, Waiter};
+use super::fast_path::FastPath;
+use super::name_counts::NameCounts;
+use super::queue::{WaitQueue, Waiter};
 use super::settings::{LimitSettings, Strategy};
-use super::shares::Shares;
-use super::tally::Tally;
+use super::tenant_shares::TenantShares;
 use super::ticket::Ticket;
-use super::{Granted, too_many};
+use super::{GrantedSlot, too_many};
 use crate::error::{Error, ErrorKind};
 use crate::value::name::TenantId;
 
 /// The express way has at most this part of all slots.
-const EXPRESS_PART: usize = 4;
+const FAST_PATH_PART: usize = 4;
 
 /// A waiter's answer, as it comes.
-pub(super) type Answer = oneshot::Receiver<Result<Granted, Error>>;
+pub(super) type SlotReceiver = oneshot::Receiver<Result<GrantedSlot, Error>>;
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct LimitState {
     pub(super) settings: LimitSettings,
     /// Calls with slots that were given here; those of the express way are not
     /// among them.
     pub(super) running: usize,
     pub(super) bypassing: usize,
-    pub(super) express: Arc<Express>,
+    pub(super) fast_path: Arc<FastPath>,
     /// How many slots each express lane has while that way is open.
     room: usize,
     /// Whether calls of the express way may still be under way, although it is
     /// closed.
     draining: bool,
-    pub(super) buckets: Tally<Arc<str>>,
-    tenants: Tally<Arc<str>>,
+    pub(super) buckets: NameCounts<Arc<str>>,
+    tenants: NameCounts<Arc<str>>,
     /// By a hash of tenant and agent, so that looking copies no name.
-    agents: Tally<u64>,
+    agents: NameCounts<u64>,
     hasher: ahash::RandomState,
-    tools: Tally<Arc<str>>,
-    shares: Shares,
-    pub(super) queue: Queue,
+    tools: NameCounts<Arc<str>>,
+    shares: TenantShares,
+    pub(super) queue: WaitQueue,
     waiters: u64,
     /// When the next call would come if they came evenly.
     next_due: Option<Instant>,
-    pub(super) totals: Totals,
+    pub(super) totals: SlotTotals,
 }
 
 #[derive(Default)]
-pub(super) struct Totals {
+pub(super) struct SlotTotals {
     pub(super) acquired: u64,
     pub(super) rejected: u64,
     pub(super) abandoned: u64,
 }
 
-impl State {
-    pub(super) fn new(settings: LimitSettings, express: Arc<Express>) -> Self {
-        let mut state = Self { settings, express, ..Self::default() };
-        state.try_express();
+impl LimitState {
+    pub(super) fn new(settings: LimitSettings, fast_path: Arc<FastPath>) -> Self {
+        let mut state = Self { settings, fast_path, ..Self::default() };
+        state.try_fast_path();
         state
     }
 
     /// Changes the limits.
     pub(super) fn set(&mut self, settings: LimitSettings) {
         self.settings = settings;
-        self.close_express();
-        self.try_express();
+        self.close_fast_path();
+        self.try_fast_path();
     }
 
     /// How many slots the express way has taken, or may take without asking.
-    fn on_express(&self) -> usize {
-        match self.express.is_open() {
-            true => self.express.slots(self.room),
-            false if self.draining => self.express.under_way(),
+    fn on_fast_path(&self) -> usize {
+        match self.fast_path.is_open() {
+            true => self.fast_path.slots(self.room),
+            false if self.draining => self.fast_path.under_way(),
             false => 0,
         }
     }
 
     /// Opens the express way where slots are plenty and nobody waits.
-    pub(super) fn try_express(&mut self) {
-        if self.express.is_open() {
+    pub(super) fn try_fast_path(&mut self) {
+        if self.fast_path.is_open() {
             return;
         }
-        self.draining = self.on_express() > 0;
+        self.draining = self.on_fast_path() > 0;
         if self.draining || self.queue.len() > 0 {
             return;
         }
@@ -95,27 +95,27 @@ impl State {
             || settings.calls_per_second.is_some()
             || !settings.bucket_limits.is_empty();
         let max = settings.max_concurrent.max(1);
-        let room = self.express.room_in(max / EXPRESS_PART);
-        let taken = self.running + self.express.slots(room) + settings.reserved(max);
+        let room = self.fast_path.room_in(max / FAST_PATH_PART);
+        let taken = self.running + self.fast_path.slots(room) + settings.reserved(max);
         if !has_others && room > 0 && taken * 4 < max * 3 {
             self.room = room;
-            self.express.open(room);
+            self.fast_path.open(room);
         }
     }
 
     /// Closes the express way where its slots could be one too many.
-    fn guard_express(&mut self) {
-        if self.express.is_open() {
+    fn guard_fast_path(&mut self) {
+        if self.fast_path.is_open() {
             let max = self.settings.max_concurrent.max(1);
-            let taken = self.running + self.express.slots(self.room);
+            let taken = self.running + self.fast_path.slots(self.room);
             if taken + self.settings.reserved(max) >= max {
-                self.close_express();
+                self.close_fast_path();
             }
         }
     }
 
-    fn close_express(&mut self) {
-        self.express.close();
+    fn close_fast_path(&mut self) {
+        self.fast_path.close();
         self.draining = true;
     }
 
@@ -163,7 +163,7 @@ impl State {
     /// hold them all whenever another comes.
     fn leaves_room(&self, tenant: &TenantId) -> bool {
         let max = self.settings.max_concurrent.max(1);
-        let free = max.saturating_sub(self.running + self.on_express());
+        let free = max.saturating_sub(self.running + self.on_fast_path());
         free > self.settings.reserved(max)
             || free > 0 && self.shares.of(tenant) <= max / self.shares.tenants_with(tenant)
     }
@@ -241,7 +241,7 @@ impl State {
         if self.shares.add(demand.tenant()) {
             ticket.add(Ticket::SHARE);
         }
-        self.guard_express();
+        self.guard_fast_path();
         true
     }
 
@@ -280,7 +280,7 @@ impl State {
         &mut self,
         demand: OwnDemand,
         priority: i32,
-    ) -> Result<(u64, Answer, Option<Waiter>), Error> {
+    ) -> Result<(u64, SlotReceiver, Option<Waiter>), Error> {
         if self.settings.strategy == Strategy::Reject {
             self.totals.rejected += 1;
             return Err(too_many("and no call may wait"));
@@ -299,14 +299,19 @@ impl State {
         Ok((id, receiver, evicted))
     }
 
-    pub(super) fn come_back(&mut self, demand: OwnDemand) -> (u64, Answer) {
+    pub(super) fn come_back(&mut self, demand: OwnDemand) -> (u64, SlotReceiver) {
         let (waiter, receiver) = self.waiter(demand, i32::MAX, true);
         let id = waiter.id;
         self.queue.push(waiter);
         (id, receiver)
     }
 
-    fn waiter(&mut self, demand: OwnDemand, priority: i32, returning: bool) -> (Waiter, Answer) {
+    fn waiter(
+        &mut self,
+        demand: OwnDemand,
+        priority: i32,
+        returning: bool,
+    ) -> (Waiter, SlotReceiver) {
         let (answer, receiver) = oneshot::channel();
         let id = self.waiters;
         self.waiters += 1;

@@ -12,7 +12,7 @@ impl Ticket {
     /// Every ticket has it, so that none is zero.
     const GIVEN: u32 = 1;
     /// It is of an express lane, whose position is in the high half.
-    const EXPRESS: u32 = 1 << 1;
+    const FAST_PATH: u32 = 1 << 1;
     /// It takes no slot.
     pub(super) const BYPASS: u32 = 1 << 2;
     /// For its tenant's share, and not for the only tenant's.
@@ -22,8 +22,8 @@ impl Ticket {
     pub(super) const AGENT: u32 = 1 << 6;
     pub(super) const TOOL: u32 = 1 << 7;
 
-    pub(super) fn express(lane: usize) -> Self {
-        Self(Self::GIVEN | Self::EXPRESS | (lane as u32) << 16)
+    pub(super) fn fast_path(shard: usize) -> Self {
+        Self(Self::GIVEN | Self::FAST_PATH | (shard as u32) << 16)
     }
 
     /// Writes down what was counted.
@@ -32,8 +32,8 @@ impl Ticket {
     }
 
     /// The express lane, if it is of one.
-    pub(super) fn lane(self) -> Option<usize> {
-        (self.0 & Self::EXPRESS != 0).then_some((self.0 >> 16) as usize)
+    pub(super) fn shard(self) -> Option<usize> {
+        (self.0 & Self::FAST_PATH != 0).then_some((self.0 >> 16) as usize)
     }
 
     pub(super) fn counts(self, what: u32) -> bool {

@@ -46,7 +46,7 @@ pub(super) enum Breaker {
 
 /// What an attempt may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Leave {
+pub(super) enum BreakerDecision {
     /// Go on.
     Pass,
     /// Go on, and find out whether the upstream is back.
@@ -61,15 +61,15 @@ impl Breaker {
     }
 
     /// Whether a call may ask now.
-    pub(super) fn enter(&mut self, now: Instant) -> Leave {
+    pub(super) fn enter(&mut self, now: Instant) -> BreakerDecision {
         match *self {
-            Self::Closed { .. } => Leave::Pass,
+            Self::Closed { .. } => BreakerDecision::Pass,
             Self::Open { until, open_for } if now >= until => {
                 *self = Self::Probing { open_for };
-                Leave::Probe
+                BreakerDecision::Probe
             }
-            Self::Open { until, .. } => Leave::Wait(until - now),
-            Self::Probing { open_for } => Leave::Wait(open_for),
+            Self::Open { until, .. } => BreakerDecision::Wait(until - now),
+            Self::Probing { open_for } => BreakerDecision::Wait(open_for),
         }
     }
 
@@ -167,9 +167,12 @@ mod tests {
     fn it_opens_and_lets_one_probe_through() {
         let start = Instant::now();
         let mut breaker = opened(start);
-        assert_eq!(breaker.enter(start), Leave::Wait(Duration::from_secs(5)));
-        assert_eq!(breaker.enter(after(start, 5)), Leave::Probe);
-        assert!(matches!(breaker.enter(after(start, 5)), Leave::Wait(_)), "one probe at a time");
+        assert_eq!(breaker.enter(start), BreakerDecision::Wait(Duration::from_secs(5)));
+        assert_eq!(breaker.enter(after(start, 5)), BreakerDecision::Probe);
+        assert!(
+            matches!(breaker.enter(after(start, 5)), BreakerDecision::Wait(_)),
+            "one probe at a time"
+        );
         assert!(!breaker.succeeded(false, &SETTINGS, after(start, 5)), "a late answer is no proof");
         assert!(breaker.succeeded(true, &SETTINGS, after(start, 6)));
     }
@@ -181,10 +184,10 @@ mod tests {
         let mut now = start;
         let mut waits = Vec::new();
         for _ in 0..4 {
-            let Leave::Wait(wait) = breaker.enter(now) else { panic!("it is open") };
+            let BreakerDecision::Wait(wait) = breaker.enter(now) else { panic!("it is open") };
             waits.push(wait.as_secs());
             now += wait;
-            assert_eq!(breaker.enter(now), Leave::Probe);
+            assert_eq!(breaker.enter(now), BreakerDecision::Probe);
             breaker.failed(true, &SETTINGS, now);
         }
         assert_eq!(waits, [5, 10, 12, 12]);
@@ -194,9 +197,9 @@ mod tests {
     fn a_probe_without_an_answer_leaves_the_turn_to_the_next() {
         let start = Instant::now();
         let mut breaker = opened(start);
-        assert_eq!(breaker.enter(after(start, 5)), Leave::Probe);
+        assert_eq!(breaker.enter(after(start, 5)), BreakerDecision::Probe);
         breaker.undecided(after(start, 6));
-        assert_eq!(breaker.enter(after(start, 6)), Leave::Probe);
+        assert_eq!(breaker.enter(after(start, 6)), BreakerDecision::Probe);
     }
 
     #[test]
@@ -208,11 +211,11 @@ mod tests {
             breaker.succeeded(false, &SETTINGS, start);
             breaker.succeeded(false, &SETTINGS, start);
         }
-        assert_eq!(breaker.enter(start), Leave::Pass);
+        assert_eq!(breaker.enter(start), BreakerDecision::Pass);
         let mut breaker = Breaker::new(start);
         for second in 0..10 {
             breaker.failed(false, &SETTINGS, after(start, second * 6));
         }
-        assert_eq!(breaker.enter(after(start, 60)), Leave::Pass, "too far apart");
+        assert_eq!(breaker.enter(after(start, 60)), BreakerDecision::Pass, "too far apart");
     }
 }

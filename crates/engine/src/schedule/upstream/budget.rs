@@ -26,7 +26,7 @@ impl Default for RetryBudget {
 
 /// What has been spent.
 #[derive(Default)]
-pub(super) struct Spent {
+pub(super) struct SpentBudget {
     since: Option<Instant>,
     /// First attempts before this window.
     calls_before: u64,
@@ -34,7 +34,7 @@ pub(super) struct Spent {
     extra: u64,
 }
 
-impl Spent {
+impl SpentBudget {
     /// Takes one extra attempt, if there is one left. `calls` counts all first
     /// attempts so far.
     pub(super) fn take(&mut self, budget: &RetryBudget, calls: u64, now: Instant) -> bool {
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn a_busy_upstream_gets_one_extra_attempt_for_five_calls() {
         let (budget, now) = (RetryBudget::default(), Instant::now());
-        let mut spent = Spent::default();
+        let mut spent = SpentBudget::default();
         let taken = (1..=1_000).filter(|&calls| spent.take(&budget, calls, now)).count();
         assert!((190..=200).contains(&taken), "{taken}");
     }
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn a_quiet_upstream_gets_its_reserve_once_a_window() {
         let (budget, now) = (RetryBudget::default(), Instant::now());
-        let mut spent = Spent::default();
+        let mut spent = SpentBudget::default();
         let mut take = |seconds| spent.take(&budget, 1, now + Duration::from_secs(seconds));
         assert_eq!((0..30).filter(|_| take(0)).count(), 10);
         assert!(!take(9));

@@ -18,22 +18,22 @@ const MAX_PATTERN_BYTES: usize = 16 * 1024 * 1024;
 
 /// How large a schema is.
 #[derive(Debug)]
-pub(super) struct Size {
+pub(super) struct SchemaSize {
     pub(super) values: usize,
     /// What the patterns take that are compiled with it.
     pub(super) pattern_bytes: usize,
 }
 
 /// Says why a schema is too large to compile, or how large it is.
-pub(super) fn check(schema: &Value) -> Result<Size, String> {
-    let mut budget = Budget::default();
+pub(super) fn check(schema: &Value) -> Result<SchemaSize, String> {
+    let mut budget = SizeBudget::default();
     budget.spend(schema, 0)?;
-    Ok(Size { values: budget.nodes, pattern_bytes: budget.pattern_bytes })
+    Ok(SchemaSize { values: budget.nodes, pattern_bytes: budget.pattern_bytes })
 }
 
 /// What is spent on one schema so far.
 #[derive(Default)]
-struct Budget {
+struct SizeBudget {
     nodes: usize,
     patterns: usize,
     /// Of patterns that are compiled with the schema.
@@ -41,7 +41,7 @@ struct Budget {
     all_pattern_bytes: usize,
 }
 
-impl Budget {
+impl SizeBudget {
     fn spend(&mut self, schema: &Value, depth: usize) -> Result<(), String> {
         self.nodes += 1;
         if self.nodes > MAX_NODES {

@@ -19,7 +19,7 @@ use std::ptr;
 
 use serde_json::Value;
 
-use super::graph::{Graph, Part};
+use super::graph::{Graph, ValuePart};
 
 /// Checks of one value, all at the same place.
 const MAX_CHECKS: u64 = 100_000;
@@ -43,7 +43,7 @@ pub(super) const ACCEPT: Allowance = Allowance { base: 2_000_000, per_part: 32, 
 pub(super) const EXPLAIN: Allowance = Allowance { base: 100_000, per_part: 4, remembers: false };
 
 /// What the checks of one schema cost.
-pub(super) struct Cost {
+pub(super) struct CheckCost {
     graph: Graph,
     /// The checks of one value, without its parts, by node.
     here: Vec<u64>,
@@ -51,7 +51,7 @@ pub(super) struct Cost {
     total: Option<u64>,
 }
 
-impl Cost {
+impl CheckCost {
     /// Says why a schema cannot be afforded for any value.
     pub(super) fn of(schema: &Value) -> Result<Self, String> {
         let mut graph = Graph::of(schema)?;
@@ -108,7 +108,7 @@ impl Cost {
         {
             return true;
         }
-        let mut count = Count {
+        let mut count = CheckCounter {
             cost: self,
             size,
             limit,
@@ -123,8 +123,8 @@ impl Cost {
 }
 
 /// A count of the checks that one value takes.
-struct Count<'a> {
-    cost: &'a Cost,
+struct CheckCounter<'a> {
+    cost: &'a CheckCost,
     size: u64,
     limit: u64,
     steps: u64,
@@ -142,7 +142,7 @@ struct Checks {
     nesting: u32,
 }
 
-impl<'a> Count<'a> {
+impl<'a> CheckCounter<'a> {
     /// The checks of a whole value; none if there are too many.
     fn all(&mut self, value: &'a Value) -> Option<u64> {
         let mut number = self.at(Graph::ROOT, value, 0)?.number;
@@ -197,35 +197,35 @@ impl<'a> Count<'a> {
     /// Adds the checks of those parts of a value that a keyword applies to.
     fn part(
         &mut self,
-        part: &Part,
+        part: &ValuePart,
         to: usize,
         value: &'a Value,
         depth: u32,
         sum: &mut Checks,
     ) -> Option<()> {
         match (part, value) {
-            (Part::Property(name), Value::Object(map)) => {
+            (ValuePart::Property(name), Value::Object(map)) => {
                 if let Some(value) = map.get(name) {
                     sum.add(self.at(to, value, depth)?, 1);
                 }
             }
-            (Part::Others(named), Value::Object(map)) => {
+            (ValuePart::Others(named), Value::Object(map)) => {
                 for (name, value) in map {
                     if !named.contains(name) {
                         sum.add(self.at(to, value, depth)?, 1);
                     }
                 }
             }
-            (Part::Names, Value::Object(map)) => {
+            (ValuePart::Names, Value::Object(map)) => {
                 let number = self.cost.here[to].saturating_mul(map.len() as u64);
                 sum.add(Checks { number, nesting: 0 }, 1);
             }
-            (Part::Item(index), Value::Array(items)) => {
+            (ValuePart::Item(index), Value::Array(items)) => {
                 if let Some(value) = items.get(*index) {
                     sum.add(self.at(to, value, depth)?, 1);
                 }
             }
-            (Part::Items { from }, Value::Array(items)) => {
+            (ValuePart::Items { from }, Value::Array(items)) => {
                 for value in items.iter().skip(*from) {
                     sum.add(self.at(to, value, depth)?, 1);
                 }
@@ -269,7 +269,7 @@ mod tests {
     use serde_json::json;
 
     fn refused(schema: &Value) -> String {
-        Cost::of(schema).err().unwrap_or_default()
+        CheckCost::of(schema).err().unwrap_or_default()
     }
 
     /// Definitions `n0` to `n30` of which each applies the next one twice.
@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn what_multiplies_with_depth_is_counted_for_each_value() {
         let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
-        let bomb = Cost::of(&doubling(|next| json!({"items": {"$ref": next}}))).unwrap();
+        let bomb = CheckCost::of(&doubling(|next| json!({"items": {"$ref": next}}))).unwrap();
         assert!(bomb.affords(&nested(5), &EXPLAIN));
         assert!(bomb.affords(&nested(15), &ACCEPT));
         assert!(!bomb.affords(&nested(30), &ACCEPT));
@@ -336,7 +336,7 @@ mod tests {
         };
         let branches: Vec<Value> = ["add", "sub", "mul", "div"].map(branch).into();
         let tree = json!({"$defs": {"e": {"oneOf": branches}}, "$ref": "#/$defs/e"});
-        let tree = Cost::of(&tree).unwrap();
+        let tree = CheckCost::of(&tree).unwrap();
         let sum = |terms: usize| {
             (0..terms).fold(json!({}), |left, _| json!({"op": "add", "left": left, "right": {}}))
         };
@@ -347,7 +347,7 @@ mod tests {
 
     #[test]
     fn a_large_plain_value_is_affordable() {
-        let rows = Cost::of(&json!({"items": {"additionalProperties":
+        let rows = CheckCost::of(&json!({"items": {"additionalProperties":
             {"anyOf": [{"type": "integer"}, {"type": "null"}]}}}))
         .unwrap();
         let row = json!({"a": 1, "b": 2, "c": null});

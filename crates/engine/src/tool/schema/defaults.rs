@@ -11,7 +11,7 @@
 use jsonschema::Validator;
 use serde_json::{Map, Value};
 
-use super::cost::{Cost, EXPLAIN};
+use super::cost::{CheckCost, EXPLAIN};
 use crate::tool::object;
 use crate::value::pointer;
 
@@ -75,7 +75,7 @@ impl Defaults {
     }
 
     /// Forgets what the schema refuses at its own place.
-    pub(super) fn keep_fitting(&mut self, validator: &Validator, cost: &Cost) {
+    pub(super) fn keep_fitting(&mut self, validator: &Validator, cost: &CheckCost) {
         if self.is_empty() {
             return;
         }

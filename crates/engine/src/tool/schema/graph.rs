@@ -17,13 +17,13 @@ const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
 /// The subschemas that can be reached from the root.
 pub(super) struct Graph {
-    nodes: Vec<Node>,
+    nodes: Vec<GraphNode>,
 }
 
 #[derive(Default)]
-struct Node {
+struct GraphNode {
     here: Vec<Edge>,
-    parts: Vec<(Part, usize)>,
+    parts: Vec<(ValuePart, usize)>,
     /// Reached in more than one way.
     shared: bool,
     /// Refers to something outside the schema.
@@ -40,7 +40,7 @@ pub(super) struct Edge {
 }
 
 /// The parts of a value that a subschema applies to.
-pub(super) enum Part {
+pub(super) enum ValuePart {
     Property(String),
     /// All properties but these.
     Others(HashSet<String>),
@@ -58,7 +58,8 @@ impl Graph {
     /// Fails where a reference leads to nothing.
     pub(super) fn of(schema: &Value) -> Result<Self, String> {
         let references = References::of(schema);
-        let mut building = Building { ids: HashMap::new(), found: Vec::new(), nodes: Vec::new() };
+        let mut building =
+            GraphBuilder { ids: HashMap::new(), found: Vec::new(), nodes: Vec::new() };
         building.id(schema);
         let mut next = 0;
         while let Some(schema) = building.found.get(next).copied() {
@@ -79,7 +80,7 @@ impl Graph {
         &self.nodes[node].here
     }
 
-    pub(super) fn parts(&self, node: usize) -> &[(Part, usize)] {
+    pub(super) fn parts(&self, node: usize) -> &[(ValuePart, usize)] {
         &self.nodes[node].parts
     }
 
@@ -104,14 +105,14 @@ impl Graph {
     /// All nodes, what one applies to the same value before itself; none if
     /// there is a cycle.
     pub(super) fn order_here(&self) -> Option<Vec<usize>> {
-        let walk = Walk::over(self.len(), |node, nth| Some(self.here(node).get(nth)?.to));
+        let walk = GraphWalk::over(self.len(), |node, nth| Some(self.here(node).get(nth)?.to));
         walk.back.is_empty().then_some(walk.order)
     }
 
     /// All nodes, what one applies before itself; none if there is a cycle,
     /// and then the edges that close one are marked.
     pub(super) fn order_all(&mut self) -> Option<Vec<usize>> {
-        let walk = Walk::over(self.len(), |node, nth| {
+        let walk = GraphWalk::over(self.len(), |node, nth| {
             let (here, parts) = (self.here(node), self.parts(node));
             match here.get(nth) {
                 Some(edge) => Some(edge.to),
@@ -139,13 +140,13 @@ impl Graph {
 }
 
 /// A graph whose nodes are known, but not all read.
-struct Building<'a> {
+struct GraphBuilder<'a> {
     ids: HashMap<*const Value, usize>,
     found: Vec<&'a Value>,
-    nodes: Vec<Node>,
+    nodes: Vec<GraphNode>,
 }
 
-impl<'a> Building<'a> {
+impl<'a> GraphBuilder<'a> {
     fn id(&mut self, schema: &'a Value) -> usize {
         *self.ids.entry(ptr::from_ref(schema)).or_insert_with(|| {
             self.found.push(schema);
@@ -153,8 +154,12 @@ impl<'a> Building<'a> {
         })
     }
 
-    fn node(&mut self, schema: &'a Value, references: &References<'a>) -> Result<Node, String> {
-        let mut node = Node::default();
+    fn node(
+        &mut self,
+        schema: &'a Value,
+        references: &References<'a>,
+    ) -> Result<GraphNode, String> {
+        let mut node = GraphNode::default();
         let Value::Object(map) = schema else { return Ok(node) };
         for (keyword, value) in map {
             self.here(keyword, value, &mut node);
@@ -180,7 +185,7 @@ impl<'a> Building<'a> {
         Ok(node)
     }
 
-    fn here(&mut self, keyword: &str, value: &'a Value, node: &mut Node) {
+    fn here(&mut self, keyword: &str, value: &'a Value, node: &mut GraphNode) {
         let mut add = |schema| node.here.push(Edge { to: self.id(schema), again: false });
         match value {
             Value::Array(list) if LIST_HERE.contains(&keyword) => list.iter().for_each(add),
@@ -197,7 +202,7 @@ impl<'a> Building<'a> {
         keyword: &str,
         value: &'a Value,
         siblings: &'a Map<String, Value>,
-        node: &mut Node,
+        node: &mut GraphNode,
     ) {
         let first = || {
             let lists = ["prefixItems", "items"].map(|key| siblings.get(key)?.as_array());
@@ -210,29 +215,30 @@ impl<'a> Building<'a> {
         let mut add = |part, schema| node.parts.push((part, self.id(schema)));
         match (keyword, value) {
             ("properties", Value::Object(map)) => {
-                map.iter().for_each(|(name, schema)| add(Part::Property(name.clone()), schema));
+                map.iter()
+                    .for_each(|(name, schema)| add(ValuePart::Property(name.clone()), schema));
             }
             ("patternProperties", Value::Object(map)) => {
-                map.values().for_each(|schema| add(Part::Others(HashSet::new()), schema));
+                map.values().for_each(|schema| add(ValuePart::Others(HashSet::new()), schema));
             }
             ("additionalProperties" | "unevaluatedProperties", schema) => {
-                add(Part::Others(named()), schema);
+                add(ValuePart::Others(named()), schema);
             }
-            ("propertyNames", schema) => add(Part::Names, schema),
+            ("propertyNames", schema) => add(ValuePart::Names, schema),
             ("prefixItems" | "items", Value::Array(list)) => {
-                list.iter().enumerate().for_each(|(at, schema)| add(Part::Item(at), schema));
+                list.iter().enumerate().for_each(|(at, schema)| add(ValuePart::Item(at), schema));
             }
             ("items" | "additionalItems" | "unevaluatedItems", schema) => {
-                add(Part::Items { from: first() }, schema);
+                add(ValuePart::Items { from: first() }, schema);
             }
-            ("contains", schema) => add(Part::Items { from: 0 }, schema),
+            ("contains", schema) => add(ValuePart::Items { from: 0 }, schema),
             _ => {}
         }
     }
 }
 
 /// A walk in depth over all nodes, without recursion.
-struct Walk {
+struct GraphWalk {
     /// Every node after all that it leads to.
     order: Vec<usize>,
     /// The edges, as node and number, that lead back to a node on the way.
@@ -240,34 +246,36 @@ struct Walk {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum State {
+enum VisitState {
     New,
     OnTheWay,
     Done,
 }
 
-impl Walk {
+impl GraphWalk {
     fn over(nodes: usize, edge: impl Fn(usize, usize) -> Option<usize>) -> Self {
         let mut walk = Self { order: Vec::with_capacity(nodes), back: Vec::new() };
-        let mut states = vec![State::New; nodes];
+        let mut states = vec![VisitState::New; nodes];
         for start in 0..nodes {
-            if states[start] != State::New {
+            if states[start] != VisitState::New {
                 continue;
             }
-            states[start] = State::OnTheWay;
+            states[start] = VisitState::OnTheWay;
             let mut way = vec![(start, 0)];
             while let Some((node, nth)) = way.last_mut() {
                 let (from, number) = (*node, *nth);
                 *nth += 1;
                 match edge(from, number) {
-                    Some(to) if states[to] == State::New => {
-                        states[to] = State::OnTheWay;
+                    Some(to) if states[to] == VisitState::New => {
+                        states[to] = VisitState::OnTheWay;
                         way.push((to, 0));
                     }
-                    Some(to) if states[to] == State::OnTheWay => walk.back.push((from, number)),
+                    Some(to) if states[to] == VisitState::OnTheWay => {
+                        walk.back.push((from, number))
+                    }
                     Some(_) => {}
                     None => {
-                        states[from] = State::Done;
+                        states[from] = VisitState::Done;
                         walk.order.push(from);
                         way.pop();
                     }

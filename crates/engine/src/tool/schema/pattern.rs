@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 use regex_syntax::hir::{Class, HirKind};
 use serde_json::{Map, Value, json};
 
-use super::Refused;
-use super::shelf::{Shelf, Slot};
+use super::SchemaError;
+use super::clock_cache::{CacheSlot, ClockCache};
 use crate::value::pointer;
 
 /// States of the largest pattern: `.{1,1024}` has 8,192.
@@ -33,9 +33,9 @@ const STATES_OF_ANY: u64 = 8;
 const DATA: [&str; 4] = ["default", "const", "enum", "examples"];
 
 /// All compiled patterns of this process.
-static COMPILED: Shelf<Validator> = Shelf::new(64 * 1024 * 1024);
+static COMPILED: ClockCache<Validator> = ClockCache::new(64 * 1024 * 1024);
 /// Who has the pattern of a text.
-static BY_TEXT: LazyLock<Mutex<Table>> = LazyLock::new(Mutex::default);
+static BY_TEXT: LazyLock<Mutex<PatternTable>> = LazyLock::new(Mutex::default);
 
 /// What a pattern takes.
 pub(super) enum Weight {
@@ -62,11 +62,11 @@ pub(super) fn weigh(pattern: &str) -> Weight {
 }
 
 /// Says which pattern of a schema cannot be compiled, and where it is.
-pub(super) fn check(schema: &Value) -> Result<(), Refused> {
+pub(super) fn check(schema: &Value) -> Result<(), SchemaError> {
     check_at(schema, &mut String::new())
 }
 
-fn check_at(schema: &Value, place: &mut String) -> Result<(), Refused> {
+fn check_at(schema: &Value, place: &mut String) -> Result<(), SchemaError> {
     let length = place.len();
     match schema {
         Value::Object(map) => {
@@ -92,7 +92,7 @@ fn check_at(schema: &Value, place: &mut String) -> Result<(), Refused> {
     Ok(())
 }
 
-fn usable(pattern: &str, place: &str) -> Result<(), Refused> {
+fn usable(pattern: &str, place: &str) -> Result<(), SchemaError> {
     let why = match weigh(pattern) {
         Weight::Bytes(_) => return Ok(()),
         Weight::TooLarge => "is too large: it repeats too much",
@@ -100,7 +100,7 @@ fn usable(pattern: &str, place: &str) -> Result<(), Refused> {
     };
     let shown: String = pattern.chars().take(60).collect();
     let why = format!("the schema is not valid at {place}: the pattern `{shown}` {why}");
-    Err(Refused { why, place: Some(place.to_owned()) })
+    Err(SchemaError { why, place: Some(place.to_owned()) })
 }
 
 /// How many states an expression has; none where a class in it cannot be read.
@@ -154,23 +154,23 @@ pub(super) fn keyword<'a>(
 
 /// A pattern that a schema has.
 struct Pattern {
-    shared: Arc<Shared>,
+    shared: Arc<SharedPattern>,
 }
 
-struct Shared {
+struct SharedPattern {
     text: Arc<str>,
-    slot: Arc<Slot<Validator>>,
+    slot: Arc<CacheSlot<Validator>>,
 }
 
 /// Patterns by their text.
 #[derive(Default)]
-struct Table {
-    patterns: HashMap<Arc<str>, Weak<Shared>>,
+struct PatternTable {
+    patterns: HashMap<Arc<str>, Weak<SharedPattern>>,
     /// How many there are when those that nobody has are removed.
     sweep_at: usize,
 }
 
-impl Table {
+impl PatternTable {
     fn get(&mut self, text: &str) -> Pattern {
         if let Some(shared) = self.patterns.get(text).and_then(Weak::upgrade) {
             return Pattern { shared };
@@ -179,13 +179,13 @@ impl Table {
             self.patterns.retain(|_, shared| shared.strong_count() > 0);
             self.sweep_at = 2 * self.patterns.len() + 64;
         }
-        let shared = Arc::new(Shared { text: text.into(), slot: Arc::default() });
+        let shared = Arc::new(SharedPattern { text: text.into(), slot: Arc::default() });
         self.patterns.insert(Arc::clone(&shared.text), Arc::downgrade(&shared));
         Pattern { shared }
     }
 }
 
-impl Shared {
+impl SharedPattern {
     /// Runs on the compiled pattern; none where it cannot be compiled.
     fn with<R>(&self, run: impl FnOnce(&Validator) -> R) -> Option<R> {
         let compiled = COMPILED.get(&self.slot, || {

@@ -112,13 +112,13 @@ impl Embedding {
             (0..ids.len()).filter(|at| !known.contains_key(&ids[*at])).collect()
         };
         for batch in missing.chunks(BATCH) {
-            let asked: Vec<String> = batch.iter().map(|at| texts[*at].clone()).collect();
-            let vectors = self.embed(&asked, key).await?;
+            let query_words: Vec<String> = batch.iter().map(|at| texts[*at].clone()).collect();
+            let vectors = self.embed(&query_words, key).await?;
             let mut known = self.vectors.lock();
             known.extend(batch.iter().map(|at| ids[*at]).zip(vectors));
         }
-        let asked = [question.chars().take(MAX_TEXT).collect::<String>()];
-        let question = self.embed(&asked, key).await?.pop().unwrap_or_default();
+        let query_words = [question.chars().take(MAX_TEXT).collect::<String>()];
+        let question = self.embed(&query_words, key).await?.pop().unwrap_or_default();
         let known = self.vectors.lock();
         let mut close: Vec<(usize, f32)> = (ids.iter().enumerate())
             .filter_map(|(at, id)| Some((at, known.get(id)?)))

@@ -1,7 +1,7 @@
 //! [`Veil`]: hides secrets in what others say.
 //!
 //! Copies are found in texts, in JSON strings and keys, and in bytes, in all
-//! shapes that [`super::guise`] knows. Whoever encodes a secret in another way is
+//! shapes that [`super::encodings`] knows. Whoever encodes a secret in another way is
 //! not stopped by this; it is a net for accidents, such as an error that quotes a
 //! whole request.
 //!
@@ -42,7 +42,7 @@ impl Veil {
     pub fn new<'s>(secrets: impl IntoIterator<Item = &'s Secret>) -> Self {
         let mut shapes: Vec<Secret> = Vec::new();
         for secret in secrets.into_iter().filter(|it| it.expose().chars().count() >= MIN_CHARS) {
-            shapes.extend(secret.guises());
+            shapes.extend(secret.encodings());
         }
         shapes.sort_by(|a, b| {
             let longest_first = b.expose().len().cmp(&a.expose().len());
@@ -137,8 +137,8 @@ impl Veil {
         self.work().block(&mut block).is_ok().then_some(block)
     }
 
-    fn work(&self) -> Work<'_> {
-        Work { veil: self, left: MAX_BYTES, found: false }
+    fn work(&self) -> Redaction<'_> {
+        Redaction { veil: self, left: MAX_BYTES, found: false }
     }
 
     /// The first copy of a secret, and the longest of those: where it begins and
@@ -172,14 +172,14 @@ impl Veil {
 }
 
 /// One search, with what is left of its bound.
-struct Work<'v> {
+struct Redaction<'v> {
     veil: &'v Veil,
     left: usize,
     /// Whether anything was hidden.
     found: bool,
 }
 
-impl Work<'_> {
+impl Redaction<'_> {
     fn output(&mut self, output: &mut Output) -> Result<(), TooLarge> {
         output.content.iter_mut().try_for_each(|block| self.block(block))?;
         if let Some(value) = &mut output.structured {

@@ -3,8 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::older::{self, NAMED};
-use super::{Fill, Refused, Schema};
+use super::older_drafts::{self, NAMED};
+use super::{Fill, Schema, SchemaError};
 use crate::value::pointer;
 
 /// How many parts are taken out before the rest is given up.
@@ -16,9 +16,9 @@ const MAX_TOLD: usize = 3;
 pub(super) fn compile(
     schema: &Value,
     fill: &Fill<'_>,
-    Refused { why, .. }: Refused,
-) -> Result<(Schema, String), Refused> {
-    let mut rest = older::translated(schema).unwrap_or_else(|| schema.clone());
+    SchemaError { why, .. }: SchemaError,
+) -> Result<(Schema, String), SchemaError> {
+    let mut rest = older_drafts::translated(schema).unwrap_or_else(|| schema.clone());
     drop_foreign(&mut rest);
     let mut taken = Vec::new();
     for _ in 0..MAX_TAKEN_OUT {
@@ -123,14 +123,14 @@ fn outline(schema: &Value) -> Value {
 mod tests {
     use super::*;
 
-    fn weaker(schema: &Value) -> (Schema, String) {
+    fn best_effort(schema: &Value) -> (Schema, String) {
         let (schema, unchecked) = Schema::of_others(schema, &Fill::Nothing).unwrap();
         (schema, unchecked.unwrap_or_default())
     }
 
     #[test]
     fn what_can_be_checked_is_checked() {
-        let (schema, unchecked) = weaker(&json!({
+        let (schema, unchecked) = best_effort(&json!({
             "type": "object",
             "properties": {
                 "a": {"type": "strng"},
@@ -165,7 +165,7 @@ mod tests {
             bomb["$defs"][format!("n{n}")] = json!({"allOf": [next, next]});
         }
         bomb["$defs"]["n30"] = json!({});
-        let (schema, unchecked) = weaker(&bomb);
+        let (schema, unchecked) = best_effort(&bomb);
         assert!(unchecked.contains("only the names"), "{unchecked}");
         assert!(schema.accepts(&json!({"a": 1})));
         assert!(!schema.accepts(&json!({})) && !schema.accepts(&json!({"a": 1, "b": 2})));
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn older_drafts_are_checked_in_full() {
         let old = json!({"properties": {"n": {"minimum": 0, "exclusiveMinimum": true}}});
-        let (schema, unchecked) = weaker(&old);
+        let (schema, unchecked) = best_effort(&old);
         assert_eq!(unchecked, "");
         assert!(schema.accepts(&json!({"n": 1})) && !schema.accepts(&json!({"n": 0})));
         assert!(Schema::compile(&old).is_ok());

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
 
 /// Beyond so many lanes, threads share them: whoever adds them up must see all.
-const MAX_LANES: usize = 16;
+const MAX_SHARDS: usize = 16;
 
-static LANES: LazyLock<usize> = LazyLock::new(|| {
-    available_parallelism().map_or(1, usize::from).next_power_of_two().clamp(2, MAX_LANES)
+static SHARDS: LazyLock<usize> = LazyLock::new(|| {
+    available_parallelism().map_or(1, usize::from).next_power_of_two().clamp(2, MAX_SHARDS)
 });
 
 /// The number of the current thread: the first ones that ask have lanes of
@@ -22,21 +22,21 @@ fn number() -> usize {
 }
 
 /// One `T` for each lane.
-pub(crate) struct Lanes<T>(Box<[Lane<T>]>);
+pub(crate) struct Shards<T>(Box<[Shard<T>]>);
 
 /// Apart from its neighbours by two cache lines, which processors fetch
 /// together.
 #[derive(Default)]
 #[repr(align(128))]
-struct Lane<T>(T);
+struct Shard<T>(T);
 
-impl<T> Lanes<T> {
+impl<T> Shards<T> {
     pub(crate) fn new(make: impl Fn() -> T) -> Self {
-        Self((0..*LANES).map(|_| Lane(make())).collect())
+        Self((0..*SHARDS).map(|_| Shard(make())).collect())
     }
 
     /// That of the current thread, with its position.
-    pub(crate) fn mine(&self) -> (usize, &T) {
+    pub(crate) fn current(&self) -> (usize, &T) {
         let at = number() & (self.0.len() - 1);
         (at, &self.0[at].0)
     }
@@ -46,7 +46,7 @@ impl<T> Lanes<T> {
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = &T> {
-        self.0.iter().map(|lane| &lane.0)
+        self.0.iter().map(|shard| &shard.0)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -54,7 +54,7 @@ impl<T> Lanes<T> {
     }
 }
 
-impl<T: Default> Default for Lanes<T> {
+impl<T: Default> Default for Shards<T> {
     fn default() -> Self {
         Self::new(T::default)
     }

@@ -15,7 +15,7 @@ const SLIP: f32 = 0.7;
 
 /// A word of a question: the terms that stand for it. A tool has it once, by the
 /// best of them.
-pub(super) struct Asked {
+pub(super) struct QueryWord {
     /// The word itself, where tools have it.
     pub(super) own: Option<u32>,
     /// Terms, and what each counts.
@@ -23,7 +23,7 @@ pub(super) struct Asked {
 }
 
 /// The words of a question.
-pub(super) fn asked(question: &str, lexicon: &Lexicon) -> Vec<Asked> {
+pub(super) fn query_words(question: &str, lexicon: &Lexicon) -> Vec<QueryWord> {
     let tokens = tokens(question);
     let joined = tokens.windows(2).filter_map(|pair| {
         let joined = pair.concat();
@@ -32,7 +32,7 @@ pub(super) fn asked(question: &str, lexicon: &Lexicon) -> Vec<Asked> {
     });
     let words = tokens.iter().filter(|word| !is_stop_word(word)).cloned().chain(joined);
     let (mut seen, mut slips) = (HashSet::new(), 0);
-    let mut asked = Vec::new();
+    let mut query_words = Vec::new();
     for word in words {
         let stem = stem(&word);
         if !seen.insert(stem.clone()) {
@@ -55,10 +55,10 @@ pub(super) fn asked(question: &str, lexicon: &Lexicon) -> Vec<Asked> {
             }
         }
         if !terms.is_empty() {
-            asked.push(Asked { own, terms });
+            query_words.push(QueryWord { own, terms });
         }
     }
-    asked
+    query_words
 }
 
 fn add_synonyms(stem: &str, counts: f32, lexicon: &Lexicon, terms: &mut Vec<(u32, f32)>) {

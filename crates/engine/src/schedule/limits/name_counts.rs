@@ -9,19 +9,19 @@ const MAX_IDLE: usize = 64;
 
 /// Counts of running calls by a name. A name that comes and goes all the time
 /// keeps its place; of those that have none, only a few do.
-pub(super) struct Tally<K> {
+pub(super) struct NameCounts<K> {
     counts: HashMap<K, usize, ahash::RandomState>,
     /// How many names have any.
     busy: usize,
 }
 
-impl<K> Default for Tally<K> {
+impl<K> Default for NameCounts<K> {
     fn default() -> Self {
         Self { counts: HashMap::default(), busy: 0 }
     }
 }
 
-impl<K: Hash + Eq> Tally<K> {
+impl<K: Hash + Eq> NameCounts<K> {
     pub(super) fn get<Q: Hash + Eq + ?Sized>(&self, name: &Q) -> usize
     where
         K: Borrow<Q>,

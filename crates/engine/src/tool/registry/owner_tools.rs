@@ -8,28 +8,28 @@ use std::sync::atomic::Ordering;
 use ahash::RandomState;
 use arc_swap::ArcSwap;
 
-use super::{Conflict, Found, SourceTools};
+use super::{Conflict, FoundTool, SourceTools};
 use crate::error::{Error, ErrorKind};
 use crate::journal::event::EventBody;
 use crate::tool::{Source, Tool};
 use crate::value::name::{TenantId, ToolName};
 
-type Names = HashMap<Arc<str>, Entry, RandomState>;
+type ToolsByName = HashMap<Arc<str>, ToolCell, RandomState>;
 
 /// A tool that never changes, in a cell from which it is borrowed without
 /// counting: all threads would count in the same place.
-type Entry = Arc<ArcSwap<Tool>>;
+type ToolCell = Arc<ArcSwap<Tool>>;
 
 #[derive(Clone, Default)]
-pub(super) struct Shelf {
-    by_name: Names,
+pub(super) struct OwnerTools {
+    by_name: ToolsByName,
     /// Only of tools whose wire names differ from their name.
-    by_wire_name: Names,
+    by_wire_name: ToolsByName,
 }
 
-impl Shelf {
+impl OwnerTools {
     /// The tool with this name or wire name, for the time of a call.
-    pub(super) fn find(&self, name: &str) -> Option<Found> {
+    pub(super) fn find(&self, name: &str) -> Option<FoundTool> {
         let entry = self.by_name.get(name).or_else(|| self.by_wire_name.get(name));
         entry.map(|entry| entry.load())
     }
@@ -68,7 +68,7 @@ impl Shelf {
     pub(super) fn settle(&mut self) {
         self.by_wire_name.clear();
         let mut wanted = HashMap::<Arc<str>, usize>::new();
-        let tools: Vec<(Arc<Tool>, Entry)> = (self.by_name.values())
+        let tools: Vec<(Arc<Tool>, ToolCell)> = (self.by_name.values())
             .map(|entry| (entry.load_full(), Arc::clone(entry)))
             .filter(|(tool, _)| tool.wire_names().is_some())
             .collect();

@@ -6,19 +6,19 @@
 
 use std::sync::Arc;
 
-use super::tally::Tally;
+use super::name_counts::NameCounts;
 use crate::value::name::TenantId;
 
 #[derive(Default)]
-pub(super) struct Shares {
+pub(super) struct TenantShares {
     /// Who came first, and how many of its calls were counted for it alone.
     first: Option<TenantId>,
     of_first: usize,
     /// The others, and what came later.
-    counted: Tally<Arc<str>>,
+    counted: NameCounts<Arc<str>>,
 }
 
-impl Shares {
+impl TenantShares {
     /// Counts a call; returns whether it must be taken back by its name.
     pub(super) fn add(&mut self, tenant: &TenantId) -> bool {
         if self.is_first(tenant) {
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn everybody_is_counted_whoever_came_first() {
         let tenant = |name: &str| TenantId::new(name);
-        let mut shares = Shares::default();
+        let mut shares = TenantShares::default();
         assert!(!shares.add(&tenant("a")));
         assert!(!shares.add(&tenant("a")));
         assert!(shares.add(&tenant("b")));

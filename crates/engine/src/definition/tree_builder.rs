@@ -1,114 +1,118 @@
-//! Parser events become a tree, within a budget.
+//! Builds the syntax tree from parser events, within a budget.
 //!
-//! An alias costs as much as what it stands for, and so does an anchor, because
-//! both are copied: a bomb of aliases runs out of budget before it takes
-//! memory.
+//! Aliases and anchors cost as much as what they copy, so an alias bomb
+//! ("billion laughs") exhausts the budget before it takes memory.
 
 use std::collections::{HashMap, HashSet};
 
 use granit_parser::{Event, ScalarStyle, Tag};
 
-use super::located::{At, Data, Entry, Node};
-use super::reader::Report;
+use super::node::{MapEntry, Node, NodeValue, Position};
+use super::reader::FaultReport;
 use super::{Limits, scalar};
 
-/// Something after which the rest of the file cannot be read.
-pub(super) struct Fatal {
-    pub(super) at: At,
+/// An error after which the rest of the file cannot be read.
+pub(super) struct FatalError {
+    pub(super) at: Position,
     pub(super) message: String,
 }
 
 /// Builds the documents of a text, event by event.
-pub(super) struct Builder<'l> {
+pub(super) struct TreeBuilder<'l> {
     limits: &'l Limits,
     documents: Vec<Node>,
-    open: Vec<Frame>,
+    open: Vec<OpenCollection>,
     anchors: HashMap<usize, Anchored>,
-    spent: Cost,
+    spent: NodeCost,
 }
 
-/// What a part of the tree takes: values, and bytes of text.
+/// Cost of a part of the tree: values, and bytes of text.
 #[derive(Clone, Copy, Default)]
-struct Cost {
+struct NodeCost {
     nodes: usize,
     bytes: usize,
 }
 
 struct Anchored {
     node: Node,
-    cost: Cost,
+    cost: NodeCost,
 }
 
-/// A list or mapping that is not closed yet.
-struct Frame {
-    at: At,
+/// A list or mapping that is still open.
+struct OpenCollection {
+    at: Position,
     anchor: usize,
-    spent_before: Cost,
-    inside: Inside,
+    spent_before: NodeCost,
+    inside: CollectionKind,
 }
 
-enum Inside {
+enum CollectionKind {
     List(Vec<Node>),
-    Map { entries: Vec<Entry>, merged: Vec<Node>, key: Key },
+    Map { entries: Vec<MapEntry>, merged: Vec<Node>, key: PendingKey },
 }
 
-/// The key that waits for its value.
-enum Key {
+/// The key whose value is expected next.
+enum PendingKey {
     None,
-    Name(String, At),
-    /// `<<`: the value's entries are added.
+    Name(String, Position),
+    /// The merge key `<<`.
     Merge,
 }
 
-impl<'l> Builder<'l> {
+impl<'l> TreeBuilder<'l> {
     pub(super) fn new(limits: &'l Limits) -> Self {
         Self {
             limits,
             documents: Vec::new(),
             open: Vec::new(),
             anchors: HashMap::new(),
-            spent: Cost::default(),
+            spent: NodeCost::default(),
         }
     }
 
-    /// The documents that were read to their end.
+    /// The documents that were read completely.
     pub(super) fn into_documents(self) -> Vec<Node> {
         self.documents
     }
 
-    /// Takes the next event.
+    /// Handles the next event.
     pub(super) fn take(
         &mut self,
         event: Event<'_>,
-        at: At,
-        report: &mut Report<'_>,
-    ) -> Result<(), Fatal> {
+        at: Position,
+        report: &mut FaultReport<'_>,
+    ) -> Result<(), FatalError> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let before = self.spent;
-                self.spend(Cost { nodes: 1, bytes: text.len() }, at)?;
+                self.spend(NodeCost { nodes: 1, bytes: text.len() }, at)?;
                 if matches!(style, ScalarStyle::Plain) && text == "<<" && self.at_key() {
-                    self.set_key(Key::Merge);
+                    self.set_key(PendingKey::Merge);
                     return Ok(());
                 }
                 let data = read_scalar(&text, style, tag.as_deref()).unwrap_or_else(|message| {
                     report.add(at, message);
-                    Data::Text(text.into_owned())
+                    NodeValue::Text(text.into_owned())
                 });
                 self.close(Node { data, at }, anchor, before, report)
             }
-            Event::SequenceStart(_, anchor, _) => self.push(at, anchor, Inside::List(Vec::new())),
+            Event::SequenceStart(_, anchor, _) => {
+                self.push(at, anchor, CollectionKind::List(Vec::new()))
+            }
             Event::MappingStart(_, anchor, _) => {
-                let inside =
-                    Inside::Map { entries: Vec::new(), merged: Vec::new(), key: Key::None };
+                let inside = CollectionKind::Map {
+                    entries: Vec::new(),
+                    merged: Vec::new(),
+                    key: PendingKey::None,
+                };
                 self.push(at, anchor, inside)
             }
             Event::SequenceEnd | Event::MappingEnd => {
                 let Some(frame) = self.open.pop() else { return Ok(()) };
                 let data = match frame.inside {
-                    Inside::List(items) => Data::List(items),
-                    Inside::Map { entries, merged, .. } => {
-                        Data::Map(finish_map(entries, merged, report))
+                    CollectionKind::List(items) => NodeValue::List(items),
+                    CollectionKind::Map { entries, merged, .. } => {
+                        NodeValue::Map(finish_map(entries, merged, report))
                     }
                 };
                 let node = Node { data, at: frame.at };
@@ -116,7 +120,10 @@ impl<'l> Builder<'l> {
             }
             Event::Alias(id) => {
                 let Some(Anchored { node, cost }) = self.anchors.get(&id) else {
-                    return Err(Fatal { at, message: "an alias inside its own anchor".into() });
+                    return Err(FatalError {
+                        at,
+                        message: "an alias inside its own anchor".into(),
+                    });
                 };
                 let (data, cost) = (node.data.clone(), *cost);
                 self.spend(cost, at)?;
@@ -132,27 +139,32 @@ impl<'l> Builder<'l> {
     }
 
     /// Opens a list or mapping.
-    fn push(&mut self, at: At, anchor: usize, inside: Inside) -> Result<(), Fatal> {
+    fn push(
+        &mut self,
+        at: Position,
+        anchor: usize,
+        inside: CollectionKind,
+    ) -> Result<(), FatalError> {
         if self.open.len() >= self.limits.depth {
             let message = format!("nested more than {} levels deep", self.limits.depth);
-            return Err(Fatal { at, message });
+            return Err(FatalError { at, message });
         }
         let spent_before = self.spent;
-        self.spend(Cost { nodes: 1, bytes: 0 }, at)?;
-        self.open.push(Frame { at, anchor, spent_before, inside });
+        self.spend(NodeCost { nodes: 1, bytes: 0 }, at)?;
+        self.open.push(OpenCollection { at, anchor, spent_before, inside });
         Ok(())
     }
 
-    /// Takes a finished value, and a copy of it where it has an anchor.
+    /// Completes a value, and keeps a copy if it has an anchor.
     fn close(
         &mut self,
         node: Node,
         anchor: usize,
-        before: Cost,
-        report: &mut Report<'_>,
-    ) -> Result<(), Fatal> {
+        before: NodeCost,
+        report: &mut FaultReport<'_>,
+    ) -> Result<(), FatalError> {
         if anchor != 0 {
-            let cost = Cost {
+            let cost = NodeCost {
                 nodes: self.spent.nodes - before.nodes,
                 bytes: self.spent.bytes - before.bytes,
             };
@@ -163,7 +175,7 @@ impl<'l> Builder<'l> {
         Ok(())
     }
 
-    fn spend(&mut self, cost: Cost, at: At) -> Result<(), Fatal> {
+    fn spend(&mut self, cost: NodeCost, at: Position) -> Result<(), FatalError> {
         self.spent.nodes = self.spent.nodes.saturating_add(cost.nodes);
         self.spent.bytes = self.spent.bytes.saturating_add(cost.bytes);
         let Limits { nodes, file_bytes, .. } = *self.limits;
@@ -174,56 +186,65 @@ impl<'l> Builder<'l> {
         } else {
             return Ok(());
         };
-        Err(Fatal { at, message: too_much })
+        Err(FatalError { at, message: too_much })
     }
 
     fn at_key(&self) -> bool {
-        matches!(self.open.last(), Some(Frame { inside: Inside::Map { key: Key::None, .. }, .. }))
+        matches!(
+            self.open.last(),
+            Some(OpenCollection { inside: CollectionKind::Map { key: PendingKey::None, .. }, .. })
+        )
     }
 
-    fn set_key(&mut self, new: Key) {
-        if let Some(Frame { inside: Inside::Map { key, .. }, .. }) = self.open.last_mut() {
+    fn set_key(&mut self, new: PendingKey) {
+        if let Some(OpenCollection { inside: CollectionKind::Map { key, .. }, .. }) =
+            self.open.last_mut()
+        {
             *key = new;
         }
     }
 
-    /// Puts a finished value where it belongs: as an item, a key, the value of
-    /// the key before it, or a document.
-    fn place(&mut self, node: Node, report: &mut Report<'_>) {
+    /// Inserts a completed value: as an item, a key, the value of the current
+    /// key, or a document.
+    fn place(&mut self, node: Node, report: &mut FaultReport<'_>) {
         let Some(frame) = self.open.last_mut() else {
-            if !matches!(node.data, Data::Null) {
+            if !matches!(node.data, NodeValue::Null) {
                 self.documents.push(node);
             }
             return;
         };
         match &mut frame.inside {
-            Inside::List(items) => items.push(node),
-            Inside::Map { entries, merged, key } => match std::mem::replace(key, Key::None) {
-                Key::None => *key = read_key(node, report),
-                Key::Name(name, at) => entries.push(Entry { key: name, at, value: node }),
-                Key::Merge => merged.push(node),
-            },
+            CollectionKind::List(items) => items.push(node),
+            CollectionKind::Map { entries, merged, key } => {
+                match std::mem::replace(key, PendingKey::None) {
+                    PendingKey::None => *key = read_key(node, report),
+                    PendingKey::Name(name, at) => {
+                        entries.push(MapEntry { key: name, at, value: node })
+                    }
+                    PendingKey::Merge => merged.push(node),
+                }
+            }
         }
     }
 }
 
-fn read_scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Data, String> {
+fn read_scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<NodeValue, String> {
     match tag.map(|tag| tag.core_suffix()) {
         Some(None) => Err("tags such as `!name` have no meaning here".to_owned()),
-        Some(Some("str")) => Ok(Data::Text(text.to_owned())),
+        Some(Some("str")) => Ok(NodeValue::Text(text.to_owned())),
         Some(Some(_)) => scalar::resolve(text),
         None if matches!(style, ScalarStyle::Plain) => scalar::resolve(text),
-        None => Ok(Data::Text(text.to_owned())),
+        None => Ok(NodeValue::Text(text.to_owned())),
     }
 }
 
-fn read_key(node: Node, report: &mut Report<'_>) -> Key {
+fn read_key(node: Node, report: &mut FaultReport<'_>) -> PendingKey {
     let (name, hint) = match node.data {
-        Data::Text(name) => return Key::Name(name, node.at),
-        Data::Number(_, written) => (written.into_string(), true),
-        Data::Bool(flag) => (flag.to_string(), true),
-        Data::Null => ("null".to_owned(), true),
-        Data::List(_) | Data::Map(_) => (String::new(), false),
+        NodeValue::Text(name) => return PendingKey::Name(name, node.at),
+        NodeValue::Number(_, written) => (written.into_string(), true),
+        NodeValue::Bool(flag) => (flag.to_string(), true),
+        NodeValue::Null => ("null".to_owned(), true),
+        NodeValue::List(_) | NodeValue::Map(_) => (String::new(), false),
     };
     if hint {
         let hint = format!("write \"{name}\"");
@@ -231,15 +252,19 @@ fn read_key(node: Node, report: &mut Report<'_>) -> Key {
     } else {
         report.add(node.at, "a list or mapping cannot be a key");
     }
-    Key::Name(name, node.at)
+    PendingKey::Name(name, node.at)
 }
 
-/// Adds what `<<` brings, where the mapping does not say it itself, and
-/// reports keys that come twice.
-fn finish_map(mut entries: Vec<Entry>, merged: Vec<Node>, report: &mut Report<'_>) -> Vec<Entry> {
-    let mut order: Vec<&Entry> = entries.iter().collect();
+/// Applies `<<` merges, where the mapping's own keys take precedence, and
+/// reports duplicate keys.
+fn finish_map(
+    mut entries: Vec<MapEntry>,
+    merged: Vec<Node>,
+    report: &mut FaultReport<'_>,
+) -> Vec<MapEntry> {
+    let mut order: Vec<&MapEntry> = entries.iter().collect();
     order.sort_by(|a, b| a.key.cmp(&b.key));
-    let mut twice: Vec<(At, String)> = Vec::new();
+    let mut twice: Vec<(Position, String)> = Vec::new();
     for pair in order.windows(2) {
         if pair[0].key == pair[1].key {
             let first = pair[0].at.line;
@@ -254,11 +279,11 @@ fn finish_map(mut entries: Vec<Entry>, merged: Vec<Node>, report: &mut Report<'_
     let mut known: HashSet<String> = entries.iter().map(|entry| entry.key.clone()).collect();
     for node in merged {
         let maps = match node.data {
-            Data::List(items) => items,
+            NodeValue::List(items) => items,
             data => vec![Node { data, at: node.at }],
         };
         for map in maps {
-            let Data::Map(added) = map.data else {
+            let NodeValue::Map(added) = map.data else {
                 report.add(map.at, "`<<` takes a mapping, or a list of mappings");
                 continue;
             };

@@ -10,7 +10,7 @@ use std::sync::atomic::{
     Ordering::{Relaxed, SeqCst},
 };
 
-use crate::lane::Lanes;
+use crate::shards::Shards;
 
 /// A lane's count has the calls under way in the low bits, and above them all
 /// that ever passed.
@@ -18,46 +18,46 @@ const UNDER_WAY: u64 = PASSED - 1;
 const PASSED: u64 = 1 << 20;
 
 #[derive(Default)]
-pub(super) struct Express {
+pub(super) struct FastPath {
     /// How many calls may be under way in each lane; none while it is closed.
     room: AtomicU64,
-    lanes: Lanes<AtomicU64>,
+    shards: Shards<AtomicU64>,
 }
 
 /// What became of a call that tried the express way.
-pub(super) enum Pass {
+pub(super) enum FastPathPass {
     /// It has a slot of this lane.
-    Lane(usize),
+    Shard(usize),
     /// It needs one of the others.
     Closed,
     /// The same, and meanwhile it may have been counted as under way.
     ClosedMeanwhile,
 }
 
-impl Express {
+impl FastPath {
     /// A slot of the thread's lane, if there is one.
-    pub(super) fn enter(&self) -> Pass {
+    pub(super) fn enter(&self) -> FastPathPass {
         let room = self.room.load(SeqCst);
         if room == 0 {
-            return Pass::Closed;
+            return FastPathPass::Closed;
         }
-        let (at, lane) = self.lanes.mine();
-        if lane.load(Relaxed) & UNDER_WAY >= room {
-            return Pass::Closed;
+        let (at, shard) = self.shards.current();
+        if shard.load(Relaxed) & UNDER_WAY >= room {
+            return FastPathPass::Closed;
         }
-        let before = lane.fetch_add(PASSED + 1, SeqCst);
+        let before = shard.fetch_add(PASSED + 1, SeqCst);
         // Whoever closes it reads the lanes afterwards: either that sees this
         // call, or this call sees that it is closed.
         if before & UNDER_WAY < room && self.room.load(SeqCst) != 0 {
-            return Pass::Lane(at);
+            return FastPathPass::Shard(at);
         }
-        lane.fetch_sub(PASSED + 1, SeqCst);
-        Pass::ClosedMeanwhile
+        shard.fetch_sub(PASSED + 1, SeqCst);
+        FastPathPass::ClosedMeanwhile
     }
 
     /// Gives a slot back. Returns whether somebody may wait for it.
     pub(super) fn leave(&self, at: usize) -> bool {
-        self.lanes.at(at).fetch_sub(1, SeqCst);
+        self.shards.at(at).fetch_sub(1, SeqCst);
         self.room.load(SeqCst) == 0
     }
 
@@ -75,20 +75,20 @@ impl Express {
 
     /// How many slots each lane may have, of so many that are to spare.
     pub(super) fn room_in(&self, spare: usize) -> usize {
-        (spare / self.lanes.len()).min(UNDER_WAY as usize / 2)
+        (spare / self.shards.len()).min(UNDER_WAY as usize / 2)
     }
 
     /// How many slots all lanes have, with so many each.
     pub(super) fn slots(&self, room: usize) -> usize {
-        room * self.lanes.len()
+        room * self.shards.len()
     }
 
     pub(super) fn under_way(&self) -> usize {
-        self.lanes.all().map(|lane| (lane.load(SeqCst) & UNDER_WAY) as usize).sum()
+        self.shards.all().map(|shard| (shard.load(SeqCst) & UNDER_WAY) as usize).sum()
     }
 
     /// How many calls ever passed.
     pub(super) fn passed(&self) -> u64 {
-        self.lanes.all().map(|lane| lane.load(SeqCst) / PASSED).sum()
+        self.shards.all().map(|shard| shard.load(SeqCst) / PASSED).sum()
     }
 }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::scan::Scan;
-use super::{Form, ModelCall};
+use super::{AnswerForm, ModelCall};
 use crate::error::{Error, ErrorKind};
 use crate::value::name::ToolName;
 use crate::value::text::Text;
@@ -52,7 +52,7 @@ impl ModelCall {
     /// the same as those of a call that takes none.
     pub(super) fn break_off(&mut self) {
         self.is_broken = match &self.arguments {
-            _ if self.form == Form::Custom => true,
+            _ if self.form == AnswerForm::Custom => true,
             Value::Null => true,
             Value::Object(arguments) => arguments.is_empty(),
             Value::String(text) => {

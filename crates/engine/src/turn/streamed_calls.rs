@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::ids::Ids;
 use super::scan::Scan;
-use super::{Form, ModelCall};
+use super::{AnswerForm, ModelCall};
 
 /// More calls than anybody's turn has.
 const MAX_CALLS: usize = 1_000;
@@ -17,8 +17,8 @@ const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// Calls, in the order of the message.
 #[derive(Debug, Default)]
-pub(super) struct Slots {
-    slots: Vec<Slot>,
+pub(super) struct StreamedCalls {
+    slots: Vec<StreamedCall>,
     ids: Ids,
     /// Whether a call is complete as soon as its arguments are: for an API
     /// that does not say where one ends.
@@ -27,7 +27,7 @@ pub(super) struct Slots {
 }
 
 #[derive(Debug)]
-struct Slot {
+struct StreamedCall {
     /// The place in the message.
     at: u64,
     id: Option<String>,
@@ -36,15 +36,15 @@ struct Slot {
     /// What the API says besides, as the conversation is to keep it.
     more: Value,
     scan: Scan,
-    state: State,
-    form: Form,
+    state: StreamedCallState,
+    form: AnswerForm,
     needs_no_id: bool,
     /// Once it has left.
     call: Option<ModelCall>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum StreamedCallState {
     Open,
     /// Its end was told, but where a message is cut at its first argument, it is
     /// told as well: what comes next tells which it is.
@@ -54,14 +54,14 @@ enum State {
 }
 
 /// A call and its place in the message.
-pub(super) struct Written {
+pub(super) struct WrittenCall {
     pub(super) at: u64,
     pub(super) call: ModelCall,
     /// What the API said besides.
     pub(super) more: Value,
 }
 
-impl Slots {
+impl StreamedCalls {
     pub(super) fn eager() -> Self {
         Self { eager: true, ..Self::default() }
     }
@@ -98,7 +98,7 @@ impl Slots {
         more: &str,
     ) {
         self.begin(at, id, name, "");
-        self.form(at, Form::Custom);
+        self.form(at, AnswerForm::Custom);
         self.write(at, more);
     }
 
@@ -109,22 +109,22 @@ impl Slots {
         }
         self.settle();
         let place = self.slots.partition_point(|slot| slot.at <= at);
-        let slot = Slot {
+        let slot = StreamedCall {
             at,
             id: id.map(str::to_owned),
             name: name.unwrap_or_default().to_owned(),
             written: String::new(),
             more: Value::Null,
             scan: Scan::default(),
-            state: State::Open,
-            form: Form::Usual,
+            state: StreamedCallState::Open,
+            form: AnswerForm::Usual,
             needs_no_id: false,
             call: None,
         };
         self.slots.insert(place, slot);
     }
 
-    fn find(&mut self, at: u64) -> Option<&mut Slot> {
+    fn find(&mut self, at: u64) -> Option<&mut StreamedCall> {
         self.slots.iter_mut().rev().find(|slot| slot.at == at)
     }
 
@@ -135,24 +135,26 @@ impl Slots {
     /// More of the arguments.
     pub(super) fn write(&mut self, at: u64, more: &str) {
         let eager = self.eager;
-        let Some(slot) = self.find(at).filter(|slot| slot.state == State::Open) else { return };
+        let Some(slot) = self.find(at).filter(|slot| slot.state == StreamedCallState::Open) else {
+            return;
+        };
         if slot.written.len() + more.len() > MAX_BYTES {
-            slot.state = State::Broken;
+            slot.state = StreamedCallState::Broken;
             return;
         }
         slot.written.push_str(more);
-        if slot.form == Form::Custom {
+        if slot.form == AnswerForm::Custom {
             return;
         }
         slot.scan.read(more);
         if eager && slot.scan.is_closed() {
-            slot.state = State::Whole;
+            slot.state = StreamedCallState::Whole;
         }
     }
 
     /// All of the arguments, in place of what was written so far.
     pub(super) fn replace(&mut self, at: u64, all: &str) {
-        if let Some(slot) = self.find(at).filter(|slot| slot.state == State::Open) {
+        if let Some(slot) = self.find(at).filter(|slot| slot.state == StreamedCallState::Open) {
             slot.written.clear();
             slot.scan = Scan::default();
         }
@@ -165,7 +167,7 @@ impl Slots {
     }
 
     /// How the call is answered.
-    pub(super) fn form(&mut self, at: u64, form: Form) {
+    pub(super) fn form(&mut self, at: u64, form: AnswerForm) {
         if let Some(slot) = self.find(at) {
             slot.form = form;
         }
@@ -188,20 +190,20 @@ impl Slots {
     /// The API says that the call at this place is not complete.
     pub(super) fn end_broken(&mut self, at: u64) {
         if let Some(slot) = self.find(at).filter(|slot| slot.call.is_none()) {
-            slot.state = State::Broken;
+            slot.state = StreamedCallState::Broken;
         }
     }
 
     /// The model went on: what had ended before was complete.
     pub(super) fn settle(&mut self) {
-        for slot in self.slots.iter_mut().filter(|slot| slot.state == State::Ended) {
-            slot.state = State::Whole;
+        for slot in self.slots.iter_mut().filter(|slot| slot.state == StreamedCallState::Ended) {
+            slot.state = StreamedCallState::Whole;
         }
     }
 
     /// All calls are written.
     pub(super) fn end_all(&mut self) {
-        self.slots.iter_mut().for_each(Slot::end);
+        self.slots.iter_mut().for_each(StreamedCall::end);
         self.settle();
     }
 
@@ -210,8 +212,8 @@ impl Slots {
     pub(super) fn cut(&mut self) {
         if let Some(last) = self.slots.last_mut() {
             let shows = last.scan.is_closed();
-            if matches!(last.state, State::Open | State::Ended) && !shows {
-                last.state = State::Broken;
+            if matches!(last.state, StreamedCallState::Open | StreamedCallState::Ended) && !shows {
+                last.state = StreamedCallState::Broken;
             }
         }
         self.end_all();
@@ -222,7 +224,7 @@ impl Slots {
         let mut leaving = Vec::new();
         for slot in &mut self.slots {
             match slot.state {
-                State::Open | State::Ended => break,
+                StreamedCallState::Open | StreamedCallState::Ended => break,
                 _ if slot.call.is_some() => {}
                 _ => leaving.push(slot.leave(&mut self.ids)),
             }
@@ -234,24 +236,24 @@ impl Slots {
     /// is broken.
     pub(super) fn leave_all(&mut self) -> Vec<ModelCall> {
         for slot in &mut self.slots {
-            if matches!(slot.state, State::Open | State::Ended) {
-                slot.state = State::Broken;
+            if matches!(slot.state, StreamedCallState::Open | StreamedCallState::Ended) {
+                slot.state = StreamedCallState::Broken;
             }
         }
         self.leave()
     }
 
     /// All calls that have left, in the order of the message.
-    pub(super) fn written(&self) -> Vec<Written> {
+    pub(super) fn written(&self) -> Vec<WrittenCall> {
         let slots = self.slots.iter();
         let written = slots.filter_map(|slot| {
-            Some(Written { at: slot.at, call: slot.call.clone()?, more: slot.more.clone() })
+            Some(WrittenCall { at: slot.at, call: slot.call.clone()?, more: slot.more.clone() })
         });
         written.collect()
     }
 }
 
-impl Slot {
+impl StreamedCall {
     /// Whether what comes for this place is about another call.
     fn is_other(&self, id: Option<&str>, name: Option<&str>, more: &str) -> bool {
         let has_other_name = !self.name.is_empty() && name.is_some_and(|name| name != self.name);
@@ -259,17 +261,21 @@ impl Slot {
             (Some(own), Some(id)) => own != id,
             (Some(_), None) => false,
             // Nothing can be added to arguments that are complete.
-            (None, _) => name.is_some() && self.state != State::Open && !more.trim().is_empty(),
+            (None, _) => {
+                name.is_some() && self.state != StreamedCallState::Open && !more.trim().is_empty()
+            }
         };
         has_other_name || is_other
     }
 
     fn end(&mut self) {
-        if self.state == State::Open {
+        if self.state == StreamedCallState::Open {
             self.state = match () {
-                () if self.scan.is_cut() => State::Broken,
-                () if self.form == Form::Custom || self.written.trim().is_empty() => State::Ended,
-                () => State::Whole,
+                () if self.scan.is_cut() => StreamedCallState::Broken,
+                () if self.form == AnswerForm::Custom || self.written.trim().is_empty() => {
+                    StreamedCallState::Ended
+                }
+                () => StreamedCallState::Whole,
             };
         }
     }
@@ -281,11 +287,11 @@ impl Slot {
         };
         let written = std::mem::take(&mut self.written);
         let arguments = match self.form {
-            Form::Custom => json!({"input": written}),
+            AnswerForm::Custom => json!({"input": written}),
             _ => Value::String(written),
         };
         let mut call = ModelCall::new(id, Some(&self.name), arguments).form(self.form);
-        call.is_broken = self.state == State::Broken;
+        call.is_broken = self.state == StreamedCallState::Broken;
         let call = call.repeating(&self.more);
         self.call = Some(call.clone());
         call
@@ -306,7 +312,7 @@ mod tests {
 
     #[test]
     fn interleaved_calls_leave_in_order() {
-        let mut slots = Slots::eager();
+        let mut slots = StreamedCalls::eager();
         slots.begin(0, Some("a"), Some("first"), "");
         slots.begin(1, Some("b"), Some("second"), "");
         slots.write(1, "{\"x\": \"}\\\"{\"}");
@@ -319,7 +325,7 @@ mod tests {
 
     #[test]
     fn what_breaks_off_is_told_apart() {
-        let mut slots = Slots::default();
+        let mut slots = StreamedCalls::default();
         slots.begin(0, Some("a"), Some("empty"), "");
         slots.end(0);
         assert!(slots.leave().is_empty(), "the message may have been cut");
@@ -335,7 +341,7 @@ mod tests {
 
     #[test]
     fn where_a_message_is_cut_only_its_last_call_is_in_doubt() {
-        let mut slots = Slots::default();
+        let mut slots = StreamedCalls::default();
         for (at, written) in ["", "{\"x\": 1}", ""].into_iter().enumerate() {
             slots.begin(at as u64, None, Some("tool"), written);
             slots.end(at as u64);
@@ -346,7 +352,7 @@ mod tests {
 
     #[test]
     fn calls_of_one_place_with_other_ids_are_other_calls() {
-        let mut slots = Slots::eager();
+        let mut slots = StreamedCalls::eager();
         for id in ["a", "b", "c"] {
             slots.begin(0, Some(id), Some(id), "{}");
         }
@@ -355,7 +361,7 @@ mod tests {
 
     #[test]
     fn calls_of_one_place_without_ids_are_told_apart_by_what_they_say() {
-        let mut slots = Slots::eager();
+        let mut slots = StreamedCalls::eager();
         slots.begin(0, None, Some("a"), "{\"x\"");
         slots.begin(0, None, Some("a"), ": 1}");
         slots.begin(0, None, Some("a"), "");

@@ -1,7 +1,7 @@
 //! A bounded place for what is expensive to make and to hold.
 //!
-//! A [`Slot`] belongs to its user, is empty at first, and is filled when its
-//! value is needed. A [`Shelf`] knows all filled slots and what they weigh, and
+//! A [`CacheSlot`] belongs to its user, is empty at first, and is filled when its
+//! value is needed. A [`ClockCache`] knows all filled slots and what they weigh, and
 //! empties those that were not used lately when there is no room for another
 //! (second chance, also known as CLOCK). Who reads a filled slot takes no lock,
 //! and keeps what it read for as long as it looks at it.
@@ -15,34 +15,34 @@ use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
 
 /// A value that is made when it is needed.
-pub(super) struct Slot<T> {
+pub(super) struct CacheSlot<T> {
     value: ArcSwapOption<T>,
     /// Whether it was read since the shelf last looked.
     used: AtomicBool,
 }
 
-impl<T> Default for Slot<T> {
+impl<T> Default for CacheSlot<T> {
     fn default() -> Self {
         Self { value: ArcSwapOption::empty(), used: AtomicBool::new(false) }
     }
 }
 
-impl<T> Slot<T> {
-    fn read(&self) -> Option<Guarded<T>> {
+impl<T> CacheSlot<T> {
+    fn read(&self) -> Option<CacheGuard<T>> {
         let guard = self.value.load();
         guard.as_ref()?;
         // Written once, not at every read: threads share the line.
         if !self.used.load(Ordering::Relaxed) {
             self.used.store(true, Ordering::Relaxed);
         }
-        Some(Guarded(guard))
+        Some(CacheGuard(guard))
     }
 }
 
 /// A value that was read; it stays while it is looked at.
-pub(crate) struct Guarded<T>(Guard<Option<Arc<T>>>);
+pub(crate) struct CacheGuard<T>(Guard<Option<Arc<T>>>);
 
-impl<T> Deref for Guarded<T> {
+impl<T> Deref for CacheGuard<T> {
     type Target = T;
 
     #[expect(clippy::expect_used, reason = "`Slot::read` and `Shelf::get` hold only what is there")]
@@ -52,28 +52,28 @@ impl<T> Deref for Guarded<T> {
 }
 
 /// All filled slots of a kind.
-pub(super) struct Shelf<T> {
-    filled: Mutex<Filled<T>>,
+pub(super) struct ClockCache<T> {
+    filled: Mutex<FilledSlots<T>>,
     room: usize,
 }
 
-struct Filled<T> {
-    slots: VecDeque<(Weak<Slot<T>>, usize)>,
+struct FilledSlots<T> {
+    slots: VecDeque<(Weak<CacheSlot<T>>, usize)>,
     weight: usize,
 }
 
-impl<T> Shelf<T> {
+impl<T> ClockCache<T> {
     /// Room for values that weigh so many bytes together.
     pub(super) const fn new(room: usize) -> Self {
-        Self { filled: Mutex::new(Filled { slots: VecDeque::new(), weight: 0 }), room }
+        Self { filled: Mutex::new(FilledSlots { slots: VecDeque::new(), weight: 0 }), room }
     }
 
     /// The value of a slot, and its making and weighing where it is empty.
     pub(super) fn get<E>(
         &self,
-        slot: &Arc<Slot<T>>,
+        slot: &Arc<CacheSlot<T>>,
         make: impl FnOnce() -> Result<(T, usize), E>,
-    ) -> Result<Guarded<T>, E> {
+    ) -> Result<CacheGuard<T>, E> {
         if let Some(value) = slot.read() {
             return Ok(value);
         }
@@ -87,11 +87,11 @@ impl<T> Shelf<T> {
             filled.slots.push_back((Arc::downgrade(slot), weight));
             filled.weight += weight;
         }
-        Ok(Guarded(Guard::from_inner(Some(value))))
+        Ok(CacheGuard(Guard::from_inner(Some(value))))
     }
 }
 
-impl<T> Filled<T> {
+impl<T> FilledSlots<T> {
     /// Empties slots until the rest weighs no more than this. A slot that was
     /// read lately is passed over once.
     fn make_room(&mut self, most: usize) {
@@ -128,8 +128,8 @@ mod tests {
 
     #[test]
     fn what_is_not_used_makes_room_for_others() {
-        let shelf: Shelf<u32> = Shelf::new(30);
-        let slots: Vec<Arc<Slot<u32>>> = (0..10).map(|_| Arc::default()).collect();
+        let shelf: ClockCache<u32> = ClockCache::new(30);
+        let slots: Vec<Arc<CacheSlot<u32>>> = (0..10).map(|_| Arc::default()).collect();
         for (at, slot) in slots.iter().enumerate() {
             assert_eq!(*shelf.get(slot, make(at as u32)).unwrap(), at as u32);
             assert!(shelf.filled.lock().weight <= 30);
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn what_is_gone_takes_no_room() {
-        let shelf: Shelf<u32> = Shelf::new(30);
+        let shelf: ClockCache<u32> = ClockCache::new(30);
         for n in 0..100 {
             shelf.get(&Arc::default(), make(n)).unwrap();
         }
@@ -152,10 +152,10 @@ mod tests {
 
     #[test]
     fn a_value_stays_while_it_is_looked_at() {
-        let shelf: Shelf<u32> = Shelf::new(10);
-        let first: Arc<Slot<u32>> = Arc::default();
+        let shelf: ClockCache<u32> = ClockCache::new(10);
+        let first: Arc<CacheSlot<u32>> = Arc::default();
         let held = shelf.get(&first, make(1)).unwrap();
-        let (second, third): (Arc<Slot<u32>>, Arc<Slot<u32>>) = Default::default();
+        let (second, third): (Arc<CacheSlot<u32>>, Arc<CacheSlot<u32>>) = Default::default();
         shelf.get(&second, make(2)).unwrap();
         shelf.get(&third, make(3)).unwrap();
         assert!(first.value.load().is_none());

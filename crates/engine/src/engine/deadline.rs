@@ -12,38 +12,37 @@ use crate::call::CallRequest;
 use crate::call::grace::Grace;
 use crate::error::{Error, ErrorKind};
 use crate::journal::OpenCall;
-use crate::schedule::{Listed, Running};
+use crate::schedule::{ListedCall, RunningCalls};
 use crate::tool::Tool;
 use crate::value::name::{BatchId, CallId};
 
 /// The end of a call's time.
-pub(crate) struct Until<'a> {
+pub(crate) struct Deadline<'a> {
     pub(crate) deadline: Instant,
     timeout: Duration,
     request: &'a CallRequest,
     id: CallId,
     batch: Option<BatchId>,
-    running: &'a Arc<Running>,
+    running: &'a Arc<RunningCalls>,
     /// Set as soon as the call has to wait for anything, or somebody could know
     /// of it.
-    listed: OnceLock<Listed>,
+    listed: OnceLock<ListedCall>,
 }
 
 /// Why work was stopped.
 #[derive(Clone, Copy)]
-pub(crate) enum Stop {
+pub(crate) enum StopReason {
     Deadline,
     Cancelled,
 }
 
-impl<'a> Until<'a> {
-    /// The call's own timeout counts, else the tool's, else the engine's.
+impl<'a> Deadline<'a> {
     pub(super) fn new(
         request: &'a CallRequest,
         tool: &Tool,
         open: &mut OpenCall,
         default_timeout: Duration,
-        running: &'a Arc<Running>,
+        running: &'a Arc<RunningCalls>,
     ) -> Self {
         let timeout = request.timeout.or(tool.spec().timeout).unwrap_or(default_timeout);
         Self {
@@ -63,9 +62,9 @@ impl<'a> Until<'a> {
     pub(crate) async fn run<T>(
         &self,
         mut work: Pin<&mut impl Future<Output = T>>,
-    ) -> Result<T, Stop> {
+    ) -> Result<T, StopReason> {
         if self.is_cancelled() {
-            return Err(Stop::Cancelled);
+            return Err(StopReason::Cancelled);
         }
         let first = std::future::poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx)));
         if let Poll::Ready(done) = first.await {
@@ -75,38 +74,41 @@ impl<'a> Until<'a> {
         Box::pin(self.wait_for(work)).await
     }
 
-    async fn wait_for<T>(&self, work: Pin<&mut impl Future<Output = T>>) -> Result<T, Stop> {
+    async fn wait_for<T>(&self, work: Pin<&mut impl Future<Output = T>>) -> Result<T, StopReason> {
         let listed = self.list();
         tokio::select! {
             biased;
             done = self.in_time(work) => done,
-            () = listed.cancel.cancelled() => Err(Stop::Cancelled),
-            () = cancelled(self.request.parent()) => Err(Stop::Cancelled),
+            () = listed.cancel.cancelled() => Err(StopReason::Cancelled),
+            () = cancelled(self.request.parent()) => Err(StopReason::Cancelled),
         }
     }
 
     /// Waits for work for as long as the call has time, and for as long as it is
     /// given more.
-    async fn in_time<T>(&self, mut work: Pin<&mut impl Future<Output = T>>) -> Result<T, Stop> {
+    async fn in_time<T>(
+        &self,
+        mut work: Pin<&mut impl Future<Output = T>>,
+    ) -> Result<T, StopReason> {
         let mut deadline = self.deadline;
         loop {
             if let Ok(done) = tokio::time::timeout_at(deadline, work.as_mut()).await {
                 return Ok(done);
             }
             let given = self.request.own_grace().and_then(Grace::until);
-            deadline = given.filter(|later| *later > deadline).ok_or(Stop::Deadline)?;
+            deadline = given.filter(|later| *later > deadline).ok_or(StopReason::Deadline)?;
         }
     }
 
     /// The error of a call that was stopped.
-    pub(crate) fn error(&self, stop: Stop, tool: &Tool) -> Error {
+    pub(crate) fn error(&self, stop: StopReason, tool: &Tool) -> Error {
         let given = self.request.own_grace().and_then(Grace::until);
         let more = given.map(|later| later.saturating_duration_since(self.deadline));
         stop.error(tool, self.timeout + more.unwrap_or_default())
     }
 
     /// Puts the call on the list of those that can be cancelled.
-    pub(crate) fn list(&self) -> &Listed {
+    pub(crate) fn list(&self) -> &ListedCall {
         let own = self.request.cancel.as_ref();
         let context = &self.request.context;
         self.listed.get_or_init(|| self.running.list(self.id, context, self.batch, own))
@@ -119,10 +121,10 @@ impl<'a> Until<'a> {
             return Ok(());
         }
         if self.is_cancelled() {
-            return Err(Stop::Cancelled.error(tool, self.timeout));
+            return Err(StopReason::Cancelled.error(tool, self.timeout));
         }
         if Instant::now() >= self.deadline {
-            return Err(Stop::Deadline.error(tool, self.timeout));
+            return Err(StopReason::Deadline.error(tool, self.timeout));
         }
         Ok(())
     }
@@ -143,7 +145,7 @@ async fn cancelled(token: Option<&CancellationToken>) {
     }
 }
 
-impl Stop {
+impl StopReason {
     /// The error of a call that was stopped.
     pub(super) fn error(self, tool: &Tool, timeout: Duration) -> Error {
         match self {

@@ -27,9 +27,9 @@ const KEY_FIELD: &str = "api_key";
 const MAX_ACTIVATED: usize = 1_000;
 
 /// Deferred tools that sessions have found.
-pub(crate) struct Activated(Mutex<LruCache<Session, HashSet<ToolName>>>);
+pub(crate) struct ActivatedTools(Mutex<LruCache<Session, HashSet<ToolName>>>);
 
-impl Default for Activated {
+impl Default for ActivatedTools {
     fn default() -> Self {
         Self(Mutex::new(LruCache::new(MAX_SESSIONS)))
     }
