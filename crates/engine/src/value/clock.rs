@@ -31,8 +31,7 @@ impl Clock {
     /// The time of day at this moment, which should be about now.
     pub(crate) fn at(&self, moment: Instant) -> Timestamp {
         let passed = moment.saturating_duration_since(self.start);
-        // What a program lives for fits, and 64 bits are divided in half the time.
-        let passed_us = (passed.as_secs() * 1_000_000) as i64 + i64::from(passed.subsec_micros());
+        let passed_us = i64::try_from(passed.as_micros()).unwrap_or(i64::MAX);
         let since_seen = passed_us.saturating_sub(self.seen_us.load(Ordering::Relaxed));
         if since_seen > TRUSTED.as_micros() as i64 {
             let now_us = Timestamp::now().as_microsecond();
