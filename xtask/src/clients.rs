@@ -23,7 +23,7 @@ const TOOLS: [(&str, &str); 2] = [("forbidden", "deny"), ("asks_first", "ask")];
 
 /// Builds the server and runs them all.
 pub(crate) fn with() -> anyhow::Result<()> {
-    must(&mut cargo(&["build", "--quiet", "--package", "windlass-server"]))?;
+    must(&mut cargo(&["build", "--quiet", "--profile", "test", "--package", "windlass-server"]))?;
     run()
 }
 

@@ -53,7 +53,15 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
         arguments.is_empty() || arguments.iter().any(|argument| argument == mode.name())
     };
     let programs = Programs::installed()?;
-    must(&mut cargo(&["build", "--package", "windlass-server", "--features", "fixtures"]))?;
+    must(&mut cargo(&[
+        "build",
+        "--profile",
+        "test",
+        "--package",
+        "windlass-server",
+        "--features",
+        "fixtures",
+    ]))?;
     let mut table = Vec::new();
     for (mode, least) in REQUIRED.into_iter().filter(|(mode, _)| wanted(*mode)) {
         for (revision, least) in REVISIONS.into_iter().zip(least) {

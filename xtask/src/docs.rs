@@ -128,7 +128,7 @@ fn parameters(page: &mut String, spec: &ToolSpec) -> anyhow::Result<()> {
 
 /// The output of `windlass --help` and of every command's help.
 fn command_line() -> anyhow::Result<String> {
-    must(&mut cargo(&["build", "--quiet", "--package", "windlass-server"]))?;
+    must(&mut cargo(&["build", "--quiet", "--profile", "test", "--package", "windlass-server"]))?;
     let mut page = format!("{NOTICE}# The command line\n");
     let main = help(&[])?;
     write!(page, "\n## windlass\n\n```text\n{main}\n```\n")?;
@@ -153,7 +153,8 @@ fn help(command: &[&str]) -> anyhow::Result<String> {
 
 /// The program's output with default settings.
 fn windlass(args: &[&str]) -> anyhow::Result<String> {
-    let mut command = cargo(&["run", "--quiet", "--package", "windlass-server", "--"]);
+    let mut command =
+        cargo(&["run", "--quiet", "--profile", "test", "--package", "windlass-server", "--"]);
     command.args(args).env("NO_COLOR", "1").env("COLUMNS", "100");
     let names = std::env::vars_os().map(|(name, _)| name);
     for name in names.filter(|name| name.to_string_lossy().starts_with("WINDLASS_")) {

@@ -27,7 +27,7 @@ pub(crate) fn with(arguments: &[String]) -> anyhow::Result<()> {
         [flag, cases] if flag == "--cases" => cases.parse().context("--cases takes a number")?,
         _ => anyhow::bail!("cargo xtask schemathesis [--cases N]"),
     };
-    must(&mut cargo(&["build", "--quiet", "--package", "windlass-server"]))?;
+    must(&mut cargo(&["build", "--quiet", "--profile", "test", "--package", "windlass-server"]))?;
     run(cases)
 }
 

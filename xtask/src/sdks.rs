@@ -16,10 +16,19 @@ const SCRIPT: &str = include_str!("sdks.py");
 /// Writes messages and lets a Python script check them.
 pub(crate) fn run() -> anyhow::Result<()> {
     let python = installed()?;
-    let written = cargo(&["run", "--quiet", "--package", "windlass", "--example", "next_messages"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::inherit())
-        .output()?;
+    let written = cargo(&[
+        "run",
+        "--quiet",
+        "--profile",
+        "test",
+        "--package",
+        "windlass",
+        "--example",
+        "next_messages",
+    ])
+    .stdout(Stdio::piped())
+    .stderr(Stdio::inherit())
+    .output()?;
     ensure!(written.status.success(), "no messages were written");
     let mut judge = Command::new(python).args(["-c", SCRIPT]).stdin(Stdio::piped()).spawn()?;
     let mut input = judge.stdin.take().context("the judge does not listen")?;

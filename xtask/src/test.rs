@@ -38,7 +38,16 @@ pub(crate) fn run() -> anyhow::Result<()> {
     counts.ignored = counts.ignored.saturating_sub(late);
     step("examples");
     for example in examples()? {
-        must(&mut cargo(&["run", "--quiet", "--package", "windlass-examples", "--bin", &example]))?;
+        must(&mut cargo(&[
+            "run",
+            "--quiet",
+            "--profile",
+            "test",
+            "--package",
+            "windlass-examples",
+            "--bin",
+            &example,
+        ]))?;
     }
     step("types of the SDKs");
     sdks::run()?;

@@ -28,7 +28,7 @@ type Case = (&'static str, Value, &'static str, Value);
 /// Imports both services, calls their tools, and runs the tests with Prism. Returns how
 /// many tests that are ignored elsewhere ran here.
 pub(crate) fn run() -> anyhow::Result<u64> {
-    must(&mut cargo(&["build", "--quiet", "--package", "windlass-server"]))?;
+    must(&mut cargo(&["build", "--quiet", "--profile", "test", "--package", "windlass-server"]))?;
     let folder = installed()?;
     let project = tempfile::tempdir()?;
     std::fs::write(project.path().join("windlass.yaml"), "outbound: {allow: [127.0.0.1]}\n")?;

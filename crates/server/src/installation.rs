@@ -13,6 +13,7 @@
 use std::env;
 use std::io;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::OnceCell;
@@ -370,6 +371,8 @@ fn run<T>(
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
     let runtime = runtime.enable_all().build()?;
+    // Boxed, so that the runtime is not compiled again for every command.
+    let work: Pin<Box<dyn Future<Output = Result<T, Failure>> + '_>> = Box::pin(work);
     let done = runtime.block_on(work);
     // What ignores its cancellation must not keep the program from ending.
     runtime.shutdown_background();
