@@ -52,7 +52,7 @@ fn errors() -> anyhow::Result<String> {
          HTTP has two statuses. A request that is refused gets that of `HTTP, request`, with a \
          problem in the body. A call that was taken gets that of `HTTP, call`: a call that fails is \
          a result, too, and 200, but where the server itself had no room or no database.\n\n\
-         | kind | meaning | `error_type` (S0) | class (S1) | code (S3) | HTTP, request | HTTP, call | MCP | may be retried |\n\
+         | kind | meaning | `error_type` | class | code | HTTP, request | HTTP, call | MCP | may be retried |\n\
          |---|---|---|---|---|---|---|---|---|\n"
     );
     for kind in ErrorKind::ALL {
