@@ -271,7 +271,7 @@ impl GraphWalk {
                         way.push((to, 0));
                     }
                     Some(to) if states[to] == VisitState::OnTheWay => {
-                        walk.back.push((from, number))
+                        walk.back.push((from, number));
                     }
                     Some(_) => {}
                     None => {
