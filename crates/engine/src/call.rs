@@ -1,5 +1,5 @@
-//! A call on its way through the engine: [`CallRequest`] as it comes in,
-//! [`Call`] once it has been checked, [`CallResult`] as it goes out.
+//! The life of a call: [`CallRequest`] comes in, [`Call`] has been validated,
+//! [`CallResult`] goes out.
 
 pub(crate) mod cache;
 pub(crate) mod content;
@@ -37,11 +37,12 @@ use crate::value::secret::{Secret, Veil};
 use crate::value::trace::TraceContext;
 use crate::value::usage::{CallUsage, Usage};
 
-/// Beyond it, ageing would take longer than calls have time.
+/// Upper bound for priorities: with a larger one, ageing would take longer than
+/// calls have time.
 const MAX_PRIORITY: i32 = 10;
 
-/// A call, as a model, a program or a person asks for it. Nothing in it has
-/// been checked.
+/// A call as a model, a program or a person asks for it. Nothing in it has been
+/// checked.
 #[derive(Clone)]
 pub struct CallRequest {
     pub(crate) tool: Arc<str>,
@@ -51,33 +52,34 @@ pub struct CallRequest {
     pub(crate) timeout: Option<Duration>,
     pub(crate) cancel: Option<CancellationToken>,
     pub(crate) priority: i32,
-    /// What few calls say; kept apart, so that the others are quick to move.
+    /// Rarely used options, boxed so that a request stays small and cheap to
+    /// move.
     extras: Option<Box<RequestExtras>>,
 }
 
 #[derive(Clone, Default)]
 pub(crate) struct RequestExtras {
-    /// The id that the call gets, where somebody needs to know it before.
+    /// The id of the call, if it has to be known in advance.
     pub(crate) id: Option<CallId>,
     pub(crate) retry: Option<RetryPolicy>,
     pub(crate) attempts: Option<u32>,
     pub(crate) key: Option<Arc<str>>,
     pub(crate) credential: Option<Arc<str>>,
-    /// The fingerprint of the call that a person has approved.
+    /// Fingerprint of the call that a person has approved.
     pub(crate) approved: Option<Arc<str>>,
-    /// When it ends at the latest, whatever its timeout.
+    /// Latest deadline, whatever the timeout.
     pub(crate) latest: Option<tokio::time::Instant>,
-    /// Cancelled with the call that this one is part of.
+    /// Cancellation token of the parent call.
     pub(crate) parent: Option<CancellationToken>,
-    /// More time than that, where somebody gives it while the call runs.
+    /// Extensions of the deadline while the call runs.
     pub(crate) grace: Option<Grace>,
     /// Why the arguments could not be read, where a batch has tried.
     pub(crate) unreadable: Option<Error>,
 }
 
 impl CallRequest {
-    /// Asks for a tool by its name (or the name's wire form). The arguments
-    /// are an object, or a string that a model wrote as JSON.
+    /// Requests a tool by its name (or its wire name). The arguments are an
+    /// object, or a string of JSON that a model wrote.
     pub fn new(tool: impl Into<Arc<str>>, arguments: impl Into<Value>) -> Self {
         Self {
             tool: tool.into(),
@@ -91,7 +93,7 @@ impl CallRequest {
         }
     }
 
-    /// Sets who calls and what the call carries.
+    /// Sets the caller and the context of the call.
     #[must_use]
     pub fn context(mut self, context: impl Into<Arc<Context>>) -> Self {
         self.context = context.into();
@@ -105,94 +107,92 @@ impl CallRequest {
         self
     }
 
-    /// Sets how long the call may take, in place of the tool's and the
-    /// engine's setting.
+    /// Sets the timeout, in place of the tool's and the engine's.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout.min(crate::value::duration::MAX));
         self
     }
 
-    /// Lets somebody give the call more time while it runs.
+    /// Allows the deadline to be extended while the call runs.
     #[must_use]
     pub fn grace(mut self, grace: Grace) -> Self {
         self.extras().grace = Some(grace);
         self
     }
 
-    /// Sets the priority for the strategy `priority`: higher comes first, from
-    /// -10 to 10. With the default ageing, the lowest comes before a new one of
-    /// the highest after 20 seconds.
+    /// Sets the priority for the strategy `priority`, from -10 to 10; higher
+    /// comes first. With the default ageing, a call of the lowest priority
+    /// overtakes a new one of the highest after 20 seconds.
     #[must_use]
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = priority.clamp(-MAX_PRIORITY, MAX_PRIORITY);
         self
     }
 
-    /// Sets how often the call is tried, in place of the tool's and the
-    /// engine's setting. Whoever sets it says that the call may be repeated.
+    /// Sets the retry policy, in place of the tool's and the engine's. Setting
+    /// it declares that the call may be repeated.
     #[must_use]
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
         self.extras().retry = Some(retry);
         self
     }
 
-    /// Sets how often the call is tried, from 1 to
-    /// [`RetryPolicy::MAX_ATTEMPTS`]; how long the engine waits in between stays
-    /// as the tool or the engine has it. Whoever sets it says that the call may
-    /// be repeated.
+    /// Sets the number of attempts, from 1 to [`RetryPolicy::MAX_ATTEMPTS`];
+    /// the backoff stays that of the tool or the engine. Setting it declares
+    /// that the call may be repeated.
     #[must_use]
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.extras().attempts = Some(attempts.clamp(1, RetryPolicy::MAX_ATTEMPTS));
         self
     }
 
-    /// Names what the call is to achieve. A call with the same key and the same
-    /// arguments does not run again: it gets the result of the first, and
-    /// waits for it where it has to. With other arguments it is refused.
+    /// Sets an idempotency key. A call with the same key and the same arguments
+    /// does not run again: it gets the result of the first, and waits for it if
+    /// necessary. With other arguments it is refused.
     #[must_use]
     pub fn idempotency_key(mut self, key: impl Into<Arc<str>>) -> Self {
         self.extras().key = Some(key.into());
         self
     }
 
-    /// Sets the call's id, for whoever has to know it before the call ends. Each
-    /// call needs one of its own: [`CallId::at`].
+    /// Sets the call's id, for callers that have to know it in advance. Each
+    /// call needs an id of its own: [`CallId::at`].
     #[must_use]
     pub fn id(mut self, id: CallId) -> Self {
         self.extras().id = Some(id);
         self
     }
 
-    /// Chooses one of several credentials that the tool's provider has.
+    /// Selects one of several credentials of the tool's provider.
     #[must_use]
     pub fn credential(mut self, name: impl Into<Arc<str>>) -> Self {
         self.extras().credential = Some(name.into());
         self
     }
 
-    /// Says where in a trace the call belongs.
+    /// Sets the trace context of the call.
     #[must_use]
     pub fn trace(mut self, trace: TraceContext) -> Self {
         Arc::make_mut(&mut self.context).trace = Some(trace);
         self
     }
 
-    /// Says who began the call: [`Context::begun_by`].
+    /// Sets who initiated the call: [`Context::begun_by`].
     #[must_use]
     pub fn begun_by(mut self, who: impl Into<Arc<str>>) -> Self {
         Arc::make_mut(&mut self.context).begun_by = Some(who.into());
         self
     }
 
-    /// Gives the tool an object, which it finds by its type.
+    /// Adds a context object, which the tool finds by its type.
     #[must_use]
     pub fn object<T: Send + Sync + 'static>(mut self, object: T) -> Self {
         Arc::make_mut(&mut self.context).objects.insert(object);
         self
     }
 
-    /// Lets this token cancel the call.
+    /// Sets a token that cancels the call.
     #[must_use]
     pub fn cancel_token(mut self, token: CancellationToken) -> Self {
         self.cancel = Some(token);
@@ -203,7 +203,7 @@ impl CallRequest {
         self.extras.get_or_insert_default()
     }
 
-    /// The id, which it gets now if it has none.
+    /// The call's id; generated if it has none.
     pub(crate) fn known_id(&mut self) -> CallId {
         *self.extras().id.get_or_insert_with(|| CallId::at(Timestamp::now()))
     }
@@ -249,8 +249,8 @@ impl CallRequest {
     }
 }
 
-/// A call whose arguments fit its tool. Only the engine makes one, and only from
-/// arguments that validation has checked: no executor ever sees others.
+/// A call with validated arguments. Only the engine makes one: no executor ever
+/// sees unchecked arguments.
 pub struct Call {
     pub(crate) id: CallId,
     pub(crate) tool: FoundTool,
@@ -260,25 +260,26 @@ pub struct Call {
     pub(crate) deadline: Instant,
     pub(crate) call_ref: Option<Arc<str>>,
     pub(crate) shared: Arc<CallEnvironment>,
-    /// The slot that it runs in, until somebody else has to give it back.
+    /// The slot that it runs in, until a [`Slot`] takes over.
     pub(crate) ticket: TicketCell,
     extras: LazyCallExtras,
 }
 
-/// What few calls need. The others carry a pointer, and no more.
+/// State that few calls need, allocated on first use: the others carry only a
+/// pointer.
 #[derive(Default)]
 struct LazyCallExtras(OnceLock<Box<CallExtras>>);
 
 #[derive(Default)]
 struct CallExtras {
-    /// The slot of a call that gives it back and takes it again: that of a tool
-    /// that calls tools, or between attempts.
+    /// The slot of a call that releases and reacquires it: between attempts, or
+    /// while nested calls run.
     slot: OnceLock<Arc<Slot>>,
-    /// Cancelled with this call, for the calls that it makes.
+    /// Cancellation token of the nested calls.
     family: OnceLock<CancellationToken>,
-    /// Made when there is something to hide.
+    /// Created when there is something to redact.
     veil: OnceLock<Arc<Veil>>,
-    /// What models took to answer it.
+    /// Model usage of the call.
     bill: Mutex<Option<CallUsage>>,
 }
 
@@ -292,8 +293,8 @@ impl LazyCallExtras {
     }
 }
 
-/// The arguments, and what hooks have made of them. Whoever has seen the
-/// earlier ones may keep them.
+/// The arguments, and their rewrites by hooks. Earlier versions stay alive for
+/// whoever has borrowed them.
 struct CallArguments {
     value: Checked,
     next: OnceLock<Box<CallArguments>>,
@@ -304,7 +305,7 @@ impl CallArguments {
         Self { value, next: OnceLock::new() }
     }
 
-    /// As they are now.
+    /// The current version.
     fn now(&self) -> &Arc<Value> {
         self.next.get().map_or(self.value.get(), |next| next.now())
     }
@@ -317,13 +318,13 @@ impl CallArguments {
     }
 }
 
-/// What all calls of an engine share. Each lane has its own, so that threads
-/// do not count their calls in the same place.
+/// What all calls of an engine share. There is one copy per shard, so that
+/// threads do not contend for its reference count (false sharing).
 #[derive(Clone)]
 #[repr(align(128))]
 pub(crate) struct CallEnvironment {
     pub(crate) journal: Journal,
-    /// The objects that every tool may ask for.
+    /// Context objects of the engine, available to every tool.
     pub(crate) toolkit: Objects,
     pub(crate) limits: Arc<SlotPool>,
     /// The engine, for tools that call tools.
@@ -364,13 +365,13 @@ impl Call {
         self.call_ref.as_ref()
     }
 
-    /// Says what a model took to answer this call. It is recorded with the call,
-    /// however that ends.
+    /// Adds model usage of this call. It is recorded with the call, however
+    /// that ends.
     pub fn charge(&self, usage: Usage) {
         self.bill(|bill| bill.add_own(usage));
     }
 
-    /// Says what a call took that this one made.
+    /// Adds the usage of a nested call.
     pub fn charge_nested(&self, usage: Usage) {
         self.bill(|bill| bill.total += usage);
     }
@@ -379,12 +380,12 @@ impl Call {
         charge(self.extras.get_or_init().bill.lock().get_or_insert_default());
     }
 
-    /// What models took to answer it, if any was asked.
+    /// Model usage of the call, if a model was asked.
     pub(crate) fn charged(&self) -> Option<CallUsage> {
         *self.extras.get()?.bill.lock()
     }
 
-    /// What this call carries, for the calls that it makes.
+    /// The context, for nested calls.
     pub fn context(&self) -> &Arc<Context> {
         &self.context
     }
@@ -394,7 +395,7 @@ impl Call {
         &self.tool
     }
 
-    /// The arguments: checked, with defaults and presets filled in. Always an
+    /// The arguments: validated, with defaults and presets filled in. Always an
     /// object.
     pub fn arguments(&self) -> &Value {
         self.arguments.now()
@@ -415,12 +416,13 @@ impl Call {
         self.tool.upstream(upstreams, self.arguments(), &self.context)
     }
 
-    /// The arguments as a type.
+    /// Deserialises the arguments.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Error> {
         T::deserialize(self.arguments()).or_else(|error| {
-            // JSON Schema takes 5.0 for an integer, Rust's integers do not.
+            // JSON Schema accepts 5.0 as an integer, Rust's integer types do
+            // not.
             T::deserialize(whole_numbers(self.arguments())).map_err(|_| {
-                // The text of the error quotes values, hidden ones too.
+                // The message of the error quotes values, also hidden ones.
                 let why = match self.tool.hidden() {
                     [] => format!("the arguments do not fit: {error}"),
                     _ => "the arguments do not fit".to_owned(),
@@ -435,7 +437,7 @@ impl Call {
         self.arguments().get(name)
     }
 
-    /// A secret that the tool's definition asks for, or that the call or its
+    /// A secret that the tool's definition declares, or that the call or its
     /// agent carries.
     pub fn secret(&self, name: &str) -> Option<&Secret> {
         self.secrets
@@ -446,7 +448,7 @@ impl Call {
             .or_else(|| self.context.agent.as_ref().and_then(|agent| agent.secrets.get(name)))
     }
 
-    /// A context object by its type: the call's, else its agent's, else the
+    /// A context object by its type: the call's, else the agent's, else the
     /// engine's.
     pub fn object<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.context
@@ -456,12 +458,12 @@ impl Call {
             .or_else(|| self.shared.toolkit.get())
     }
 
-    /// Who calls.
+    /// The caller.
     pub fn caller(&self) -> &Caller {
         &self.context.caller
     }
 
-    /// The agent in whose name the call is made.
+    /// The agent on whose behalf the call is made.
     pub fn agent(&self) -> Option<&Arc<Agent>> {
         self.context.agent.as_ref()
     }
@@ -471,17 +473,17 @@ impl Call {
         self.context.variables.get(name)
     }
 
-    /// Where in a trace that belongs what the call asks of others.
+    /// The trace context for requests that the call makes.
     pub fn trace(&self) -> Option<TraceContext> {
         self.context.trace.as_ref().map(|trace| trace.of_call(self.id))
     }
 
-    /// When the call is stopped.
+    /// The deadline.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// Lets the tool call other tools.
+    /// Handle for nested calls.
     pub fn tools(&self) -> Tools {
         Tools::new(self)
     }
@@ -500,8 +502,8 @@ impl Call {
         all
     }
 
-    /// What hides the call's secrets in what its tool says; none where it has
-    /// no secrets.
+    /// Redacts the call's secrets in what its tool says; `None` if it has no
+    /// secrets.
     pub(crate) fn veil(&self) -> Option<&Arc<Veil>> {
         let agent = self.context.agent.as_ref();
         let none = self.secrets.is_empty()
@@ -514,38 +516,38 @@ impl Call {
         Some(self.extras.get_or_init().veil.get_or_init(|| Arc::new(Veil::new(secrets()))))
     }
 
-    /// What it needs a slot for.
+    /// What the call's slot counts against.
     pub(crate) fn demand(&self) -> Demand<'_> {
         Demand { tool: &self.tool, caller: &self.context.caller }
     }
 
-    /// Puts the call into its slot.
+    /// Hands the slot to the call.
     pub(crate) fn hold(&self, permit: Permit<'_>) {
         if let Some(ticket) = permit.into_ticket() {
             self.ticket.put(ticket);
         }
     }
 
-    /// The slot, to be given back and taken again.
+    /// The slot, to be released and reacquired.
     pub(crate) fn slot(&self) -> &Arc<Slot> {
         self.extras.get_or_init().slot.get_or_init(|| {
             Arc::new(Slot::new(self.ticket.take(), &self.shared.limits, self.demand()))
         })
     }
 
-    /// Cancels the calls that this one has made: those that have begun to change
-    /// something outlive it.
+    /// Cancels the nested calls; those that have begun to change something
+    /// outlive it.
     pub(crate) fn cancel_family(&self) {
         let family = self.extras.get().and_then(|needed| needed.family.get());
         family.into_iter().for_each(CancellationToken::cancel);
     }
 
-    /// Cancelled with this call, for the calls that it makes.
+    /// Cancellation token of the nested calls.
     pub(crate) fn family(&self) -> &CancellationToken {
         self.extras.get_or_init().family.get_or_init(CancellationToken::new)
     }
 
-    /// Gives the slot back for good.
+    /// Releases the slot for good.
     pub(crate) fn leave_slot(&self) {
         if let Some(ticket) = self.ticket.take() {
             self.shared.limits.give_back(ticket, self.demand());
@@ -555,7 +557,7 @@ impl Call {
         }
     }
 
-    /// Reports progress while the call runs.
+    /// Reports progress of the running call.
     pub fn emitter(&self) -> Emitter {
         Emitter {
             bus: Arc::clone(&self.shared.journal.bus),
@@ -577,7 +579,7 @@ impl Drop for Call {
     }
 }
 
-/// The value with every float that is a whole number as an integer.
+/// Turns floats that are whole numbers into integers.
 fn whole_numbers(value: &Value) -> Value {
     match value {
         Value::Number(number) => match number.as_f64() {

@@ -1,5 +1,5 @@
-//! Results that are given again (S3.26): only for tools that ask for it and
-//! change nothing, and only to those who would have got the same.
+//! Result cache: for read-only tools with `cache`, keyed by everything that a
+//! result may depend on.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -15,11 +15,10 @@ use crate::value::duration;
 use crate::value::fingerprint::Fingerprint;
 use crate::value::name::CallId;
 
-/// The results of an engine; the one that was not asked for the longest goes
-/// first.
+/// Cached results of an engine (LRU).
 pub(crate) struct ResultCache(Option<Mutex<LruCache<CacheKey, CachedResult, ahash::RandomState>>>);
 
-/// Stands for everything that a result may depend on.
+/// Hash of everything that a result may depend on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct CacheKey([u8; 32]);
 
@@ -30,13 +29,14 @@ struct CachedResult {
 }
 
 impl ResultCache {
-    /// A cache for so many results; none at all for zero.
+    /// A cache for this many results; disabled for zero.
     pub(crate) fn new(entries: usize) -> Self {
         let cache = |entries| Mutex::new(LruCache::with_hasher(entries, Default::default()));
         Self(NonZeroUsize::new(entries).map(cache))
     }
 
-    /// The result of an earlier call, which the journal is told of.
+    /// The cached result of an earlier call; the journal notes which call that
+    /// was.
     pub(crate) fn find(&self, call: &Call, open: &mut OpenCall) -> Option<Arc<Output>> {
         call.tool().spec().cache?;
         let key = CacheKey::of(call)?;
@@ -50,7 +50,7 @@ impl ResultCache {
         Some(Arc::clone(&cached.output))
     }
 
-    /// Keeps the result of a call, if its tool gave it and wants that.
+    /// Caches the result of a call, if its tool asks for that.
     pub(crate) fn put(&self, call: &Call, open: &OpenCall, output: &Arc<Output>) {
         let (Some(cache), Some(keep)) = (&self.0, call.tool().spec().cache) else { return };
         if open.attempts() == 0 {
@@ -59,15 +59,15 @@ impl ResultCache {
         let Some(key) = CacheKey::of(call) else { return };
         let until = Instant::now() + keep.min(duration::MAX);
         let cached = CachedResult { call: call.id(), output: Arc::clone(output), until };
-        // What makes room is dropped after the lock.
+        // The evicted entry is dropped after the lock is released.
         let _gone = cache.lock().push(key, cached);
     }
 }
 
 impl CacheKey {
-    /// The tenant, the user, the agent, the tool as it is now, the arguments, the
-    /// variables, and every secret that the tool could read. None where the tool
-    /// could read objects, of which nobody knows what they mean.
+    /// Hashes tenant, user, agent, tool version, arguments, variables, and
+    /// every secret that the tool could read. `None` if the tool could read
+    /// context objects, which cannot be compared.
     fn of(call: &Call) -> Option<Self> {
         let agent = call.agent();
         if !call.context.objects.is_empty() || agent.is_some_and(|it| !it.objects.is_empty()) {

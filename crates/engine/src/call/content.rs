@@ -1,7 +1,7 @@
-//! What a tool gives back: content blocks, and optionally a structured value.
+//! Results of tools: content blocks, and optionally a structured value.
 //!
-//! The wire form of a block is S3.5's `{type, message, meta, save_as}`. How a
-//! block looks to a particular model API is decided at the edge, not here.
+//! The wire form of a block is `{type, message, meta, save_as}`. How a block
+//! looks to a particular model API is decided at the edge, not here.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -10,21 +10,21 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
-/// One block of a result.
+/// A content block of a result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Content {
-    /// What the block holds.
+    /// Type and content of the block.
     #[serde(flatten)]
     pub body: Body,
-    /// Facts about the block: a title, a size, a mime type.
+    /// Metadata of the block: a title, a size, a media type.
     #[serde(default, skip_serializing_if = "Facts::is_empty")]
     pub meta: Facts,
-    /// The variable under which a workflow keeps this block; empty for none.
+    /// The workflow variable that this block is saved as; empty for none.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub save_as: Box<str>,
 }
 
-/// The kinds of blocks.
+/// Type and content of a block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "message", rename_all = "snake_case")]
 pub enum Body {
@@ -32,17 +32,17 @@ pub enum Body {
     Text(String),
     /// A JSON value. A model reads it as JSON text.
     Json(Value),
-    /// The address of something.
+    /// A URL.
     Link(String),
-    /// The address of an image.
+    /// The URL of an image.
     ImageLink(String),
     /// An image.
     Image(Data),
     /// The name of a file variable.
     FileVar(String),
-    /// Bytes.
+    /// Binary data.
     Blob(Data),
-    /// A sound.
+    /// Audio.
     Audio(Data),
     /// A resource of an MCP server, as the server described it.
     Resource(Value),
@@ -56,7 +56,7 @@ pub enum Payload<'a> {
     Text(&'a str),
     /// Any JSON.
     Value(&'a Value),
-    /// Bytes.
+    /// Binary data.
     Data(&'a Data),
 }
 
@@ -68,7 +68,7 @@ pub(crate) enum PayloadMut<'a> {
 }
 
 impl Body {
-    /// What the block holds.
+    /// Type and content of the block.
     pub fn payload(&self) -> Payload<'_> {
         match self {
             Self::Text(text) | Self::Link(text) | Self::ImageLink(text) | Self::FileVar(text) => {
@@ -102,12 +102,12 @@ impl Body {
     }
 }
 
-/// Bytes with their type. The bytes are base64 on the wire.
+/// Binary data with its media type, base64 on the wire.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Data {
     /// The bytes, in base64.
     pub base64: String,
-    /// For instance `image/png`.
+    /// Media type, such as `image/png`.
     pub mime_type: String,
 }
 
@@ -117,7 +117,7 @@ impl Data {
         Self { base64: BASE64.encode(bytes), mime_type: mime_type.into() }
     }
 
-    /// The bytes, or nothing where the base64 is broken.
+    /// The decoded bytes; `None` if the base64 is invalid.
     pub fn bytes(&self) -> Option<Vec<u8>> {
         BASE64.decode(&self.base64).ok()
     }
@@ -139,14 +139,14 @@ impl Content {
         Self::new(Body::Json(value.into()))
     }
 
-    /// A link; the title goes to `meta.title`.
+    /// A link; the title becomes `meta.title`.
     pub fn link(uri: impl Into<String>, title: &str) -> Self {
         let block = Self::new(Body::Link(uri.into()));
         if title.is_empty() { block } else { block.with_meta("title", title) }
     }
 
-    /// An image: an `http(s)` address becomes an image link, a `data:` address
-    /// or bare base64 an image.
+    /// An image: an `http(s)` URL becomes an image link, a `data:` URL or bare
+    /// base64 an image.
     pub fn image(image: &str) -> Self {
         if image.starts_with("http://") || image.starts_with("https://") {
             return Self::new(Body::ImageLink(image.to_owned()));
@@ -158,7 +158,7 @@ impl Content {
         Self::new(Body::Image(Data { base64: base64.to_owned(), mime_type: mime_type.to_owned() }))
     }
 
-    /// Bytes.
+    /// Binary data.
     pub fn blob(bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
         Self::new(Body::Blob(Data::new(bytes, mime_type)))
     }
@@ -168,21 +168,21 @@ impl Content {
         Self::new(Body::FileVar(variable.into()))
     }
 
-    /// The same block with a fact about it.
+    /// Adds metadata to the block.
     #[must_use]
     pub fn with_meta(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.meta.insert(key, value);
         self
     }
 
-    /// The same block, to be kept under this variable.
+    /// Sets the variable that the block is saved as.
     #[must_use]
     pub fn saved_as(mut self, variable: impl Into<Box<str>>) -> Self {
         self.save_as = variable.into();
         self
     }
 
-    /// The block as a model that takes only text reads it.
+    /// The block as text, for models that take only text.
     pub fn to_text(&self) -> String {
         match self.body.payload() {
             Payload::Text(text) => text.to_owned(),
@@ -194,25 +194,25 @@ impl Content {
     }
 }
 
-/// What the wire form of a block is.
+/// Describes the wire form of a block.
 #[derive(JsonSchema)]
 #[schemars(rename = "Content")]
 #[expect(dead_code, reason = "it only describes what `Content` writes")]
 struct WireContent {
     #[schemars(rename = "type")]
     kind: ContentType,
-    /// What the block holds: a text for `text`, `link`, `image_link` and
-    /// `file_var`; any JSON for `json` and `resource`; `{base64, mime_type}` for
-    /// `image`, `blob` and `audio`.
+    /// The content: a string for `text`, `link`, `image_link` and `file_var`;
+    /// any JSON for `json` and `resource`; `{base64, mime_type}` for `image`,
+    /// `blob` and `audio`.
     message: Value,
-    /// Facts about the block: a title, a size, a media type.
+    /// Metadata of the block: a title, a size, a media type.
     #[schemars(default)]
     meta: Facts,
-    /// The variable under which a workflow keeps this block.
+    /// The workflow variable that this block is saved as.
     save_as: Option<String>,
 }
 
-/// What a block holds.
+/// The type of a block.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "snake_case")]
 #[expect(dead_code, reason = "it only names the kinds of `Body`")]
@@ -238,23 +238,24 @@ impl JsonSchema for Content {
     }
 }
 
-/// Named facts. Most blocks and results have none, so that costs a pointer.
+/// Metadata by name. Most blocks and results have none, so an empty one is only
+/// a pointer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Map<String, Value>")]
 pub struct Facts(Option<Box<Map<String, Value>>>);
 
 impl Facts {
-    /// Adds a fact, in place of an earlier one of its name.
+    /// Sets an entry.
     pub fn insert(&mut self, name: &str, value: impl Into<Value>) {
         self.0.get_or_insert_default().insert(name.to_owned(), value.into());
     }
 
-    /// A fact.
+    /// An entry.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.as_ref()?.get(name)
     }
 
-    /// All facts.
+    /// All entries.
     pub fn iter(&self) -> impl Iterator<Item = (&String, &Value)> {
         self.0.iter().flat_map(|facts| facts.iter())
     }
@@ -263,7 +264,7 @@ impl Facts {
         self.0.as_deref_mut()
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.as_ref().is_none_or(|facts| facts.is_empty())
     }
@@ -275,7 +276,7 @@ impl From<Map<String, Value>> for Facts {
     }
 }
 
-/// Everything a tool gives back.
+/// The complete output of a tool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
     /// The blocks, in order.
@@ -283,23 +284,23 @@ pub struct Output {
     /// The result as data, where it differs from the blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured: Option<Box<Value>>,
-    /// Facts about the run, for people and programs, not for the model.
+    /// Metadata about the run, for people and programs, not for the model.
     #[serde(default, skip_serializing_if = "Facts::is_empty")]
     pub metadata: Facts,
-    /// Set where the content is only the beginning of a larger result.
+    /// Set if the content is only the beginning of a larger result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<Box<Truncated>>,
 }
 
-/// Says that a result was cut, and where the whole of it is.
+/// Describes a truncated result and where the whole of it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Truncated {
-    /// Names the whole result; read it with the `read_output` tool or
-    /// `windlass calls ID --output`. None where it could not be kept.
+    /// Handle of the whole result: read it with the `read_output` tool or
+    /// `windlass calls ID --output`. `None` if it could not be stored.
     pub handle: Option<String>,
     /// The size of the whole, in bytes.
     pub total_bytes: u64,
-    /// How much of it the content shows.
+    /// The size of what the content shows, in bytes.
     pub shown_bytes: u64,
 }
 
@@ -314,21 +315,21 @@ impl Output {
         Content::json(value).into()
     }
 
-    /// The same output with a structured value beside its blocks.
+    /// Sets the structured value.
     #[must_use]
     pub fn with_structured(mut self, value: impl Into<Value>) -> Self {
         self.structured = Some(Box::new(value.into()));
         self
     }
 
-    /// The same output with a fact about the run.
+    /// Adds metadata about the run.
     #[must_use]
     pub fn with_metadata(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.metadata.insert(key, value);
         self
     }
 
-    /// The result as data: the structured value, else a single JSON block.
+    /// The result as JSON: the structured value, else a single JSON block.
     pub fn value(&self) -> Option<&Value> {
         self.structured.as_deref().or(match self.content.as_slice() {
             [Content { body: Body::Json(value), .. }] => Some(value),
@@ -336,7 +337,7 @@ impl Output {
         })
     }
 
-    /// All blocks as one text, joined by newlines (S3.15's `plain_text`).
+    /// All blocks as one text, joined by newlines.
     pub fn to_text(&self) -> String {
         match self.content.as_slice() {
             [] => self.structured.as_deref().map(Value::to_string).unwrap_or_default(),
@@ -345,7 +346,7 @@ impl Output {
         }
     }
 
-    /// The blocks that are files or images (S3.15's `message_files`).
+    /// The blocks that are files or images.
     pub fn files(&self) -> impl Iterator<Item = &Content> {
         self.content.iter().filter(|block| block.body.is_file())
     }

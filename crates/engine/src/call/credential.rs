@@ -1,4 +1,4 @@
-//! Credentials that a store keeps, for tools of providers.
+//! Stored credentials of providers.
 
 use crate::call::context::Caller;
 use crate::error::Error;
@@ -6,16 +6,16 @@ use crate::tool::ToolSpec;
 use crate::tool::executor::BoxFuture;
 use crate::value::secret::Secret;
 
-/// Where the credentials of providers come from. The engine asks it for every
-/// call of a tool that names a provider, within the call's time, and forgets
-/// what it got with the call.
+/// Source of provider credentials. The engine asks it for every call of a tool
+/// that names a provider, within the call's deadline, and drops the secrets
+/// with the call.
 pub trait CredentialSource: Send + Sync + 'static {
     /// The secrets of the tool's provider (`tool.provider`) for this caller, by
-    /// field; an empty list where it has none. `credential` is the name of one
-    /// of several, where the call chose it; a name that does not exist is an
-    /// error of the kind [`ErrorKind::CredentialInvalid`](crate::ErrorKind::CredentialInvalid).
+    /// field; an empty list if there are none. `credential` selects one of
+    /// several by name; an unknown name is an error of the kind
+    /// [`ErrorKind::CredentialInvalid`].
     ///
-    /// What the call or its agent carries under the same name comes first.
+    /// Secrets of the call or its agent take precedence over these.
     fn secrets<'a>(
         &'a self,
         tool: &'a ToolSpec,

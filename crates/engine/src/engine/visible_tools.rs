@@ -1,4 +1,5 @@
-//! Which tools a model is told of.
+//! Tools that are visible to a model: active groups and deferred tools that it
+//! has found.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::value::secret::Secret;
 const MAX_SESSIONS: usize = 10_000;
 /// The field of a provider's credential that is its key.
 const KEY_FIELD: &str = "api_key";
-/// Tools that a session may have found.
+/// Maximum number of tools that a session has found.
 const MAX_ACTIVATED: usize = 1_000;
 
 /// Deferred tools that sessions have found.
@@ -31,9 +32,9 @@ impl Default for ActivatedTools {
 }
 
 impl Engine {
-    /// The tools that a model sees in a session: those of active groups that
-    /// are exposed directly or were found in it, by name. A session has the
-    /// tools of its tenant; without one, these are the tools that everybody has.
+    /// The tools visible to a model in a session, by name: tools of active
+    /// groups that are exposed directly or were found in the session. Without a
+    /// session, only the tools shared by all tenants.
     pub fn active_tools(&self, session: Option<&Session>) -> Vec<Arc<Tool>> {
         let tools = match session {
             Some(session) => self.0.registry.list_for(session.tenant()),
@@ -42,12 +43,12 @@ impl Engine {
         self.only_active(tools, session)
     }
 
-    /// The same for a tenant outside of every conversation.
+    /// The tools visible to a tenant outside of conversations.
     pub fn active_tools_for(&self, tenant: &TenantId) -> Vec<Arc<Tool>> {
         self.only_active(self.0.registry.list_for(tenant), None)
     }
 
-    /// Shows deferred tools to a session from now on.
+    /// Activates deferred tools in a session.
     pub fn activate<'n>(&self, session: &Session, names: impl Iterator<Item = &'n ToolName>) {
         let mut sessions = self.0.activated.0.lock();
         let own = sessions.of(session, HashSet::new);
@@ -58,7 +59,7 @@ impl Engine {
         }
     }
 
-    /// The tools that a search may find: all that are not hidden.
+    /// The tools that a search may return: all that are not hidden.
     pub(crate) fn findable_tools(
         &self,
         tenant: &TenantId,
@@ -71,8 +72,8 @@ impl Engine {
         tools
     }
 
-    /// Those of these tools that fit a question, best first: by words, and by
-    /// meaning where the engine has an embedder.
+    /// Ranks tools by relevance to a query, best first: by keywords, and by
+    /// meaning if the engine has an embedder.
     pub async fn find_tools(&self, tools: Vec<Arc<Tool>>, question: &str) -> Vec<Arc<Tool>> {
         let key = match self.0.finder.provider() {
             Some(provider) => self.operators_key(provider).await,
@@ -81,7 +82,7 @@ impl Engine {
         self.0.finder.find(tools, question, key.as_ref()).await
     }
 
-    /// The operator's key for a provider, where a store has one.
+    /// The stored API key of a provider for the embedder.
     async fn operators_key(&self, provider: &str) -> Option<Secret> {
         let source = self.0.credentials.as_ref()?;
         let mut asks = ToolSpec::new(ToolName::new(search_tool::NAME).ok()?);
