@@ -1,7 +1,7 @@
 //! The HTTP API.
 //!
 //! ```text
-//! connection ─ front ─► limits, names, origins ─ auth ─► a row of routes ─► Engine
+//! connection ─ front ─► limits, hosts, origins ─ auth ─► a row of routes ─► Engine
 //!                                                             │
 //!                                        document ◄─ operation ┘
 //! ```

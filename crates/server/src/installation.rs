@@ -118,7 +118,7 @@ impl<'s> Installation<'s> {
         self
     }
 
-    /// The guarded way out.
+    /// The guarded HTTP client for outbound requests.
     pub(crate) fn outbound(&self) -> &Outbound {
         self.outbound.get_or_init(|| Outbound::new(self.settings.outbound.policy.clone()))
     }

@@ -1,16 +1,17 @@
-//! The Model Context Protocol, from both sides: the servers whose tools this
-//! engine runs, and this engine as a server.
+//! The Model Context Protocol server: the engine's tools, prompts and resources for
+//! MCP clients. The client side, for MCP servers whose tools the engine runs, is in
+//! `windlass_executors`.
 //!
 //! ```text
-//! client ─ stdio │ endpoint ─► handler ─ catalogue ─► Engine::call ─► Reply
+//! client ─ stdio │ endpoint ─► handler ─ catalogue ─► Engine::call ─► McpReply
 //!                                 │                       │
-//!           offering, library ◄───┤     reports, asking ◄─┘
+//!           offering, library ◄───┤    reports, mailbox ◄─┘
 //!                     changes ◄───┘
 //! ```
 //!
-//! `McpHandler` is the protocol's side of the engine, and `handler` its methods.
-//! Everything that a client calls goes the way of every other call: limits,
-//! approvals, records, hidden secrets.
+//! `McpHandler` is the state of one client's connection, and `handler` implements
+//! the protocol's methods on it. Every request becomes an ordinary call, with rate
+//! limits, approvals, records and redaction of secrets.
 
 mod aggregate;
 mod calling;

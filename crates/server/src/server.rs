@@ -1,4 +1,4 @@
-//! [`Server`]: the HTTP and MCP server in a program of one's own.
+//! [`Server`]: the HTTP and MCP server embedded in another program.
 
 use std::fmt;
 use std::net::SocketAddr;

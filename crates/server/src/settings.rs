@@ -1,9 +1,9 @@
-//! Where everything is and how the engine runs: flags, environment and
-//! `windlass.yaml` become one checked [`Settings`], once.
+//! Configuration: flags, environment and `windlass.yaml` are resolved into one
+//! checked [`Settings`], once.
 //!
-//! A flag wins over the environment, the environment over the file, the file
-//! over the default. Paths in the file are relative to the file, all others to
-//! the current folder.
+//! Flags override the environment, the environment overrides the file, and the file
+//! overrides the defaults. Paths in the file are relative to the file, all others to
+//! the working directory.
 
 mod approvals;
 mod database;
@@ -43,7 +43,7 @@ pub(crate) use telemetry::{Headers, TelemetrySettings};
 
 /// The name of the settings file; it marks the root of a project.
 pub(crate) const FILE: &str = "windlass.yaml";
-/// Where definitions are if nobody says otherwise.
+/// The default folder of definitions.
 const TOOLS: &str = "tools";
 
 /// Everything that can be set, resolved.
@@ -67,7 +67,7 @@ pub(crate) struct Settings {
     pub(crate) outbound: OutboundSettings,
     /// How much is kept of the past.
     pub(crate) records: RecordSettings,
-    /// The file of the master key, where somebody named one.
+    /// The configured master key file.
     pub(crate) key_file: Option<PathBuf>,
     /// What a server logs.
     pub(crate) log: LogSettings,
@@ -79,7 +79,7 @@ pub(crate) struct Settings {
     pub(crate) search: SearchSettings,
     /// The operator's rules about calls.
     pub(crate) approvals: ApprovalRules,
-    /// What tenants and keys may have.
+    /// Quotas of tenants and keys.
     pub(crate) quotas: QuotaSettings,
     /// Whether the program that embeds this brings engine settings and tools of
     /// its own, in place of those of a project.
@@ -101,7 +101,7 @@ pub(crate) struct Embedded {
 #[derive(Debug)]
 pub(crate) struct ToolsFolder {
     pub(crate) path: PathBuf,
-    /// Whether somebody asked for it; the default folder may be missing.
+    /// Whether it was configured; the default folder may be missing.
     pub(crate) asked_for: bool,
 }
 
@@ -208,7 +208,7 @@ fn with_quotas(mut engine: windlass::Settings, quotas: &QuotaSettings) -> windla
 /// The root of a project and its settings file.
 type Project = (Option<PathBuf>, Option<PathBuf>);
 
-/// The project that somebody named, else the one that this folder is in.
+/// The given project, else the one that the working directory is in.
 fn find_project(named: Option<&Path>, here: &Path) -> Result<Project, Failure> {
     if let Some(root) = named {
         if !root.is_dir() {

@@ -1,7 +1,8 @@
-//! What a server keeps besides records: credentials, API keys, imported
-//! providers, runs of agents, quotas and the audit log.
+//! What a server keeps besides records: credentials, API keys, imported providers,
+//! runs of agents, quotas and the audit log.
 //!
-//! All of it lives in the documents that the servers on a database share.
+//! All of it lives in versioned JSON documents, which the servers on a database
+//! share.
 
 pub(crate) mod audit;
 pub(crate) mod credential_source;

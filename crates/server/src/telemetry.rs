@@ -1,16 +1,15 @@
-//! Traces: what calls and requests took, sent to a collector over OTLP/HTTP.
+//! Traces: spans of calls and requests, exported over OTLP/HTTP.
 //!
 //! ```text
-//! records ─┐                 queue, bounded
+//! records ─┐                 bounded queue
 //! requests ┴─ Tracer ─ sampled ─► FinishedSpan ─ otlp ─► JSON ─ sender ─► collector
 //! ```
 //!
-//! Names and attributes are those of OpenTelemetry's conventions for generative
-//! AI, for the Model Context Protocol and for HTTP, of the version that
-//! [`otlp::SCHEMA`] names. A call's spans are made from its record, which every
-//! call passes once; a span holds arguments and results only where that was set,
-//! and never texts of errors. Nobody waits for the
-//! collector: what does not fit into the queue is dropped and counted.
+//! Names and attributes follow OpenTelemetry's semantic conventions for generative
+//! AI, MCP and HTTP, in the version of [`otlp::SCHEMA`]. The spans of a call are made
+//! from its record, which every call passes once; they have arguments and results
+//! only if that is configured, and never the texts of errors. Exporting never blocks
+//! a call: what does not fit into the queue is dropped and counted.
 
 mod otlp;
 mod sender;

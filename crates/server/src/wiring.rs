@@ -1,4 +1,4 @@
-//! The one place that names every kind of tool: a row each in [`Kinds`].
+//! The one place that names every kind of tool: a row for each in [`Kinds`].
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

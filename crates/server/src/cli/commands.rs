@@ -1,4 +1,4 @@
-//! One module a command: what it takes, and what it does.
+//! The commands: a module for each, with its arguments and its implementation.
 
 pub(crate) mod agent;
 pub(crate) mod audit;

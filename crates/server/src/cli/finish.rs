@@ -1,5 +1,5 @@
-//! The end of a command that ran calls: nothing that was begun is cut off
-//! unless somebody insists, and nothing is printed before it is recorded.
+//! Graceful end of a command that ran calls: background work is awaited unless the
+//! user interrupts again, and results are printed after they were recorded.
 
 use std::pin::pin;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Waits for calls, shows that they go on, and cancels them when asked to.
+//! Awaits calls, shows their progress, and cancels them on Ctrl-C.
 
 mod display;
 
@@ -67,7 +67,7 @@ where
 #[derive(Debug)]
 pub(crate) struct Followed<T> {
     pub(crate) value: T,
-    /// Whether somebody asked to stop.
+    /// Whether an interrupt was received.
     pub(crate) cancelled: bool,
 }
 

@@ -1,10 +1,10 @@
-//! File modes: what other users of this machine could change, or read although
-//! it is secret. `windlass doctor` reports it, and servers warn when they start.
+//! File modes: what other users of this machine can change, or read although it is
+//! secret. `windlass doctor` reports it, and servers warn when they start.
 //!
-//! Groups are left alone: that a team, or a proxy, shares files by a group is
-//! ordinary. Servers warn and do not refuse, because volumes of containers are
-//! often open to everybody, in a machine that has no other users. The file of
-//! the master key is judged where it is read.
+//! Group permissions are accepted: a team or a proxy often shares files by a group.
+//! Servers warn and do not refuse, because volumes of containers are often
+//! world-writable on machines without other users. The master key file is checked
+//! where it is read.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io;

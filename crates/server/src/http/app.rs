@@ -1,4 +1,4 @@
-//! What all handlers share.
+//! [`App`]: the shared state of all request handlers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -38,30 +38,30 @@ pub(crate) struct App {
     pub(crate) servers: Arc<Servers>,
     pub(crate) documents: Arc<dyn Documents>,
     pub(crate) keys: ApiKeys,
-    /// Who changed what.
+    /// The audit log.
     pub(crate) audit: Audit,
     pub(crate) failed_keys: FailedKeys,
-    /// The sessions of clients of MCP.
+    /// MCP sessions.
     pub(crate) sessions: Arc<Sessions>,
-    /// What tenants and keys may have.
+    /// Quotas of tenants and keys.
     pub(crate) quotas: Arc<TenantQuotas>,
-    /// Who logs in elsewhere.
+    /// Bearer tokens of an external authorization server.
     pub(crate) bearers: Option<Bearers>,
     pub(crate) credentials: Arc<Credentials>,
     /// Which built-in tools cannot work yet.
     pub(crate) prerequisites: Prerequisites,
     pub(crate) approvals: Arc<ApprovalQueue>,
-    /// What tools ask in the middle of calls.
+    /// Open questions of tools (elicitation).
     pub(crate) questions: Arc<CallQuestions>,
-    /// People who are asked to agree.
+    /// OAuth consents under way.
     pub(crate) consents: Arc<Consents>,
-    /// The guarded way out.
+    /// The guarded HTTP client for outbound requests.
     pub(crate) outbound: Outbound,
-    /// What is kept of agents' runs.
+    /// The log of agents' runs.
     pub(crate) runs: Arc<StoredRuns>,
     pub(crate) links: Links,
     pub(crate) events: Arc<EventBroker>,
-    /// The servers on this database.
+    /// The membership of the cluster.
     pub(crate) membership: Membership,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) readiness: Readiness,
@@ -72,14 +72,14 @@ pub(crate) struct App {
     pub(crate) settings: HttpSettings,
     /// The language of what models read.
     pub(crate) lang: Lang,
-    /// Cancelled when the server is to end: no new calls, streams close.
+    /// Cancelled at shutdown: no new calls, streams close.
     pub(crate) draining: CancellationToken,
-    /// Calls that go on without the request that began them.
+    /// Background tasks that outlive their request.
     pub(crate) tasks: TaskTracker,
     pub(crate) started: Instant,
 }
 
-/// How the server deals with requests.
+/// Settings of the HTTP server.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpSettings {
     /// Names that a request may be for, besides addresses and this machine.
@@ -125,7 +125,7 @@ pub(crate) struct HttpSettings {
     pub(crate) drain: Duration,
     /// How long a call waits for a person.
     pub(crate) approvals_expire: Duration,
-    /// Whether whoever asked for a call may not approve it.
+    /// Whether the requester of a call may not approve it (four-eyes principle).
     pub(crate) four_eyes: bool,
     /// Whether tenants besides the first may add commands.
     pub(crate) tenant_commands: bool,

@@ -1,13 +1,13 @@
-//! Events for readers: kept in the store, so that a reader who was away misses
-//! nothing, and handed on as they come.
+//! Event broker: writes the engine's events to the store and delivers them to
+//! subscribers, including those that were disconnected for a while.
 //!
 //! ```text
-//! engine ─► recorder ─► store ─► tail ─► topics ─► readers
-//!                         └──────── what a reader missed ─┘
+//! engine ─► recorder ─► store ─► tail ─► topics ─► subscribers
+//!                         └───── replay after a reconnect ─┘
 //! ```
 //!
-//! All servers on one store see the same events in the same order. Events are
-//! only kept for tenants that somebody listens to, or did a short while ago.
+//! All servers on one database deliver the same events in the same order. Events
+//! are stored only for tenants with a subscriber now or shortly before.
 
 pub(crate) mod event_id;
 
@@ -31,14 +31,14 @@ use super::cluster::recovery::{SERVER, call_of, is_end};
 use super::routes::stream;
 use event_id::EventIds;
 
-/// Where it is written that somebody listens to a tenant's events.
+/// Document space of listener leases.
 const LISTENERS: &str = "listeners";
 /// The name of a tenant's one document there.
 const EVENTS: &str = "events";
 /// Document space of the positions at which events may be missing, because a
 /// server crashed.
 const GAPS: &str = "event_gaps";
-/// How long such a position is remembered. Nobody comes back later than that.
+/// How long such a position is remembered.
 const GAPS_LIVE: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How often that is tried where several servers write it at once.
 const ATTEMPTS: usize = 16;
@@ -51,7 +51,7 @@ const AT_ONCE: Duration = Duration::from_secs(5);
 /// How long the recorder waits before it tries again to write.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// What readers may listen to.
+/// A topic to subscribe to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Topic {
     pub(crate) tenant: TenantId,
@@ -86,7 +86,7 @@ impl Topic {
     }
 }
 
-/// An event as readers get it: written once, however many there are.
+/// An encoded event: serialized once for all subscribers.
 #[derive(Clone)]
 pub(crate) struct EncodedEvent {
     pub(crate) position: u64,
@@ -123,10 +123,10 @@ impl EncodedEvent {
     }
 }
 
-/// Somebody listens to a tenant, or did a short while ago.
+/// The subscribers of a tenant, now or shortly before.
 #[derive(Clone, Copy)]
 struct TenantListeners {
-    /// Until when events are kept if nobody is seen any more.
+    /// When the listener lease expires.
     until: Timestamp,
     /// The newest position when keeping began. What happened before, and after
     /// the last reader of that time, is not kept.
@@ -147,14 +147,14 @@ impl TenantListeners {
     }
 }
 
-/// Somebody who has begun to listen.
+/// A new subscriber.
 pub(crate) struct Subscriber {
     pub(crate) live: broadcast::Receiver<Arc<EncodedEvent>>,
     /// The position after which all events of the tenant are kept.
     pub(crate) since: u64,
 }
 
-/// Where events go.
+/// The event broker.
 pub(crate) struct EventBroker {
     documents: Arc<dyn Documents>,
     pub(crate) ids: EventIds,
@@ -171,7 +171,7 @@ pub(crate) struct EventBroker {
     /// The tenants whose events are kept.
     interests: Mutex<HashMap<TenantId, TenantListeners>>,
     interested: Notify,
-    /// The position up to which readers have been told.
+    /// The position up to which events were delivered.
     told: watch::Sender<u64>,
     /// Whether the engine's events are being kept.
     records: watch::Sender<bool>,
@@ -235,7 +235,7 @@ impl EventBroker {
         recorder
     }
 
-    /// The position up to which readers have been told.
+    /// The position up to which events were delivered.
     pub(crate) fn position(&self) -> u64 {
         *self.told.borrow()
     }
@@ -266,7 +266,7 @@ impl EventBroker {
         (self.listener_ttl / 5).max(Duration::from_millis(20))
     }
 
-    /// Writes down that somebody listens to a tenant, if that is not known.
+    /// Takes or renews the listener lease of a tenant.
     /// Returns the position after which its events are kept.
     ///
     /// The document outlives the server that wrote it. Once it has expired,
@@ -331,7 +331,7 @@ impl EventBroker {
         }
     }
 
-    /// Somebody on another server may listen.
+    /// There may be a subscriber on another server.
     pub(crate) async fn changed(&self, change: &Change) {
         if (change.space == LISTENERS || change.space.is_empty())
             && let Err(error) = self.read_interests().await
@@ -520,17 +520,17 @@ fn from_now(span: Duration) -> Timestamp {
     Timestamp::now().checked_add(span).unwrap_or(Timestamp::MAX)
 }
 
-/// Writes the engine's events down.
+/// Writes the engine's events to the store.
 struct EventRecorder<'a> {
     broker: &'a EventBroker,
-    /// Whose events these are; none where nobody else could tell of their end.
+    /// The server whose events these are; none if no other server shares the database.
     server: Option<OwnerId>,
     /// The batches of calls that have not ended.
     batches: HashMap<CallId, BatchId>,
 }
 
 impl EventRecorder<'_> {
-    /// Until nobody listens, or until the server ends and nothing is left.
+    /// Until there is no subscriber, or the server shuts down and the queue is empty.
     async fn run(&mut self, events: &mut Subscription, stop: &CancellationToken) {
         let mut tenants = self.broker.tenants();
         while !tenants.is_empty() {

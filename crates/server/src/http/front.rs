@@ -1,8 +1,8 @@
-//! The front door: what happens to every request before its route is looked
-//! for.
+//! [`Ingress`]: what happens to every request before it is routed: request ids,
+//! load shedding, compression.
 //!
-//! It is a function and not a stack of layers: each layer of a router costs
-//! every request a few allocations, also those that it has no business with.
+//! It is a function and not a stack of `tower` layers, because each layer costs every
+//! request a few allocations, including the requests that it does not concern.
 
 pub(crate) mod auth;
 pub(crate) mod connections;

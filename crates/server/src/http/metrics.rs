@@ -1,7 +1,7 @@
-//! Counts of calls, in the text form that Prometheus reads.
+//! Metrics in the Prometheus text format.
 //!
-//! They are taken where records are: every call passes there once, whoever
-//! made it.
+//! Calls are counted from their records: every call passes there exactly once,
+//! whoever made it.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -45,7 +45,7 @@ struct ToolCounts {
     errors: HashMap<&'static str, u64>,
     run: Times,
     queue: Times,
-    /// What models took to answer.
+    /// Model usage: tokens and cost.
     usage: Usage,
     /// Who called last: the tool may be one that only a tenant has.
     tenant: Option<TenantId>,

@@ -1,5 +1,5 @@
-//! The routes: a file for each resource, with its rows of the table and their
-//! handlers, and what several of them read or write.
+//! The routes: a file for each resource, with its rows of the table and its
+//! handlers; and what several resources share (pages, streams, call bodies).
 
 pub(crate) mod agents;
 pub(crate) mod approvals;

@@ -1,5 +1,6 @@
-//! Calls that wait for a person: who decides, by which rules, and where they
-//! are kept meanwhile.
+//! The approval queue: calls that wait for a person's verdict, and the approval
+//! rules of each tenant. Both are kept in the documents, so that every server on
+//! the database shows the same queue.
 
 mod pending;
 
@@ -28,7 +29,7 @@ const OWN: &str = "rules";
 /// server left calls; sooner where calls wait for less than ten times as long.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// The rules, and the calls that wait.
+/// The approval rules, and the calls that wait for a verdict.
 pub(crate) struct ApprovalQueue {
     documents: Arc<dyn Documents>,
     /// The operator's rules, which come before those of every tenant.
@@ -167,7 +168,7 @@ impl ApprovalQueue {
         self.take(engine, &document, waiting, at_work).await
     }
 
-    /// Makes a call this server's to end, if nobody has touched it.
+    /// Claims a call for this server, unless another has changed it.
     async fn take(
         &self,
         engine: &Engine,
@@ -313,7 +314,7 @@ fn decide(rules: &ApprovalRules, call: &Call) -> Decision {
     }
 }
 
-/// The operator's rules where nobody can be asked: for commands, which end with
+/// The operator's rules without an approval queue: for commands, which end with
 /// their call.
 pub(crate) struct RulesOnly(pub(crate) ApprovalRules);
 

@@ -1,9 +1,9 @@
-//! People who let tools act in their name: OAuth 2.0, authorization code with
-//! PKCE (RFC 6749, RFC 7636).
+//! OAuth 2.0 consents: people who authorize tools to act on their behalf, by the
+//! authorization code flow with PKCE (RFC 6749, RFC 7636).
 //!
-//! A call that needs a person's consent ends with an address. What is needed to
-//! finish is kept under the hash of a state that nobody can guess, for a few
-//! minutes and once.
+//! A call that needs a consent fails with the URL to open. The PKCE verifier and
+//! everything else that the callback needs is stored under the hash of the random
+//! `state` parameter; it expires after a few minutes and can be used once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// The longest life of a token that is believed.
 const MAX_LIFE: i64 = 365 * 24 * 3600;
 
-/// Consents under way, and what comes of them.
+/// Pending OAuth consents.
 pub(crate) struct Consents {
     documents: Arc<dyn Documents>,
     outbound: Outbound,
@@ -39,7 +39,7 @@ pub(crate) struct Consents {
     redirect_uri: String,
 }
 
-/// What is needed to finish.
+/// What the callback needs to finish the flow.
 #[derive(Serialize, Deserialize)]
 struct PendingConsent {
     provider: String,
@@ -50,7 +50,7 @@ struct PendingConsent {
     redirect_uri: String,
 }
 
-/// A consent that a person gave.
+/// A granted consent.
 pub(crate) struct GivenConsent {
     pub(crate) tenant: TenantId,
     pending: PendingConsent,
@@ -216,7 +216,7 @@ pub(crate) async fn exchange(
     Ok(GrantedTokens { access, refresh: text("refresh_token"), expires_at })
 }
 
-/// A state is kept as its hash: whoever reads the database cannot finish it.
+/// Only a hash of the state is stored, so that readers of the database cannot finish the flow.
 fn hashed(state: &str) -> String {
     URL_SAFE_NO_PAD.encode(Sha256::digest(state.as_bytes()))
 }

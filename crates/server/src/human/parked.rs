@@ -1,11 +1,11 @@
-//! Calls that wait for their client's answers.
+//! Parked calls: MCP requests that wait for their client's answers (elicitation).
 //!
-//! A client of the newer era gets a tool's questions as the answer to its
-//! request, with a state that it sends back with the answers. The state is a
-//! random name of what waits here, good once, and only for whoever made the
-//! request and for the same request. So it lives on one server and not for
-//! ever; who comes too late is told so. Keys and tenants have shares of the room,
-//! so that none of them takes all of it.
+//! A client of the stateless protocol gets a tool's questions as the answer to its
+//! request, together with a state that it sends back with the answers. The state is
+//! a random, single-use name of the parked call, and is bound to the caller and to
+//! the request. So a parked call lives on one server, expires, and whoever comes
+//! too late gets an error that says so. Each key and each tenant has a share of the
+//! capacity, so that none of them takes all of it.
 
 use std::time::Duration;
 
@@ -19,12 +19,12 @@ use crate::mcp::running::RunningRequest;
 use crate::mcp::shares::{FairShares, ShareBounds, ShareOwner};
 use crate::random;
 
-/// How long answers are waited for. The call's own time goes on meanwhile.
+/// TTL of a parked call. The call's own timeout goes on meanwhile.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 const MAX_PARKED: usize = 1_000;
 const STATE: usize = 32;
 
-/// What has to be the same when the answers come.
+/// What the answers must match: the caller and the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RequestBinding {
     pub(crate) owner: ShareOwner,
@@ -87,7 +87,7 @@ impl ParkedCalls {
         }
     }
 
-    /// Takes a call out again, for whoever it waits for.
+    /// Takes a parked call, if the caller matches.
     pub(crate) fn take(
         &self,
         state: &str,

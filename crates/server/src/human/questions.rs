@@ -1,10 +1,10 @@
-//! Questions of tools to whoever made a call over the API and does not wait for
-//! it.
+//! Elicitation for background calls: questions of tools that the API's client
+//! reads and answers.
 //!
-//! A server of tools may ask something in the middle of a call. A call in the
-//! background is suspended then: its questions can be read and answered until its
-//! time is over. A caller that waits for the result has nobody who could answer,
-//! and the server hears no at once.
+//! An MCP server may ask something in the middle of a call. A background call is
+//! suspended then, and its questions can be read and answered until it times out. A
+//! caller that waits for the result cannot answer, so the MCP server is told at once
+//! that the elicitation is declined.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use windlass_executors::mcp::{self, Answers, Asker, Askers};
 
 use crate::mcp::pick;
 
-/// How long a call may take from a question on, if nobody says otherwise.
+/// Default timeout of a call from its first question on.
 pub(crate) const ASKING: Duration = Duration::from_secs(300);
 
-/// Calls in the background, and what they were asked.
+/// Background calls and their open questions.
 #[derive(Default)]
 pub(crate) struct CallQuestions {
     calls: Mutex<HashMap<CallId, BackgroundCall>>,
@@ -96,7 +96,7 @@ impl CallQuestions {
         Suspended { id, all: Arc::clone(self) }
     }
 
-    /// Whether a call waits for answers, whoever keeps the questions.
+    /// Whether a call waits for answers.
     pub(crate) fn suspends(&self, tenant: &TenantId, id: CallId) -> bool {
         let elsewhere = self.elsewhere.lock();
         let is_elsewhere = elsewhere.get(&id).is_some_and(|(owner, _)| owner == tenant);

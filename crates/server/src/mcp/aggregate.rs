@@ -1,9 +1,8 @@
-//! Prompts and resources of all servers behind us, on the one address.
+//! Prompts and resources of all upstream MCP servers, merged into one list.
 //!
-//! A prompt is shown as a tool is, `server__prompt`. A resource keeps its
-//! address; where two servers have the same one, the first is read. Only those
-//! that have prompts or resources are asked, and one that cannot be reached
-//! holds up nobody.
+//! A prompt is named like a tool, `server__prompt`. A resource keeps its URI; if two
+//! servers have the same one, the first wins. Only servers with prompts or resources
+//! are asked, and an unreachable one delays nobody.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Between the names of a server and of its prompt.
 const BETWEEN: &str = "__";
 
-/// What can be listed.
+/// The list methods.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ListMethod {
     Prompts,

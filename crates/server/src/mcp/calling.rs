@@ -1,4 +1,4 @@
-//! Calls of tools.
+//! `tools/call`.
 
 use rmcp::RoleServer;
 use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, ErrorData};

@@ -1,8 +1,8 @@
-//! The tools that a client sees, and under which names.
+//! The tools that a client sees, and their names.
 //!
-//! The protocol takes more names than the APIs of models behind its clients do,
-//! so a tool is shown as those take it, by its wire name: `server/tool` is
-//! `server__tool`. A client may also use the name that we use.
+//! MCP allows more names than the model APIs behind its clients do, so a tool is
+//! listed by its wire name: `server/tool` is `server__tool`. Clients may also call it
+//! by its own name.
 
 use std::sync::Arc;
 
@@ -111,7 +111,7 @@ impl Catalogue<'_> {
     }
 }
 
-/// Whether clients are told what form a tool's results have.
+/// Whether tools are listed with their output schemas.
 pub(super) fn declares_output(tool: &Tool) -> bool {
     let spec = tool.spec();
     declared(spec).map_or(spec.output.is_some(), |own| own.get("outputSchema").is_some())

@@ -1,4 +1,4 @@
-//! Tells clients when tools, prompts and resources have changed.
+//! List-changed and resource-updated notifications for clients.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use windlass_executors::mcp::News;
 use super::client::ServedTools;
 use super::service::{ClientSession, McpState};
 
-/// Changes that follow each other closely are told once.
+/// Debounces changes that follow each other closely.
 const SETTLE: Duration = Duration::from_millis(20);
 
 /// What has changed.
@@ -26,7 +26,7 @@ struct ChangedLists {
     resources: bool,
 }
 
-/// Tells a client of the older era, for as long as its session lives.
+/// Notifies a client for the lifetime of its session.
 pub(super) async fn tell_session(
     shared: Arc<McpState>,
     view: ServedTools,
@@ -71,7 +71,7 @@ fn is_subscribed(session: &Weak<ClientSession>, uri: &str) -> bool {
     session.upgrade().is_some_and(|session| session.is_subscribed(uri))
 }
 
-/// Tells a client of the newer era what it asked to hear.
+/// Tells a client of the stateless protocol what it asked to hear.
 pub(super) async fn tell_listener(mut watch: ChangeWatcher, sink: &SubscriptionSink) {
     loop {
         // What was not asked for, the sink leaves out.
@@ -108,7 +108,7 @@ enum ChangeNotice {
     Resource(Arc<str>),
 }
 
-/// Looks out for changes that a tenant sees.
+/// Watches for changes that a tenant can see.
 pub(super) struct ChangeWatcher {
     tenant: TenantId,
     events: windlass::Subscription,

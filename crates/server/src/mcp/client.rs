@@ -1,4 +1,4 @@
-//! Who a client is, and what it sees.
+//! [`McpClient`]: who a client is, and which tools it is served.
 
 use axum::http::request::Parts;
 use rmcp::RoleServer;
@@ -11,16 +11,16 @@ use crate::state::identity::{Identity, Permission, Role};
 /// The longest name of a client that records keep.
 const MAX_CLIENT: usize = 100;
 
-/// How it is known who a client is.
+/// How a client is authenticated.
 #[derive(Clone)]
 pub(crate) enum ClientAuth {
-    /// Whoever started this program.
+    /// The user who started this program.
     Operator,
-    /// Whoever holds the key that a request carries.
+    /// By the API key of the request.
     Bearer,
 }
 
-/// Which tools a client sees.
+/// Which tools an endpoint serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ServedTools {
     /// All of its tenant.
@@ -30,7 +30,7 @@ pub(crate) enum ServedTools {
     Provider(String),
 }
 
-/// A client, for the time of a request.
+/// The client of one request.
 pub(super) struct McpClient {
     pub(super) identity: Identity,
     pub(super) session: Option<String>,
@@ -60,7 +60,7 @@ impl ClientAuth {
     }
 }
 
-/// Whoever may start this program may do everything with it.
+/// The user who starts the program has all permissions.
 fn operator() -> Identity {
     Identity {
         tenant: TenantId::default(),
@@ -79,7 +79,7 @@ fn kept_name(mut name: String) -> String {
 }
 
 impl McpClient {
-    /// A client of the newer era, which has no session.
+    /// a client of the stateless protocol, which has no session.
     pub(super) fn modern(identity: Identity, name: String) -> Self {
         Self { identity, session: None, name: Some(kept_name(name)), is_modern: true }
     }

@@ -1,9 +1,8 @@
-//! The protocol over HTTP: `/mcp` for all tools, `/mcp/PROVIDER` for those of one
+//! MCP over Streamable HTTP: `/mcp` for all tools, `/mcp/PROVIDER` for those of one
 //! provider under their own names.
 //!
-//! Both eras share an address. The older one has sessions; a session belongs to
-//! the key that began it, and answers nobody else. Nothing else is kept between
-//! requests: an address costs nothing, however many providers there are.
+//! The session-based and the stateless protocol share a path. A session belongs to
+//! the key that began it. Nothing else is kept between requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +30,7 @@ const SESSION: &str = "mcp-session-id";
 /// When to try again where all sessions of a key are in use.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// The protocol's routes. Who asks has been checked before.
+/// The routes of the protocol. Requests are already authenticated.
 pub(crate) struct McpEndpoint {
     shared: Arc<McpState>,
     who: ClientAuth,

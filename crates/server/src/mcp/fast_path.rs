@@ -1,10 +1,9 @@
-//! The plain call: of a client of the newer era that wants no reports and cannot be
-//! asked.
+//! Fast path for `tools/call` of stateless clients that want no progress and support
+//! no elicitation.
 //!
-//! Most calls are plain, and need neither a service nor a task of their own. Their
-//! message is read once, the tool is called, the answer is written. Whatever is not
-//! plain, or not right, goes the long way, which knows the whole protocol and all of
-//! its errors.
+//! It covers most calls, and needs neither a service nor a task: the message is
+//! parsed once, the tool is called, the answer is written. Everything else, errors
+//! included, takes the general path, which implements the whole protocol.
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::Request;

@@ -1,7 +1,7 @@
-//! Prompts and resources of servers behind us, as calls.
+//! Prompts and resources of upstream MCP servers, fetched as calls.
 //!
-//! Two tools fetch them, which no model is told of. So what a client gets from a
-//! server goes the way of every call: limits, approvals, records, a deadline.
+//! Two internal tools fetch them, which no model sees. So these requests have what
+//! every call has: rate limits, approvals, records, a deadline.
 
 use std::sync::{Arc, Weak};
 

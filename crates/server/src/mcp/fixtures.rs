@@ -1,5 +1,5 @@
-//! The tools that the official conformance suite of the protocol asks a server
-//! for. Only built with the feature `fixtures`; no release has them.
+//! The tools that the official MCP conformance suite expects of a server. Only built
+//! with the feature `fixtures`; no release has them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,6 +1,6 @@
-//! What a client may ask for, method by method.
+//! The methods of the protocol.
 
-#![expect(deprecated, reason = "clients of the older era set levels and subscribe to resources")]
+#![expect(deprecated, reason = "clients with a session set levels and subscribe to resources")]
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;

@@ -1,7 +1,8 @@
-//! What this server says of itself.
+//! The server's `initialize` result: its name, instructions and capabilities.
 //!
-//! One that stands for another says what that one says: a client that is told of
-//! prompts asks for them, and is answered with an error by a server that has none.
+//! `/mcp/PROVIDER` of an upstream server has that server's capabilities: a client
+//! that is told of prompts asks for them, and would get an error from a server
+//! without any.
 
 use rmcp::model::{Implementation, ProtocolVersion, ServerCapabilities, ServerConfig};
 use serde_json::{Value, json};
@@ -10,7 +11,7 @@ use super::client::McpClient;
 use super::service::McpHandler;
 
 impl McpHandler {
-    /// What it says where it stands for nobody else.
+    /// Its own introduction, without an upstream server.
     pub(super) fn own_introduction() -> ServerConfig {
         let own = Implementation::new("windlass", env!("CARGO_PKG_VERSION"));
         ServerConfig::new(capabilities())

@@ -1,5 +1,5 @@
-//! What is remembered of servers, in the documents that all servers of a
-//! database share.
+//! What is known of MCP servers (their tools, versions and capabilities), cached in
+//! the documents that all servers on a database share.
 
 use std::sync::Arc;
 

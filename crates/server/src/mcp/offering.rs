@@ -1,4 +1,4 @@
-//! Prompts and resources: of definitions, of servers, and files that were kept.
+//! `prompts/*` and `resources/*`: of definitions, upstream servers and stored files.
 
 use rmcp::RoleServer;
 use rmcp::model::{ErrorCode, ErrorData, GetPromptRequestParams, ReadResourceRequestParams};
@@ -11,7 +11,7 @@ use super::client::McpClient;
 use super::fetching::Fetched;
 use super::library;
 use super::reply::McpReply;
-use super::requests::{ClientInput, RequestStart, in_era};
+use super::requests::{ClientInput, RequestStart, for_protocol};
 use super::service::{McpHandler, read};
 use crate::state::identity::Permission;
 use crate::telemetry::McpTarget;
@@ -54,7 +54,7 @@ impl McpHandler {
                 params["arguments"] = Value::Object(arguments);
             }
             let is_modern = client.is_modern;
-            let finish = move |answer| Ok(McpReply::Prompt(read(in_era(is_modern, answer))?));
+            let finish = move |answer| Ok(McpReply::Prompt(read(for_protocol(is_modern, answer))?));
             let target = McpTarget::Prompt(name);
             let fetched = Fetched::Prompt;
             let running = self.begin_fetch(fetched, target, params, client, context, finish);
@@ -92,7 +92,7 @@ impl McpHandler {
         let given = ClientInput { answers: input_responses, state: request_state };
         let begin = self.begin_resource(uri, client, context);
         let done = self.answer(client, context, asked, given, begin).await;
-        done.map_err(|error| if client.is_modern { error } else { in_older_words(error) })
+        done.map_err(|error| if client.is_modern { error } else { for_session_protocol(error) })
     }
 
     async fn begin_resource(
@@ -113,7 +113,7 @@ impl McpHandler {
         };
         if let Some(server) = server {
             let is_modern = client.is_modern;
-            let finish = move |answer| Ok(McpReply::Resource(read(in_era(is_modern, answer))?));
+            let finish = move |answer| Ok(McpReply::Resource(read(for_protocol(is_modern, answer))?));
             let params = json!({"server": server.name(), "uri": uri});
             let target = McpTarget::Resource(uri);
             let fetched = Fetched::Resource;
@@ -198,8 +198,8 @@ impl McpHandler {
 }
 
 /// The refusal of a resource that is not there, which has a code of its own in the
-/// older era.
-fn in_older_words(mut error: ErrorData) -> ErrorData {
+/// session-based protocol.
+fn for_session_protocol(mut error: ErrorData) -> ErrorData {
     let names_uri = error.data.as_ref().is_some_and(|data| data.get("uri").is_some());
     if error.code == ErrorCode::INVALID_PARAMS && names_uri {
         error.code = ErrorCode::RESOURCE_NOT_FOUND;

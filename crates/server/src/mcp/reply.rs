@@ -1,4 +1,4 @@
-//! What a request comes to.
+//! [`McpReply`]: the response to a request.
 
 use rmcp::model::{
     CallToolResponse, CallToolResult, ErrorCode, ErrorData, GetPromptResponse, GetPromptResult,
@@ -7,7 +7,7 @@ use rmcp::model::{
 use windlass::{CallResult, Error, Lang};
 use windlass_executors::mcp::{ProtocolError, convert};
 
-/// The end of a request that may ask back.
+/// The response to a request that may elicit answers first.
 pub(super) enum McpReply {
     Tool(CallToolResult),
     Prompt(GetPromptResult),

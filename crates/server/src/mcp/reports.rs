@@ -1,7 +1,7 @@
-//! What running calls report, each to whoever follows it.
+//! [`CallReports`]: progress of running calls, delivered to the client of each.
 //!
-//! One subscription serves all clients: with one a call, every event would be
-//! copied to every client that waits.
+//! One event subscription serves all clients: one for each call would copy every
+//! event to every waiting client.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -13,7 +13,7 @@ use windlass::{CallId, Content, Engine, EventBody, Subscription};
 /// What a slow client may be behind; then reports are left out.
 const BEHIND: usize = 128;
 
-/// Something that a call reports.
+/// A report of a call.
 pub(super) enum CallReport {
     /// How far it is.
     Progress(Content),
@@ -23,14 +23,14 @@ pub(super) enum CallReport {
 
 type ReportSenders = Arc<Mutex<HashMap<CallId, mpsc::Sender<CallReport>>>>;
 
-/// All calls that somebody follows.
+/// All calls whose progress clients follow.
 #[derive(Default)]
 pub(super) struct CallReports {
     followed: ReportSenders,
     started: OnceLock<()>,
 }
 
-/// One call that somebody follows.
+/// One call whose progress a client follows.
 pub(super) struct FollowedCall {
     id: CallId,
     followed: ReportSenders,

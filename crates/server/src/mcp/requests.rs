@@ -1,4 +1,5 @@
-//! The requests that take time, and may ask back before they are done.
+//! Long-running requests, which may ask the client before they are done
+//! (elicitation).
 
 use std::future::Future;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ pub(super) struct ClientInput {
     pub(super) state: Option<String>,
 }
 
-/// How a request begins: with its end, or with work.
+/// How a request starts: done at once, or running.
 pub(super) enum RequestStart {
     Done(McpReply),
     Running(RunningRequest),
@@ -52,7 +53,7 @@ impl McpHandler {
         let limit = self.shared.engine.settings().default_timeout;
         let answer = tokio::time::timeout(limit, server.ask(method, &params, None, None)).await;
         let answer = answer.unwrap_or_else(|_| Err(late(server, method)));
-        read(in_era(client.is_modern, answer.map_err(|error| self.failed(&error))?))
+        read(for_protocol(client.is_modern, answer.map_err(|error| self.failed(&error))?))
     }
 
     /// Answers a request: goes on with the one that waited for these answers, or
@@ -120,7 +121,7 @@ impl McpHandler {
         if let Some(trace) = trace {
             request = request.trace(trace);
         }
-        // Clients of the newer era say which reports they want.
+        // Clients of the stateless protocol say which reports they want.
         let is_followed = context.meta.get_progress_token().is_some()
             || context.meta.log_level().is_some()
             || !client.is_modern;
@@ -171,7 +172,7 @@ fn failure(answer: &Result<McpReply, ErrorData>) -> Option<McpFailure> {
     }
 }
 
-/// An asker for whoever made a request, and where its questions come out.
+/// An asker for the client of a request, and the mailbox of its questions.
 fn channel(context: &RequestContext<RoleServer>, pause: Pause) -> (Asker, Arc<Mailbox>) {
     let capabilities = serde_json::to_value(context.client_capabilities().unwrap_or_default());
     mailbox::channel(capabilities.unwrap_or_default(), pause)
@@ -182,15 +183,15 @@ fn late(server: &Server, method: &str) -> Error {
     Error::new(ErrorKind::Timeout, why)
 }
 
-/// Whether a client has said that it answers questions.
+/// Whether a client supports elicitation.
 pub(super) fn can_be_asked(context: &RequestContext<RoleServer>) -> bool {
     context.client_capabilities().is_some_and(|can| can != ClientCapabilities::default())
 }
 
-/// An answer as a client of its era reads it, whichever era the server is of that
+/// An answer as the protocol of its client has it, whichever the server is of that
 /// gave it. The newer one wants to be told that a result is complete; the older
 /// one knows neither that nor how long a result stays good, and for whom.
-pub(super) fn in_era(is_modern: bool, mut answer: Value) -> Value {
+pub(super) fn for_protocol(is_modern: bool, mut answer: Value) -> Value {
     if let Value::Object(answer) = &mut answer {
         if is_modern {
             answer.entry("resultType").or_insert_with(|| "complete".into());
@@ -202,7 +203,7 @@ pub(super) fn in_era(is_modern: bool, mut answer: Value) -> Value {
     answer
 }
 
-/// The least of the messages that a client reads: one of the newer era says so
+/// The least of the messages that a client reads: one without a session says so
 /// with the request, one of the older has said so before.
 fn log_level(
     client: &McpClient,

@@ -1,4 +1,5 @@
-//! A request while it runs: its end, its reports and its questions.
+//! [`RunningRequest`]: a request in progress, with its result, progress and
+//! questions.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ const LAST_REPORTS: Duration = Duration::from_millis(50);
 
 pub(super) type RequestWork = BoxFuture<'static, Result<McpReply, ErrorData>>;
 
-/// A request that is worked on.
+/// A request in progress.
 pub(crate) struct RunningRequest {
     pub(super) work: RequestWork,
     pub(super) stop: CancellationToken,
@@ -34,7 +35,7 @@ pub(crate) struct RunningRequest {
     pub(super) following: Option<FollowedCall>,
 }
 
-/// The client that a request came from.
+/// The exchange with the client of a request.
 pub(super) struct ClientExchange<'c> {
     pub(super) context: &'c RequestContext<RoleServer>,
     pub(super) client: &'c McpClient,
@@ -132,7 +133,7 @@ impl ClientExchange<'_> {
         }
     }
 
-    /// Asks a client of the older era while the call goes on; returns the end of
+    /// Asks a client with a session while the call goes on; returns the end of
     /// the call, should it come first.
     async fn ask(
         &self,

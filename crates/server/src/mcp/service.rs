@@ -1,4 +1,4 @@
-//! [`McpHandler`]: the engine, as one client sees it.
+//! [`McpHandler`]: the engine as one client sees it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,16 +23,16 @@ use crate::prerequisites::Prerequisites;
 use crate::state::identity::Permission;
 use crate::telemetry::Tracer;
 
-/// How many tools a client is told of at once, if nobody says otherwise.
+/// Default limit of listed tools.
 pub(crate) const MAX_TOOLS: usize = 100;
 /// How many resources a session may watch.
 pub(super) const MAX_SUBSCRIPTIONS: usize = 1_000;
 
-/// What all clients share.
+/// The shared state of all MCP clients.
 pub(crate) struct McpState {
     pub(crate) engine: Engine,
     pub(crate) servers: Option<Arc<Servers>>,
-    /// Where it is said which calls wait for answers.
+    /// Which calls wait for answers.
     pub(super) questions: Arc<CallQuestions>,
     pub(crate) lang: Lang,
     /// More tools than this are behind a search.
@@ -41,7 +41,7 @@ pub(crate) struct McpState {
     pub(super) prerequisites: Option<Prerequisites>,
     pub(super) parked: ParkedCalls,
     pub(super) reports: CallReports,
-    /// Where spans go, if they go anywhere.
+    /// The exporter of traces, if there is one.
     pub(super) tracer: Option<Arc<Tracer>>,
 }
 
@@ -71,7 +71,7 @@ impl McpState {
     }
 }
 
-/// What is known of a client of the older era from one request to the next. With
+/// What is known of a client with a session from one request to the next. With
 /// it ends what it watches.
 #[derive(Default)]
 pub(super) struct ClientSession {

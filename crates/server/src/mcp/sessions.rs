@@ -1,10 +1,11 @@
-//! The sessions of clients of the older era: bounded, and each its owner's alone.
+//! Sessions of the session-based protocol: limited, and bound to the key that began
+//! them.
 //!
-//! A session costs memory and tasks until it is silent for too long, and any key
-//! may begin them without end. So they are [`FairShares`]: of a key, of a tenant, of
-//! all. `rmcp` asks a session manager about sessions by their ids alone;
-//! [`OwnSessions`] is made for one request and knows who asks, so that a session
-//! which is not known to be theirs is not there.
+//! A session uses memory and tasks until it is idle for too long, and any key could
+//! begin sessions without end. So they are kept in [`FairShares`] by key and tenant.
+//! `rmcp` asks its session manager about a session by its id alone; [`OwnSessions`] is
+//! made for one request and knows the caller, so that the session of another caller
+//! is not found.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +28,7 @@ use crate::state::identity::Identity;
 
 /// How long a session may be silent.
 const IDLE: Duration = Duration::from_secs(30 * 60);
-/// How many sessions are kept, if nobody says otherwise.
+/// Default limit of sessions.
 pub(crate) const MAX_SESSIONS: usize = 10_000;
 
 /// All sessions.
@@ -64,7 +65,7 @@ impl Sessions {
         ended.into_iter().for_each(|(id, _)| self.end(id));
     }
 
-    /// Nobody waits for the end of a session: its worker may be busy.
+    /// Does not wait for the end of a session: its worker may be busy.
     fn end(self: &Arc<Self>, id: String) {
         let sessions = Arc::clone(self);
         tokio::spawn(async move { sessions.all.close_session(&id.into()).await });

@@ -1,13 +1,12 @@
-//! What clients make a server keep, shared fairly among them.
+//! [`FairShares`]: bounded storage, shared fairly among tenants and keys.
 //!
-//! Whatever a caller can have made without end is bounded three times: for its
-//! key, for its tenant, and for everybody. A key that has its share makes room
-//! with its own idle entries, oldest first, and is refused where it has none. A
-//! tenant or a server that is full makes room with the entries of whoever has the
-//! most, so that nobody's greed is another's loss.
+//! Whatever a client can create without end has three limits: for its key, for its
+//! tenant, and in total. A key at its limit evicts its own idle entries, oldest first,
+//! and is refused if it has none. At the limit of a tenant or the total, entries of
+//! the largest holder are evicted, so that no client can starve the others.
 //!
-//! An entry is found by its owner and its id together: there is no way to look at
-//! one that is somebody else's.
+//! An entry is looked up by its owner and its id together: the entry of another
+//! owner cannot be reached.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,14 +14,14 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use windlass::TenantId;
 
-/// Whose an entry is.
+/// The owner of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ShareOwner {
     pub(crate) tenant: TenantId,
     pub(crate) key: Arc<str>,
 }
 
-/// How many entries there may be.
+/// The limits of entries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShareBounds {
     pub(crate) key: usize,

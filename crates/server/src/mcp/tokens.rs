@@ -1,5 +1,5 @@
-//! Tokens of remote servers, in the vault: the credential `oauth` of the provider
-//! that the server is.
+//! OAuth tokens of remote MCP servers, in the vault: the credential `oauth` of the
+//! server's provider.
 
 use std::sync::Arc;
 

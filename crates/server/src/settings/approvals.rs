@@ -1,5 +1,5 @@
-//! Rules about calls: the section `approvals`. They are written as they are over
-//! HTTP; a variable of the environment takes them as JSON.
+//! The section `approvals`: approval rules, in the same form as over HTTP; the
+//! environment variable takes them as JSON.
 
 use serde_json::{Value as Json, json};
 use windlass::{Approval, ApprovalRule, ApprovalRules};

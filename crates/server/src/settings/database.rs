@@ -1,4 +1,4 @@
-//! Where records are kept: a file, a PostgreSQL database, or nowhere.
+//! Where records are kept: a SQLite file, PostgreSQL, or memory.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub(crate) enum DatabaseLocation {
 }
 
 impl DatabaseLocation {
-    /// Where records are kept if nobody says.
+    /// The default location of records.
     pub(super) fn default_for(root: Option<&Path>) -> Result<Self, Failure> {
         if let Some(root) = root {
             return Ok(Self::File(root.join(IN_PROJECT)));

@@ -1,4 +1,4 @@
-//! Every setting as it is in effect, for people and scripts to look at.
+//! The effective value and the origin of every setting, for `windlass config`.
 
 use serde::Serialize;
 use serde_json::Value as Json;

@@ -1,8 +1,8 @@
-//! `windlass.yaml`: every fault at once, each with its line and what to write.
+//! Reads `windlass.yaml`, and reports all errors at once, each with its line and a
+//! hint.
 //!
-//! A section is what stands before the dot of a setting's name. All limits may
-//! also stand under `concurrency` or `limits`, where people look for them, and
-//! are the same settings there.
+//! The section of a setting is the part of its name before the dot. The limits may
+//! also stand under `concurrency` or `limits`, where people look for them.
 
 mod tree;
 

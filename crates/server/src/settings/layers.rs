@@ -1,6 +1,5 @@
-//! Who says what: the file, then variables of the environment, then flags. Each
-//! writes over the one before, so the last one wins; where a value came from is
-//! remembered.
+//! Layers of configuration: the file, then environment variables, then flags. Each
+//! overrides the one before, and the origin of every value is remembered.
 
 use std::collections::HashMap;
 use std::env;
@@ -42,7 +41,7 @@ impl fmt::Display for SettingOrigin {
     }
 }
 
-/// What all of them said together.
+/// The merged layers.
 #[derive(Default)]
 pub(super) struct Layers {
     pub(super) raw: Raw,
@@ -51,7 +50,7 @@ pub(super) struct Layers {
 }
 
 impl Layers {
-    /// Reads all of them. Everything that is wrong is told at once.
+    /// Reads all of them, and reports all errors at once.
     pub(super) fn read(file: Option<&Path>, root: &Path, flags: &[Flag]) -> Result<Self, Failure> {
         let mut layers = Self::default();
         let mut faults = Vec::new();

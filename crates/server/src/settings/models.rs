@@ -1,4 +1,4 @@
-//! Who answers, where, and for how much: the section `models`.
+//! The section `models`: model APIs, their endpoints and prices.
 
 use std::collections::BTreeMap;
 

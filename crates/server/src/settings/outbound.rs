@@ -1,7 +1,5 @@
-//! What tools may reach outside of the program: the network, a folder of files,
-//! databases.
-//!
-//! The section `outbound` of `windlass.yaml` fills it.
+//! The section `outbound`: what tools may reach outside of the program: the network, a
+//! folder of files, databases.
 
 use std::collections::BTreeMap;
 use std::fmt;

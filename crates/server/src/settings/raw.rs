@@ -1,6 +1,5 @@
-//! Everything that can be set, before it is resolved. Its default is the
-//! default of every setting; what files, variables and flags say is written
-//! over it, one after the other.
+//! Settings before they are resolved. `Default` has the default of every setting;
+//! files, variables and flags are written over it.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,6 +1,5 @@
-//! The one table of settings. What the file may say, which variables of the
-//! environment and which flags are heard, what `windlass config` prints and
-//! what the reference page explains: all of it follows from these rows.
+//! The table of settings. The keys of the file, the environment variables, the
+//! flags, `windlass config` and the reference page are all generated from its rows.
 
 use serde_json::Value as Json;
 
@@ -11,7 +10,7 @@ use super::value::{SettingInput, SettingValue, form_of};
 pub(super) struct SettingRow {
     /// Its name, with its section before a dot.
     pub(super) name: &'static str,
-    /// What it is for.
+    /// A description of the field.
     pub(super) about: &'static str,
     /// A flag that sets it.
     pub(super) flag: Option<&'static str>,

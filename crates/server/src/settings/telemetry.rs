@@ -40,7 +40,7 @@ pub(crate) struct CollectorUrl(pub(crate) Uri);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ratio(pub(crate) f64);
 
-/// Headers whose values nobody sees.
+/// Headers with secret values.
 #[derive(Clone, Default)]
 pub(crate) struct Headers(pub(crate) Vec<(HeaderName, Secret)>);
 

@@ -1,5 +1,4 @@
-//! What a value may be, what to say where it is something else, and how it is
-//! shown.
+//! Types of setting values: how each is parsed, described and shown.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,9 +15,9 @@ use crate::state::quota::Dollars;
 const STRATEGIES: [(&str, Strategy); 3] =
     [("fifo", Strategy::Fifo), ("priority", Strategy::Priority), ("reject", Strategy::Reject)];
 
-/// What somebody wrote for a setting.
+/// The written value of a setting.
 pub(super) struct SettingInput<'a> {
-    /// The setting as whoever wrote it knows it: a key, a variable, a flag.
+    /// The setting as the user wrote it: a key, a variable, a flag.
     pub(super) name: &'a str,
     pub(super) said: WrittenValue<'a>,
     /// What a relative path begins at.

@@ -1,13 +1,12 @@
-//! The audit log: who changed what, and who was turned away.
+//! The audit log: who changed what, and which requests were denied.
 //!
-//! Each tenant has one, as a hash chain: every entry holds the hash of the one
-//! before it, so nobody changes, removes or inserts one without breaking all that
-//! follow. The end of the chain is written down apart, so that the last entries
-//! cannot be cut off unseen. It is evidence of tampering, not a lock: whoever can
-//! write to the database and recompute a whole chain leaves none, unless its last
-//! hash was copied elsewhere (`windlass audit verify` prints it).
+//! Each tenant has one, as a hash chain: every entry has the hash of the previous
+//! one, so that changing, removing or inserting an entry breaks the chain. The head
+//! is stored apart, so that truncation is found as well. The chain is tamper-evident,
+//! not tamper-proof: whoever can write to the database can recompute it, unless the
+//! last hash was copied elsewhere (`windlass audit verify` prints it).
 //!
-//! Entries never hold secrets or the bodies of requests.
+//! Entries never have secrets or the bodies of requests.
 
 mod chain;
 mod entry;

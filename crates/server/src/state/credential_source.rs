@@ -1,4 +1,4 @@
-//! Gives calls the credentials of their tool's provider.
+//! [`VaultSource`]: supplies calls with the credentials of their tool's provider.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,7 +13,7 @@ use crate::state::vault::{
 /// The vault, as the engine asks it.
 pub(crate) struct VaultSource {
     credentials: Arc<Credentials>,
-    /// What people granted, and the way out to refresh it.
+    /// OAuth grants, and the client to refresh them.
     grants: Arc<Grants>,
     outbound: Outbound,
     /// Knows the providers; it is built with this source.

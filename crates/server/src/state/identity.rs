@@ -1,8 +1,8 @@
-//! Who talks to a server: API keys, and what each role may do.
+//! Identity: API keys, bearer tokens, and the permissions of roles.
 //!
-//! A key is a random text that is shown once. Only its hash is kept, and it is
-//! found by that hash. It says which tenant the bearer belongs to and which role
-//! they have; [`Role::may`] is the one table of what that allows.
+//! A key is a random text that is shown once. Only its hash is stored, and it is
+//! looked up by that hash. It names the tenant and the role of its bearer;
+//! [`Role::may`] is the one table of permissions.
 
 mod bearers;
 mod cache;
@@ -34,7 +34,7 @@ pub(crate) fn is_tenant_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && !name.starts_with('.') && name.bytes().all(is_sign)
 }
 
-/// Whoever holds a valid key.
+/// The identity of an authenticated client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     /// Whose tools, credentials and records they see.
@@ -45,9 +45,9 @@ pub(crate) struct Identity {
     pub(crate) role: Role,
     /// What the key is called.
     pub(crate) name: Arc<str>,
-    /// Which tools they see; all where nobody said.
+    /// The tools that they see; all if unset.
     pub(crate) tools: Option<ToolView>,
-    /// On whose behalf they call, where somebody said.
+    /// The user on whose behalf they call, if the key is restricted.
     pub(crate) user: Option<UserBinding>,
 }
 

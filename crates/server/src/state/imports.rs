@@ -1,9 +1,9 @@
-//! Providers that were made from API documents.
+//! Providers that were imported from API documents.
 //!
-//! What is kept is what came of a document, not the document: tools stay the
-//! same until somebody imports again. Then what was added and removed is done,
-//! and a tool that changed waits: each of its calls asks a person, until
-//! somebody has looked at the change and accepted it.
+//! The generated tools are stored, not the document: they stay the same until the
+//! next import. Then additions and removals take effect, and a changed tool is held
+//! back: each of its calls needs an approval until somebody has reviewed and accepted
+//! the change.
 
 mod diff;
 mod fetch;
@@ -31,7 +31,7 @@ pub(crate) const SPACE: &str = "providers";
 /// The key of an import in what is kept of a provider.
 const KEY: &str = "import";
 
-/// A document, and where it came from.
+/// An API document and its origin.
 pub(crate) struct ApiDocument {
     pub(crate) text: String,
     pub(crate) url: Option<String>,
@@ -97,7 +97,7 @@ fn check_name(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// A provider as it is kept.
+/// An imported provider as it is stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ImportedProvider {
     /// Where the document was, if it had an address.
@@ -116,7 +116,7 @@ pub(crate) struct StoredTool {
     /// What it was made from: `GET /pets`.
     pub(crate) operation: String,
     pub(crate) spec: ToolSpec,
-    /// It changed, and nobody has accepted that.
+    /// It changed, and the change is not accepted yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) flagged: bool,
 }

@@ -1,9 +1,9 @@
-//! When something was last used: noted at most once a minute, and never by
-//! whoever uses it.
+//! [`LastUsed`]: timestamps of last use, written at most once a minute and outside of
+//! the request path.
 //!
-//! The notes are documents of their own. Written into what they are about, each
-//! would be a change that every server hears of, and could get in the way of a
-//! change that matters.
+//! They are documents of their own. Inside the documents that they are about, each
+//! would be a change that every server is notified of, and that could conflict with a
+//! real one.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -30,7 +30,7 @@ const REMEMBERED: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
 
 type UseKey = (TenantId, String);
 
-/// Notes when things of a space were last used. Needs a runtime.
+/// Records when the documents of a space were last used. Needs a Tokio runtime.
 pub(crate) struct LastUsed {
     documents: Arc<dyn Documents>,
     space: &'static str,

@@ -1,17 +1,16 @@
-//! Quotas: how much a tenant, and a key, may have made or have going on.
+//! Quotas: how much a tenant, and a key, may store, run at once, and call.
 //!
 //! ```text
-//! stored   tools, providers, documents, files, credentials,  counted where they are kept,
-//!          conversations, consents, API keys,               by the key that made them, too
-//!          calls that wait for a person
-//! live     subscribers, runs                                 a permit each
-//! calls    per minute, per day, cost per day                 counted by the engine
+//! stored      tools, providers, documents, files, credentials,  counted where they are kept,
+//!             conversations, consents, API keys,               by the key that made them, too
+//!             calls that wait for a person
+//! concurrent  subscribers, runs                                 a permit each
+//! calls       per minute, per day, cost per day                 counted by the engine
 //! ```
 //!
-//! Over one, the answer is `quota_exceeded`: 429, with the time at which it ends
-//! where it ends by itself. `GET /v1/quotas` shows all of them. Counts of calls
-//! and of what is live are each server's own, but those of a day are shared
-//! ([`days`]).
+//! A request over a quota gets `quota_exceeded` (429), with `Retry-After` where the
+//! quota resets by itself. `GET /v1/quotas` shows all of them. Each server counts
+//! calls and concurrent use on its own, but counts of a day are shared ([`days`]).
 
 mod concurrent;
 mod days;
@@ -162,10 +161,10 @@ pub(crate) struct TenantQuotas {
     making: Mutex<HashMap<(TenantId, NewResource), QuotaLock>>,
 }
 
-/// Whoever holds it makes something.
+/// Serializes the creation of resources of one tenant.
 type QuotaLock = Arc<tokio::sync::Mutex<()>>;
 
-/// What somebody is about to make.
+/// A resource that is about to be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum NewResource {
     /// Tools, whichever way they come.

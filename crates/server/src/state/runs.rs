@@ -1,5 +1,5 @@
-//! Runs of agents and what was said in conversations, kept in the documents that
-//! all servers of a database share.
+//! Runs of agents and the history of their conversations, kept in the documents that
+//! all servers on a database share.
 
 use std::sync::Arc;
 
@@ -93,7 +93,7 @@ impl AgentConversation {
         quotas.allow_conversation(&*self.documents, &self.tenant, self.owner.as_deref()).await
     }
 
-    /// What was said. With another model it begins anew.
+    /// The history. With another model it starts anew.
     pub(crate) async fn read(&self) -> Result<History, Error> {
         let found = self.documents.get(CONVERSATIONS, &self.tenant, &self.id).await?;
         let body = found.map(|document| document.body).unwrap_or_default();
@@ -101,7 +101,7 @@ impl AgentConversation {
         Ok(History::new(said.cloned().unwrap_or_default()))
     }
 
-    /// Keeps what has been said by now. One that is too long stays as it was.
+    /// Stores the history so far. One that is too long is not stored.
     pub(crate) async fn keep(&self, history: &History) -> Result<(), Error> {
         let body = json!({"model": self.model, "messages": history.messages()});
         if history.is_empty() || body.to_string().len() > MAX_CONVERSATION {

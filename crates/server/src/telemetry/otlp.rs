@@ -1,5 +1,5 @@
-//! Spans in the JSON form of OTLP: ids in hexadecimal, 64-bit numbers as texts,
-//! enumerations as numbers.
+//! Spans in the JSON encoding of OTLP: ids in hexadecimal, 64-bit integers as
+//! strings, enumerations as integers.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Takes spans to the collector: one POST at a time, tried again a few times
-//! where that may help.
+//! OTLP/HTTP sender: posts one batch of spans at a time to the collector, and
+//! retries failures that may be temporary.
 
 use std::io;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(super) struct SpanSender {
     endpoint: Uri,
     headers: HeaderMap,
     tls: Option<TlsConnector>,
-    /// Whether the last batch arrived, so that trouble is told once.
+    /// Whether the last batch arrived, so that an outage is logged once.
     works: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What has ended, as little of it as spans need.
+//! Finished operations, holding only what their spans need.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
-//! Whether every key of a JSON text is given once.
+//! Rejects JSON objects with duplicate keys.
 //!
-//! `serde_json` takes the last of several, which a person who typed both would
+//! `serde_json` silently keeps the last of them, and a person who typed both would
 //! never learn.
 
 use std::borrow::Cow;

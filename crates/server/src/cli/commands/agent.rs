@@ -1,4 +1,4 @@
-//! `windlass agent`: runs agents, and lets those go on that were cut off.
+//! `windlass agent`: runs agents, and resumes runs that were interrupted.
 
 mod show;
 
@@ -41,7 +41,7 @@ enum AgentCommand {
     List,
     /// Run an agent
     Run(RunArgs),
-    /// Let a run go on that was cut off
+    /// Resume an interrupted run
     Resume(ResumeArgs),
 }
 
@@ -52,7 +52,7 @@ struct RunArgs {
     /// A message; or arguments as `windlass call` takes them: JSON, @file.json, key=value
     #[arg(value_name = "ARGUMENT")]
     arguments: Vec<String>,
-    /// How long the run may take, in place of the agent's own limit: 30s, 2m
+    /// Timeout of the run, overriding the agent's own: 30s, 2m
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     timeout: Option<Duration>,
     #[command(flatten)]

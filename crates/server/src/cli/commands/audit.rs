@@ -1,4 +1,4 @@
-//! `windlass audit`: who changed what.
+//! `windlass audit`: reads and verifies the audit log.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -18,13 +18,13 @@ use crate::state::audit::{Audit, AuditEntry, ChainReport, Verifier};
 /// Entries in one read.
 const PAGE: usize = 500;
 
-/// See, export and verify the audit log of a server
+/// Show, export and verify the audit log of a server
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub(crate) struct AuditArgs {
     #[command(subcommand)]
     action: AuditAction,
-    /// Whose log
+    /// The tenant whose log to read
     #[arg(long, global = true, value_name = "ID", default_value = "default")]
     tenant: String,
 }
@@ -33,10 +33,10 @@ pub(crate) struct AuditArgs {
 enum AuditAction {
     /// Show the last entries
     List {
-        /// How many
+        /// Maximum number of entries
         #[arg(long, value_name = "N", default_value_t = 50)]
         limit: usize,
-        /// Only of this action, such as create_key
+        /// Only entries of this action, such as create_key
         #[arg(long, value_name = "NAME")]
         action: Option<String>,
     },

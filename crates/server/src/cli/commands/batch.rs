@@ -1,5 +1,4 @@
-//! `windlass batch`: runs the calls of one turn together, as a model asked for
-//! them.
+//! `windlass batch`: runs the tool calls of one turn together.
 
 mod input;
 mod parsed_call;
@@ -25,25 +24,25 @@ use crate::mcp::CommandServers;
 use crate::settings::Settings;
 use parsed_call::ParsedCall;
 
-/// Run several calls of one turn: together where that is safe, answered in order
+/// Run the tool calls of one turn: in parallel where that is safe, with results in order
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub(crate) struct BatchArgs {
     /// A file with the calls, the calls themselves as JSON, or - for stdin [default: -]
     #[arg(value_name = "FILE")]
     input: Option<String>,
-    /// One call after another, in place of together where that is safe
+    /// Run the calls one after another, never in parallel
     #[arg(long)]
     serial: bool,
-    /// How long a call may take that does not say so itself: 500ms, 30s, 2m
+    /// Timeout for calls without one of their own: 500ms, 30s, 2m
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     timeout: Option<Duration>,
     #[command(flatten)]
     context: ContextArgs,
-    /// Refuse arguments that would have to be repaired, and unknown ones
+    /// Reject arguments that would need repair, and unknown ones
     #[arg(long)]
     strict: bool,
-    /// Print every event on stderr; with --json as a front end wants it, a line each
+    /// Print every event on stderr; with --json as JSON lines for a front end
     #[arg(long)]
     progress: bool,
     /// Print the results for the model: tool_result blocks, or messages with the role tool

@@ -1,4 +1,4 @@
-//! `windlass call`: runs one tool and prints what it gives back.
+//! `windlass call`: runs one tool and prints its result.
 
 mod show;
 
@@ -28,18 +28,18 @@ pub(crate) struct CallArgs {
     /// A JSON object, @file.json, or - for stdin; then key=value, key:=json or key=@file
     #[arg(value_name = "ARGUMENT")]
     arguments: Vec<String>,
-    /// How long the call may take, in place of the tool's own limit: 500ms, 30s, 2m
+    /// Timeout of the call, overriding the tool's own: 500ms, 30s, 2m
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     timeout: Option<Duration>,
-    /// Names what the call is to achieve: with the same key it does not happen twice
+    /// Idempotency key: calls with the same key have their effect once
     #[arg(long, visible_alias = "key", value_name = "KEY", value_parser = key)]
     idempotency_key: Option<String>,
-    /// How often the call is tried at the most; more than 1 says that it may be repeated
+    /// Maximum number of attempts; more than 1 allows retries of a side effect
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(RetryPolicy::MAX_ATTEMPTS)))]
     attempts: Option<u32>,
     #[command(flatten)]
     context: ContextArgs,
-    /// Refuse arguments that would have to be repaired, and unknown ones
+    /// Reject arguments that would need repair, and unknown ones
     #[arg(long)]
     strict: bool,
     /// Print every event of the call on stderr

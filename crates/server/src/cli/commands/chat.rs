@@ -1,4 +1,4 @@
-//! `windlass chat`: a conversation with an agent in the terminal.
+//! `windlass chat`: an interactive session with an agent.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::sync::Arc;

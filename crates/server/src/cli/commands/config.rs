@@ -1,4 +1,4 @@
-//! `windlass config`: what is in effect, and where it came from.
+//! `windlass config`: the effective settings, and where each came from.
 
 use clap::Args;
 use comfy_table::Attribute;
@@ -8,13 +8,13 @@ use crate::cli::options;
 use crate::cli::output::{Grid, Screen, cell, strong};
 use crate::settings::{Effective, SettingOrigin, Settings};
 
-/// Show the settings that are in effect, and where each came from
+/// Show the effective settings, and where each came from
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub(crate) struct ConfigArgs {
     /// Only this setting: its name, such as server.listen
     key: Option<String>,
-    /// Only what somebody has set
+    /// Only settings that differ from their default
     #[arg(long, conflicts_with = "key")]
     changed: bool,
 }

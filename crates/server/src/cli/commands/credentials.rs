@@ -1,4 +1,4 @@
-//! `windlass credentials`: what tools need to be let in elsewhere.
+//! `windlass credentials`: stores and shows the credentials of providers.
 
 mod input;
 mod show;
@@ -32,10 +32,10 @@ const NAME: &str = "default";
 pub(crate) struct CredentialsArgs {
     #[command(subcommand)]
     action: CredentialsAction,
-    /// Whose credentials
+    /// The tenant whose credentials to use
     #[arg(long, global = true, value_name = "ID", default_value = "default")]
     tenant: String,
-    /// Those of this user, in place of those that all users of the tenant share
+    /// Credentials of this user instead of those that the tenant shares
     #[arg(long, global = true, value_name = "ID")]
     user: Option<String>,
 }
@@ -46,10 +46,10 @@ enum CredentialsAction {
     Set {
         /// The provider
         provider: String,
-        /// What to call it, where there are several
+        /// A name, to tell several credentials apart
         #[arg(long, default_value = NAME)]
         name: String,
-        /// Take it for calls that name none
+        /// Make it the default for calls that name none
         #[arg(long)]
         default: bool,
         #[command(flatten)]
@@ -93,7 +93,7 @@ enum CredentialsAction {
     RotateDataKey,
     /// Make a new master key and seal the keys of all tenants by it
     RotateMasterKey {
-        /// Drop old master keys that nothing is sealed by, and make none
+        /// Only remove old master keys that encrypt nothing any more; create no new one
         #[arg(long)]
         prune: bool,
     },

@@ -1,5 +1,5 @@
-//! `windlass doctor`: whether the set-up works, and how to mend it. It changes
-//! nothing: no file is made, and no database gets its tables.
+//! `windlass doctor`: checks the installation and says how to fix what is wrong. It
+//! is read-only: it creates no files and migrates no database.
 
 mod database;
 mod keys;
@@ -18,11 +18,11 @@ use crate::cli::output::{BAD, BOLD, DOUBTFUL, GOOD, Screen, count};
 use crate::installation::{Installation, block_on};
 use crate::settings::Settings;
 
-/// Check the set-up, and say how to mend it
+/// Check the installation, and say how to fix it
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub(crate) struct DoctorArgs {
-    /// Fail also where there are only warnings
+    /// Exit with an error on warnings, too
     #[arg(long)]
     strict: bool,
 }

@@ -1,4 +1,4 @@
-//! `windlass login`: logs in to a remote server of tools, with a browser.
+//! `windlass login`: logs in to a remote MCP server with a browser (OAuth).
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -29,13 +29,13 @@ const CLIENT_SECRET: &str = "WINDLASS_CLIENT_SECRET";
 pub(crate) struct LoginArgs {
     /// The provider that the server is
     provider: String,
-    /// Our id, where the server knows us already; its secret is in WINDLASS_CLIENT_SECRET
+    /// The OAuth client id, if one is registered already; its secret is in WINDLASS_CLIENT_SECRET
     #[arg(long, value_name = "ID")]
     client_id: Option<String>,
-    /// Where it is written who we are: a client id metadata document
+    /// URL of the OAuth client id metadata document
     #[arg(long, value_name = "URL")]
     client_metadata: Option<String>,
-    /// The port that the browser comes back to [default: any that is free]
+    /// The port of the OAuth redirect on this machine [default: any free one]
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     port: u16,
 }

@@ -1,5 +1,5 @@
-//! `windlass mcp`: the engine as a server of the Model Context Protocol, for one
-//! client on standard input and output, or for this machine over HTTP.
+//! `windlass mcp`: runs the MCP server, for one client over stdio or for this machine
+//! over HTTP.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -32,10 +32,10 @@ pub(crate) struct McpArgs {
     /// Only the tools of this provider, under their own names
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
-    /// Serve HTTP on this machine, without keys, in place of standard input and output
+    /// Serve HTTP on this machine, without API keys, instead of stdin and stdout
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
-    /// How many tools a client is told of; more are behind a search
+    /// Maximum number of tools in a list; beyond it, clients search for tools
     #[arg(long, value_name = "N", default_value_t = MAX_TOOLS)]
     max_tools: usize,
     /// Add what the conformance suite asks for

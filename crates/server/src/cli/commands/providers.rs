@@ -1,4 +1,4 @@
-//! `windlass providers`: APIs and MCP servers as tools.
+//! `windlass providers`: manages APIs and MCP servers as providers of tools.
 
 mod mcp;
 mod show;
@@ -32,7 +32,7 @@ const ATTEMPTS: usize = 8;
 pub(crate) struct ProvidersArgs {
     #[command(subcommand)]
     action: ProvidersAction,
-    /// Whose providers
+    /// The tenant whose providers to manage
     #[arg(long, global = true, value_name = "ID", default_value = "default")]
     tenant: String,
 }
@@ -44,18 +44,18 @@ enum ProvidersAction {
     Add {
         /// What to call the provider
         name: String,
-        /// The document: a file, an address, or - for stdin; with --mcp, a server's address
+        /// The API document: a file, a URL, or - for stdin; with --mcp, the URL of an MCP server
         #[arg(required_unless_present = "command")]
         document: Option<String>,
-        /// The address is an MCP server's
+        /// The URL is that of an MCP server
         #[arg(long, requires = "document")]
         mcp: bool,
         #[command(flatten)]
         server: mcp::ServerArgs,
-        /// An MCP server that is a command: what stands after --
+        /// The command of a local MCP server, after --
         #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["document", "dry_run"])]
         command: Vec<String>,
-        /// Show what would come of it, and keep nothing
+        /// Dry run: show what would be imported, and store nothing
         #[arg(long)]
         dry_run: bool,
         #[command(flatten)]
@@ -75,13 +75,13 @@ enum ProvidersAction {
         name: String,
         /// The document, where it does not come from an address
         document: Option<String>,
-        /// Show what would change, and change nothing
+        /// Dry run: show the changes, and apply none
         #[arg(long)]
         dry_run: bool,
-        /// Let changed tools run without asking
+        /// Accept the changed tools, so that they run without approval
         #[arg(long)]
         accept: bool,
-        /// How requests say who asks, from now on
+        /// How requests authenticate from now on
         #[arg(long, value_name = "HOW")]
         auth: Option<Auth>,
     },
@@ -89,7 +89,7 @@ enum ProvidersAction {
     Accept {
         /// The provider
         name: String,
-        /// The tools; none means all that changed
+        /// The tools; all changed ones if none is given
         #[arg(value_name = "TOOL")]
         names: Vec<String>,
     },
@@ -100,7 +100,7 @@ enum ProvidersAction {
         /// Delete its credentials, too
         #[arg(long, conflicts_with = "keep_credentials")]
         remove_credentials: bool,
-        /// Keep its credentials for a provider of the same name, and say nothing of them
+        /// Keep its credentials for a provider of the same name, without a note
         #[arg(long)]
         keep_credentials: bool,
     },
@@ -109,23 +109,23 @@ enum ProvidersAction {
 /// What to make of a document.
 #[derive(Debug, Default, PartialEq, Args)]
 struct OptionArgs {
-    /// How requests say who asks, in place of what the document says: none, bearer, basic,
+    /// How requests authenticate, overriding the document: none, bearer, basic,
     /// header:NAME, query:NAME, cookie:NAME, or scheme:NAME for one of the document's
     #[arg(long, value_name = "HOW")]
     auth: Option<Auth>,
-    /// Show no tools before they are searched for
+    /// List none of the tools; they are found by search
     #[arg(long)]
     deferred: bool,
-    /// Do not show these before they are searched for
+    /// Do not list these operations; they are found by search
     #[arg(long, value_name = "WHICH")]
     defer: Vec<String>,
-    /// Where the API is, in place of what the document says
+    /// Base URL of the API, overriding the document
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
-    /// Only these: tag:NAME, GET, '/path/*', 'GET /path/*' or an operationId
+    /// Only these operations: tag:NAME, GET, '/path/*', 'GET /path/*' or an operationId
     #[arg(long, value_name = "WHICH")]
     include: Vec<String>,
-    /// Not these
+    /// All operations but these
     #[arg(long, value_name = "WHICH")]
     exclude: Vec<String>,
     /// Only operations with this tag
@@ -134,34 +134,34 @@ struct OptionArgs {
     /// No operations with this tag
     #[arg(long, value_name = "TAG")]
     exclude_tag: Vec<String>,
-    /// Call a tool something else: OPERATION=NAME
+    /// Rename a tool: OPERATION=NAME
     #[arg(long, value_name = "OPERATION=NAME", value_parser = parse_rename)]
     rename: Vec<(String, String)>,
-    /// What every name begins with
+    /// Prefix of all tool names
     #[arg(long, value_name = "TEXT")]
     prefix: Option<String>,
-    /// These change nothing, whatever their method
+    /// These operations are read-only, whatever their method
     #[arg(long, value_name = "WHICH")]
     read_only: Vec<String>,
-    /// These may be repeated
+    /// These operations are idempotent
     #[arg(long, value_name = "WHICH")]
     idempotent: Vec<String>,
-    /// These may destroy something
+    /// These operations are destructive
     #[arg(long, value_name = "WHICH")]
     destructive: Vec<String>,
-    /// Ask a person before these run
+    /// These operations need an approval
     #[arg(long, value_name = "WHICH")]
     ask: Vec<String>,
-    /// The longest description, in characters
+    /// Maximum length of a description, in characters
     #[arg(long, value_name = "N")]
     max_description: Option<usize>,
-    /// The largest schema of a tool, in bytes
+    /// Maximum size of a tool's schema, in bytes
     #[arg(long, value_name = "N")]
     max_schema_bytes: Option<usize>,
-    /// How many tools there may be
+    /// Maximum number of tools
     #[arg(long, value_name = "N")]
     max_tools: Option<usize>,
-    /// How many files the document may consist of
+    /// Maximum number of files that the document may reference
     #[arg(long, value_name = "N")]
     max_files: Option<usize>,
 }

@@ -1,4 +1,4 @@
-//! `windlass serve`: the engine as a service.
+//! `windlass serve`: runs the HTTP server.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 const LAST_WRITE: Duration = Duration::from_secs(10);
 const BETWEEN_WRITES: Duration = Duration::from_millis(100);
 
-/// Serve the HTTP API
+/// Run the HTTP and MCP server
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub(crate) struct ServeArgs {
@@ -53,7 +53,7 @@ pub(crate) struct ServeArgs {
     /// The key of the certificate, in PEM form
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
-    /// Listen elsewhere than on this machine without TLS, because something in front has it
+    /// Allow other machines to connect without TLS, because a reverse proxy in front has it
     #[arg(long, conflicts_with = "tls_certificate")]
     without_tls: bool,
 }

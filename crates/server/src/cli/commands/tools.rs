@@ -1,5 +1,5 @@
-//! `windlass tools`: the catalogue, one tool in detail, and both as model APIs
-//! want to read them.
+//! `windlass tools`: lists the tools, shows one, and exports both in the formats of
+//! model APIs.
 
 mod detail;
 mod example;

@@ -1,5 +1,5 @@
-//! Shows on stderr that work goes on. Whether anybody reads it does not matter
-//! to the work.
+//! Shows progress on stderr. Errors of writing are ignored: they do not matter to
+//! the calls.
 
 use std::collections::HashSet;
 use std::io::{self, IsTerminal, Write};

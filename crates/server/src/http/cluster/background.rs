@@ -1,9 +1,9 @@
-//! Calls that run in the background: every server knows of them, and which
-//! server runs them.
+//! Background calls: which there are, and which server runs them, kept where every
+//! server can read it.
 //!
-//! A call that changes nothing has no intent, and one that waits for a slot has
-//! none yet. What is kept here says what was asked for, so that any server can
-//! close the call if the one that took it ends first.
+//! A read-only call has no intent in the record store, and a call that waits for a
+//! slot has none yet. The document that is kept here describes the request, so that
+//! any server can close the call if the one that accepted it crashes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use crate::state::identity::Identity;
 const SPACE: &str = "pending_calls";
 /// How long a call may be known after the longest time that it may take.
 const GRACE: Duration = Duration::from_secs(300);
-/// The longest arguments that are kept for the record of a call that nobody ends.
+/// Limit of the arguments that are kept to record an interrupted call.
 const MAX_ARGUMENTS: usize = 64 * 1024;
 /// How often it is looked whether another server left calls.
 const LOOK: Duration = Duration::from_secs(5);
@@ -140,7 +140,7 @@ pub(crate) async fn find(
     }
 }
 
-/// Closes the calls of servers that have gone, again and again.
+/// Periodically closes the calls of servers that crashed.
 pub(crate) async fn look_after(app: &App) {
     loop {
         match app.documents.all(SPACE).await {

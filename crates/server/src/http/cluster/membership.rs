@@ -1,6 +1,6 @@
-//! Cluster membership: the servers that share this database. Each writes down
-//! that it is there, and takes it back when it ends well. One that is gone and
-//! is still written down has crashed: see [`recovery`](super::recovery).
+//! Cluster membership: the servers that share this database. Each has a document,
+//! which it deletes when it shuts down. A server that is gone while its document is
+//! still there has crashed: see [`recovery`](super::recovery).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,7 +45,7 @@ impl Member {
     }
 }
 
-/// The servers on this database.
+/// The membership of the cluster.
 pub(crate) struct Membership {
     documents: Arc<dyn Documents>,
     /// Who we are; none where nobody can share the records.
@@ -93,7 +93,7 @@ impl Membership {
         Ok(self.look(records).await?.0)
     }
 
-    /// The servers that crashed, and whose events nobody else recovers.
+    /// The servers that crashed and whose events are not being recovered.
     pub(crate) async fn crashed(&self, records: &dyn RecordStore) -> Result<Vec<Member>, Error> {
         let mut crashed = Vec::new();
         for member in self.look(records).await?.1 {

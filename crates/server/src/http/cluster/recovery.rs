@@ -1,11 +1,11 @@
-//! Events that died with a server which crashed.
+//! Recovers the event streams of a server that crashed.
 //!
-//! Events are written a little after what they tell. A server that is killed
-//! takes the last ones with it, and the calls that it ran end without a word.
-//! Another server, or the same one when it starts again, makes up for it: every
-//! call whose beginning was told gets its end, as its record has it, or as
-//! interrupted; and every reader that comes back from before the crash is told
-//! of a gap, because what left neither record nor event is not known.
+//! Events are written shortly after they happen. A server that is killed loses the
+//! last ones, and its running calls never emit an end. Another server, or the same
+//! one after a restart, completes the streams: every call whose start was published
+//! gets an end, as its record says or as interrupted; and subscribers that were
+//! connected before the crash get a `gap` event, because what left neither an event
+//! nor a record cannot be known.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -105,10 +105,10 @@ async fn recover_tenant(
     Ok(count)
 }
 
-/// What a tenant's readers have been told.
+/// The events of a tenant that were published.
 #[derive(Default)]
 struct PublishedEvents {
-    /// Calls of the server whose beginning was told, but no end.
+    /// Calls of the server whose start was published, but no end.
     open: HashMap<CallId, NewEvent>,
     ended: HashSet<CallId>,
     first_at: Option<Timestamp>,
@@ -198,7 +198,7 @@ pub(crate) fn is_end(event: &NewEvent) -> bool {
     matches!(&*event.name, "execution_completed" | "execution_failed")
 }
 
-/// The end of a call whose beginning was told.
+/// The end of a call whose start was published.
 fn end_of(begun: &NewEvent, record: Option<&CallRecord>) -> NewEvent {
     let mut body = begun.body.clone();
     if let Value::Object(body) = &mut body {
@@ -217,7 +217,7 @@ fn end_of(begun: &NewEvent, record: Option<&CallRecord>) -> NewEvent {
     finished(begun.clone(), name, body)
 }
 
-/// The end of a call of which nothing was told.
+/// The end of a call without published events.
 fn end_of_record(record: &CallRecord) -> NewEvent {
     let mut body = json!(&*record.caller);
     body["call_id"] = json!(record.id);

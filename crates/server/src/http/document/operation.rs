@@ -1,6 +1,6 @@
-//! The table of routes: what each does, who may use it, what goes in and what
-//! comes out. The router, the checks of roles and the OpenAPI document are made
-//! from the same rows, so none of them can forget one.
+//! [`RouteSpec`], the table of routes: each row has a path, a handler, the required
+//! permission, the inputs and the answers. The router, the permission checks and the
+//! OpenAPI document are generated from the same rows, so they cannot disagree.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! What the OpenAPI document says of answers that no single type writes: events,
-//! calls in any state, rules, tools. Types of the engine describe themselves.
+//! Schemas of answers that no single Rust type serializes: events, calls in any
+//! state, approval rules, tools. Types of the engine derive theirs.
 
 mod event;
 mod record;

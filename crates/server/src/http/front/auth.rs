@@ -1,5 +1,5 @@
-//! Who may come in: the name that a request is for, the page that it is from,
-//! and the key that it carries.
+//! Authentication of requests. Rejects unknown hosts (DNS rebinding) and foreign
+//! origins (CSRF, CORS), and then checks the API key or the bearer token.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -113,7 +113,7 @@ pub(crate) async fn check_bearer(
     Ok(watched(response, app, pass, PresentedKey::Bearer))
 }
 
-/// An answer that goes on for long ends when what was shown for it stops
+/// Ends a long-lived response when the key or token that it depends on stops
 /// working.
 fn watched(
     response: Response,
@@ -128,7 +128,7 @@ fn watched(
     }
 }
 
-/// Whoever holds a key.
+/// The holder of a key.
 async fn bearer_of_key(app: &App, key: Option<&str>) -> Result<Identity, Problem> {
     let Some(key) = key else {
         return Err(unauthorized("this needs an API key")
@@ -143,7 +143,7 @@ async fn bearer_of_key(app: &App, key: Option<&str>) -> Result<Identity, Problem
     }
 }
 
-/// Lets somebody through who may do this.
+/// `Ok` if the identity has the permission.
 async fn admit<F: Future<Output = Response>>(
     app: &App,
     (action, name): (Permission, &'static str),
@@ -194,7 +194,7 @@ fn unauthorized(why: &str) -> Problem {
     Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", why)
 }
 
-/// The header by which a request shows who sends it.
+/// The header that authenticates a request.
 struct AuthHeader {
     value: HeaderValue,
     is_bare: bool,

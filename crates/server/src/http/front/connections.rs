@@ -1,15 +1,15 @@
-//! Who holds connections: bounded in all, by address as long as nobody has shown a
-//! key on them, and by key and tenant from then on.
+//! Connection limits: in total, by address until the client has authenticated, and
+//! by key and tenant from then on.
 //!
-//! Where a bound is reached, the connection that is needed least makes room: one
-//! that has no request under way, the longest idle of those of the same address,
-//! the same key, or of all. Only where every one of them is busy, a new one of an
-//! address or a key is refused, and any other waits where the system keeps it. A
-//! tenant has a share of all, like that of [`slots`](super::slots).
+//! When a limit is reached, an idle connection is closed to make room: the longest
+//! idle one of the same address, of the same key, or of all. If all of them are
+//! busy, a new connection of that address or key is refused, and any other stays in
+//! the listen backlog. Tenants share the total by dynamic thresholds, as in
+//! [`slots`](super::slots).
 //!
-//! Behind a reverse proxy all clients have its address. Networks of
-//! `server.trusted_proxies` are not bound by address; whom a request is from is
-//! then what the proxy says in `X-Forwarded-For`.
+//! Behind a reverse proxy all clients have the proxy's address. Networks of
+//! `server.trusted_proxies` have no limit by address, and the client's address is
+//! taken from `X-Forwarded-For`.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -49,13 +49,13 @@ pub(crate) struct Connections {
 struct OpenConnections {
     next: u64,
     all: HashMap<u64, Arc<Watchdog>>,
-    /// Connections on which nobody has shown a key, by address.
+    /// Unauthenticated connections, by address.
     strangers: HashMap<IpAddr, usize>,
     keys: HashMap<Arc<str>, usize>,
     tenants: HashMap<TenantId, usize>,
 }
 
-/// A connection's place. Dropping it gives it back.
+/// A permit for one connection, returned when it is dropped.
 pub(crate) struct ConnectionPermit {
     connections: Arc<Connections>,
     id: u64,
@@ -64,7 +64,7 @@ pub(crate) struct ConnectionPermit {
     pub(crate) traffic: Arc<Watchdog>,
 }
 
-/// Why a connection has no place.
+/// Why there is no permit for a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NoCapacity {
     /// All are taken by others who are busy.

@@ -1,5 +1,5 @@
-//! What handlers take from a request; whatever is wrong with it becomes a
-//! problem that says where.
+//! Extractors: what handlers take from a request. Invalid input becomes a problem
+//! document that says where.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::state::identity::Identity;
 /// The longest name in a path; no store takes longer ones.
 const MAX_NAME: usize = 512;
 
-/// Who asks. Only there behind the gate.
+/// The authenticated identity. Only set behind [`auth`](super::auth).
 pub(crate) struct Authenticated(pub(crate) Identity);
 
 impl FromRequestParts<Arc<App>> for Authenticated {

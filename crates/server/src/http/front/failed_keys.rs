@@ -1,8 +1,8 @@
-//! Rate limit for requests with keys that do not work, by address, and what is
-//! told of them: a count for operators, and now and then an audit entry.
+//! Rate limit for failed authentication, by client address, with a metric for
+//! operators and sampled audit entries.
 //!
-//! A key that works is let in whatever others at the same address try: several
-//! may share one.
+//! A valid key is always let in, whatever others at the same address try: several
+//! clients may share one address.
 
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
@@ -32,7 +32,7 @@ pub(crate) fn peer() -> Option<IpAddr> {
     PEER.try_with(|peer| *peer).ok()
 }
 
-/// Keys that did not work.
+/// Rate limiter of failed authentications.
 pub(crate) struct FailedKeys {
     most: usize,
     total: AtomicU64,
@@ -68,7 +68,7 @@ impl Window {
     }
 }
 
-/// What comes of one more key that does not work.
+/// The result of counting a failed authentication.
 pub(crate) struct FailedKeyOutcome {
     /// When the address may try again, if it has shown too many.
     pub(crate) wait: Option<Duration>,

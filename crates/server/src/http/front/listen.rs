@@ -1,8 +1,7 @@
-//! Takes connections: HTTP/1.1 and HTTP/2, with or without TLS, until the
-//! server is to end.
+//! Accepts connections: HTTP/1.1 and HTTP/2, with or without TLS, until shutdown.
 //!
-//! Which of the two a client speaks is found out before anything is read: what
-//! was read and has to be read again would cost every connection a second,
+//! The protocol version is detected by peeking at the socket before anything is
+//! read: bytes that are read and replayed would cost every connection a second,
 //! larger buffer.
 
 use std::convert::Infallible;
@@ -193,7 +192,7 @@ async fn converse_safely(stream: TcpStream, tls: TlsAcceptor, visit: ConnectionC
     }
 }
 
-/// Ends shortly after the server is told to.
+/// Ends shortly after shutdown begins.
 async fn ending(stop: &CancellationToken) {
     stop.cancelled().await;
     sleep(LINGER).await;

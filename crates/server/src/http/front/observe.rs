@@ -1,8 +1,7 @@
-//! What is told about every request: an id for people to talk about it, a line
-//! in the log, and a span.
+//! Request telemetry: a log line and a span for each request.
 //!
-//! Neither holds more of a request than its method, its route and how it was
-//! answered: paths, queries and headers may hold what is nobody's business.
+//! Neither has more of a request than its method, its route and its status: paths,
+//! queries and headers may contain personal data.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,7 +20,7 @@ use crate::telemetry::{self, RequestSpan};
 /// What a request to nowhere is called.
 const NOWHERE: &str = "(no route)";
 
-/// Who asked, left on an answer for those who tell about it.
+/// The identity of the request, as an extension of the response for telemetry.
 #[derive(Clone)]
 pub(crate) struct Requester {
     tenant: TenantId,

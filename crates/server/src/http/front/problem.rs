@@ -1,5 +1,5 @@
-//! What goes wrong, as RFC 9457 wants it, with our error code, the place in the
-//! request and what to do.
+//! Problem details (RFC 9457): every error of the API, with our error code, the
+//! invalid fields and a hint.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use windlass::{Error, ErrorKind};
 /// The media type of a problem.
 pub(crate) const MEDIA: &str = "application/problem+json";
 
-/// When to try again, where nobody knows better.
+/// The default of `Retry-After`.
 pub(crate) const LATER: Duration = Duration::from_secs(2);
 
 /// Why a request got no answer. Small, because nearly everything may end in
@@ -21,28 +21,28 @@ pub(crate) const LATER: Duration = Duration::from_secs(2);
 #[serde(transparent)]
 pub(crate) struct Problem(Box<ProblemBody>);
 
-/// Why a request got no answer.
+/// A problem document (RFC 9457).
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Problem")]
 pub(crate) struct ProblemBody {
-    /// What kind of problem, as a URI that identifies it.
+    /// The problem type, as a URI.
     #[serde(rename = "type")]
     kind: String,
     /// The kind in words.
     title: String,
     /// The HTTP status.
     status: u16,
-    /// What went wrong this time.
+    /// The details of this occurrence.
     detail: String,
     /// Our error code.
     code: String,
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
-    /// What is wrong with the request, place by place.
+    /// The invalid fields of the request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     errors: Vec<InvalidField>,
-    /// The result of the call that was refused, where there was one.
+    /// The result of the rejected call, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<serde_json::Value>,
     #[serde(skip)]
@@ -53,7 +53,7 @@ pub(crate) struct ProblemBody {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Fault")]
 pub(crate) struct InvalidField {
-    /// Where, as a JSON pointer into the body, or the name of a parameter.
+    /// Its location: a JSON pointer into the body, or the name of a parameter.
     pub(crate) path: String,
     /// What.
     pub(crate) message: String,
@@ -74,17 +74,17 @@ impl Problem {
         }))
     }
 
-    /// The request is not what it should be.
+    /// The request is invalid.
     pub(crate) fn bad(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request", detail)
     }
 
-    /// There is no such thing, or it is another tenant's: nobody can tell.
+    /// 404, for what does not exist and for what is another tenant's alike.
     pub(crate) fn not_found(what: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", format!("there is no such {what}"))
     }
 
-    /// Somebody else was quicker, or it is there already.
+    /// Conflict: it was decided already, or it exists already.
     pub(crate) fn conflict(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "conflict", detail)
     }
@@ -107,7 +107,7 @@ impl Problem {
         self
     }
 
-    /// What went wrong this time.
+    /// The details of this occurrence.
     pub(crate) fn detail(&self) -> &str {
         &self.0.detail
     }

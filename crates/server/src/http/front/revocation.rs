@@ -1,5 +1,5 @@
-//! Answers that go on for long end when the key that asked for them stops
-//! working: who was shut out does not go on reading.
+//! Ends long-lived responses, such as event streams, when the key that authorized
+//! them is revoked or expires.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_secs(5);
 /// The last event of a stream whose key does not.
 const LAST: &str = "event: end\ndata: {\"reason\":\"the key was revoked or has expired\"}\n\n";
 
-/// What somebody showed to come in.
+/// The key or token that a response depends on.
 pub(crate) enum PresentedKey {
     /// A key of ours. Its reader hears why a stream ends.
     Key(Secret),
@@ -28,7 +28,7 @@ pub(crate) enum PresentedKey {
 }
 
 impl PresentedKey {
-    /// Whether it would still let somebody in.
+    /// Whether it is still valid.
     async fn works(&self, app: &App) -> Result<bool, Error> {
         match (self, &app.bearers) {
             (Self::Bearer(token), Some(bearers)) if is_token(token.expose()) => {

@@ -1,17 +1,17 @@
-//! Slots of requests: how many are worked on at once, how many wait, and whose
-//! they are.
+//! Request slots: backpressure for concurrent requests, shared fairly among tenants
+//! and keys.
 //!
 //! ```text
 //! arriving ──► running ◄──► waiting
 //! no key yet    works       a long poll, a stream
 //! ```
 //!
-//! A request that waits costs next to nothing, so it has no slot of those that
-//! run. Both are shared by dynamic thresholds: a tenant may take one more while it
-//! has less than [`TENANT`] times what is free, a key while it has less than
-//! [`KEY`] times. One that floods stops itself before the last slot, two before
-//! that, and whoever comes next always finds room. None is set aside where nobody
-//! floods.
+//! A request that waits costs next to nothing, so it is counted apart from those
+//! that run. Both pools are shared by dynamic thresholds: a tenant may take one more
+//! slot while it holds less than [`TENANT`] times the free ones, a key while it holds
+//! less than [`KEY`] times. A flooding tenant is stopped before the last slot, two
+//! are stopped earlier, and a newcomer always finds room; no capacity is reserved
+//! while nobody floods.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -34,10 +34,10 @@ use crate::state::identity::Identity;
 pub(crate) const TENANT: usize = 4;
 /// A key may have this many times what is free: alone, two of three.
 const KEY: usize = 2;
-/// What an address may always have while nobody knows who asks.
+/// The unauthenticated connections that an address may always have.
 const ARRIVING: usize = 64;
 
-/// The slots of a server.
+/// The request slots of a server.
 pub(crate) struct RequestSlots {
     running: SlotPool,
     waiting: SlotPool,
@@ -69,7 +69,7 @@ impl RequestSlots {
         Ok(self.slot(place, SlotPhase::Arriving(client)))
     }
 
-    /// A slot for a request that is always let in.
+    /// A slot that is never refused, for health checks.
     pub(crate) fn always(self: &Arc<Self>, place: &Arc<ConnectionPermit>) -> Arc<RequestSlot> {
         self.slot(place, SlotPhase::Free)
     }
@@ -80,7 +80,7 @@ impl RequestSlots {
     }
 }
 
-/// The slot of a request. Dropping it gives it back.
+/// The slot of a request, returned when it is dropped.
 pub(crate) struct RequestSlot {
     slots: Arc<RequestSlots>,
     place: Arc<ConnectionPermit>,
@@ -131,7 +131,7 @@ impl RequestSlot {
         Ok(())
     }
 
-    /// Whether its answer is a stream that goes on.
+    /// Whether its answer is an event stream.
     pub(crate) fn is_waiting(&self) -> bool {
         matches!(*self.phase.lock(), SlotPhase::Waiting(_))
     }

@@ -1,17 +1,16 @@
-//! What one connection does, and when it has done nothing for too long.
-//!
-//! One watchdog a connection enforces all its timeouts, for HTTP/1.1 and HTTP/2,
-//! with and without TLS:
+//! Connection watchdog: enforces all timeouts of a connection, against slow-loris
+//! clients, stalled readers and idle connections, for HTTP/1.1 and HTTP/2, with and
+//! without TLS.
 //!
 //! | timeout | what is late |
 //! |---|---|
-//! | header | the first request, preface and all, and the rest of one that has begun |
-//! | idle | the next request; pings and their answers are none |
-//! | send | a client that takes nothing of an answer, whether it leaves the socket full or the window of its stream shut |
+//! | header | the first request, including the preface, and the rest of one that has begun |
+//! | idle | the next request; pings do not count |
+//! | send | a client that does not read its answer, whether the socket or the HTTP/2 window is full |
 //! | total | the connection itself |
 //!
-//! [`WatchedSocket`] sees the socket, [`ResponseBody`] the bodies of answers; both tell
-//! [`Watchdog`], which decides.
+//! [`WatchedSocket`] reports reads and writes of the socket, [`ResponseBody`] the
+//! progress of answers; [`Watchdog`] decides.
 
 use std::io;
 use std::net::IpAddr;
@@ -31,7 +30,7 @@ use windlass::TenantId;
 
 use super::slots::RequestSlot;
 
-/// How long a connection lingers that was told to end and has nothing to do.
+/// How long an idle connection stays open after it was told to close.
 /// Whoever asks for something in that time is answered, in place of meeting a
 /// closed door.
 pub(crate) const LINGER: Duration = Duration::from_millis(250);
@@ -73,7 +72,7 @@ pub(crate) struct Watchdog {
     pub(crate) peer: IpAddr,
     opened: Instant,
     state: Mutex<WatchdogState>,
-    /// Somebody needs its place.
+    /// It was evicted to make room.
     evicted: Notify,
 }
 
@@ -92,7 +91,7 @@ struct WatchdogState {
     next_body: u64,
     /// The socket is full since then, and has taken so much meanwhile.
     blocked: Option<(Instant, usize)>,
-    /// When it was told to end, and when it has to.
+    /// When it was asked to close, and its deadline.
     closing: Option<(Instant, Option<Instant>)>,
     is_cut: bool,
     /// The keys whose bearers have used it; the oldest first.
@@ -159,7 +158,7 @@ impl Watchdog {
         self.state.lock().is_cut = true;
     }
 
-    /// Somebody needs its place.
+    /// It was evicted to make room.
     pub(crate) fn evict(&self) {
         self.evicted.notify_one();
     }
@@ -282,7 +281,7 @@ pub(crate) struct ResponseBody {
     /// What was cut off a part that was too large to hand on at once.
     rest: Bytes,
     exchange: RequestInFlight,
-    /// The slot of a stream that goes on.
+    /// The slot of a running stream.
     _slot: Option<Arc<RequestSlot>>,
 }
 

@@ -1,4 +1,4 @@
-//! Agents: which there are, their runs, and runs that go on.
+//! Agents: list them, run them, look at runs and resume those that were interrupted.
 
 mod follow;
 
@@ -34,8 +34,8 @@ const PREFIX: &str = "invoke_";
 pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
         RouteSpec::get("/v1/agents", "list_agents", list)
-            .may(Permission::ReadTools, "The agents")
-            .answer::<AgentsDoc>(200, "The agents"),
+            .may(Permission::ReadTools, "List the agents")
+            .answer::<AgentsDoc>(200, "List the agents"),
         RouteSpec::post("/v1/agents/{name}/runs", "run_agent", run)
             .may(Permission::CallTools, "Run an agent")
             .details(
@@ -49,20 +49,20 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
             )
             .body::<RunBody>()
             .example(|| json!({"message": "What is 6 * 7?"}))
-            .answer::<RunDoc>(200, "What came of it")
-            .events::<RunEventDoc>("What came of it"),
+            .answer::<RunDoc>(200, "The result of the run")
+            .events::<RunEventDoc>("The result of the run"),
         RouteSpec::get("/v1/runs/{run_id}", "get_run", show)
-            .may(Permission::ReadCalls, "How far a run has come")
-            .answer::<StateDoc>(200, "How far it has come"),
+            .may(Permission::ReadCalls, "Get the state of a run")
+            .answer::<StateDoc>(200, "The state of the run"),
         RouteSpec::post("/v1/runs/{run_id}/resume", "resume_run", resume)
-            .may(Permission::CallTools, "Let a run go on that was cut off")
+            .may(Permission::CallTools, "Resume an interrupted run")
             .details(
                 "The model is not asked again for what it has answered, and what its calls did \
                  is not done again. A run that has ended gives its result again; one that is \
                  going on here is refused with 409.",
             )
-            .answer::<RunDoc>(200, "What came of it")
-            .events::<RunEventDoc>("What came of it"),
+            .answer::<RunDoc>(200, "The result of the run")
+            .events::<RunEventDoc>("The result of the run"),
     ]
 }
 
@@ -81,7 +81,7 @@ struct AgentDoc {
     name: String,
     /// The name of the tool that it is.
     tool_name: String,
-    /// What it is for.
+    /// A description of the field.
     description: String,
     /// The model that it asks.
     model: String,
@@ -123,11 +123,11 @@ fn find(app: &App, tenant: &TenantId, name: &str) -> Result<Arc<Tool>, Problem> 
     found.ok_or_else(|| Problem::not_found("agent").hint("GET /v1/agents lists all agents"))
 }
 
-/// What an agent is to do.
+/// The input of an agent.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RunBody {
-    /// What the agent is to do or to answer; short for `input: {message: …}`.
+    /// The message for the agent; short for `input: {message: …}`.
     #[serde(default)]
     message: Option<String>,
     /// The arguments that it declares.
@@ -139,7 +139,7 @@ struct RunBody {
     #[serde(default)]
     #[schemars(schema_with = "shape::name")]
     conversation_id: Option<String>,
-    /// The person on whose behalf it runs.
+    /// The user on whose behalf it runs.
     #[serde(default)]
     #[schemars(schema_with = "shape::name")]
     user_id: Option<String>,
@@ -148,7 +148,7 @@ struct RunBody {
     #[serde(default)]
     #[schemars(schema_with = "shape::name")]
     credential: Option<String>,
-    /// How long it may take: seconds, or a text such as `30s` or `2m`.
+    /// Timeout: seconds, or a text such as `30s` or `2m`.
     #[serde(default)]
     timeout: Option<DurationBody>,
 }
@@ -187,13 +187,13 @@ impl RunBody {
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "RunResult")]
 pub(crate) struct RunDoc {
-    /// By which it can go on, should it have been cut off.
+    /// The id to resume it by after an interruption.
     run_id: String,
-    /// The result of its call; `metadata.agentMetadata` says how it went.
+    /// The result of its call; `metadata.agentMetadata` has its turns, usage and cost.
     result: ResultView<'static>,
 }
 
@@ -280,14 +280,14 @@ async fn kept(app: &App, who: &Identity, run: &str) -> Result<Vec<Entry>, Proble
     }
 }
 
-/// How far a run has come.
+/// The state of a run.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "RunState")]
 struct StateDoc {
     run_id: String,
     /// The tool of the agent that it is of.
     agent: String,
-    /// Whether it has ended; if it has not, it runs or was cut off.
+    /// Whether it has ended; otherwise it runs or was interrupted.
     has_ended: bool,
     /// `ended`, `running`, or how the call ended that drove it: `failed`, `refused`,
     /// `timed_out`, `cancelled` or `interrupted`. All but the first two can go on.
@@ -300,7 +300,7 @@ struct StateDoc {
     stop: Option<Stopped>,
     /// What it said at its end.
     text: Option<String>,
-    /// How often the model was asked.
+    /// How many requests were sent to the model.
     turns: u32,
     /// The tools that were called, in order.
     tools: Vec<String>,
@@ -344,7 +344,7 @@ async fn show(
     Ok(view::ok(&state))
 }
 
-/// What became of the call that drives a run. One that has left no record has not
+/// The state of the call that drives a run. One without a record has not
 /// come to its end, here or on another server.
 async fn status(app: &App, who: &Identity, call: Option<CallId>) -> Result<&'static str, Problem> {
     let Some(call) = call.filter(|call| !app.engine.is_under_way(&who.tenant, *call)) else {

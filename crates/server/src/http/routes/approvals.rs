@@ -1,4 +1,4 @@
-//! Calls that wait for a person: look at them, decide, and the rules.
+//! The approval queue over HTTP: list and decide calls that wait, and set the rules.
 
 use std::sync::Arc;
 
@@ -29,14 +29,14 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
                    can read. The first verdict counts.";
     vec![
         RouteSpec::get("/v1/approvals", "list_approvals", list)
-            .may(Permission::ReadCalls, "List the calls that wait for a person")
+            .may(Permission::ReadCalls, "List the calls that wait for an approval")
             .query::<PageQuery<AfterId>>()
             .answer::<ApprovalsDoc>(200, "The calls, oldest first"),
         RouteSpec::get("/v1/approvals/rules", "get_approval_rules", rules)
-            .may(Permission::ReadCalls, "The rules by which calls are allowed, denied or asked about")
+            .may(Permission::ReadCalls, "Get the approval rules: which calls are allowed, denied, or need a person")
             .answer::<RulesDoc>(200, "The rules"),
         RouteSpec::put("/v1/approvals/rules", "set_approval_rules", set_rules)
-            .may(Permission::Approve, "Set the rules")
+            .may(Permission::Approve, "Replace the approval rules")
             .details(
                 "`{\"rules\": [{\"tool\": \"delete_*\", \"then\": \"ask\"}], \"default\": \
                  \"allow\"}`. The first rule that fits decides; a rule may name `tool`, \
@@ -47,10 +47,10 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
             .example(|| json!({"rules": [{"tool": "delete_*", "then": "ask"}], "default": "allow"}))
             .answer::<RulesDoc>(200, "The rules"),
         RouteSpec::get("/v1/approvals/{call_id}", "get_approval", get)
-            .may(Permission::ReadCalls, "Get a call that waits for a person")
+            .may(Permission::ReadCalls, "Get a call that waits for an approval")
             .answer::<ApprovalDoc>(200, "The call"),
         RouteSpec::post("/v1/approvals/{call_id}", "decide_approval", decide)
-            .may(Permission::Approve, "Approve or refuse a call that waits")
+            .may(Permission::Approve, "Approve or deny a call that waits")
             .details(details)
             .body::<VerdictBody>()
             .example(verdict_example)
@@ -68,17 +68,17 @@ fn verdict_example() -> Value {
     json!({"approved": false, "comment": "ask the customer first"})
 }
 
-/// A page of calls that wait for a person.
+/// A page of the approval queue.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ApprovalPage")]
 struct ApprovalsDoc {
     /// The calls, oldest first.
     approvals: Vec<ApprovalDoc>,
-    /// Where the next page begins; none on the last.
+    /// The cursor of the next page; none on the last page.
     next: Option<String>,
 }
 
-/// A call that waits for a person.
+/// A call that waits for an approval.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Approval")]
 struct ApprovalDoc {
@@ -86,7 +86,7 @@ struct ApprovalDoc {
     call_id: String,
     /// The id that the model gave the call.
     call_ref: Option<String>,
-    /// The batch that it belongs to; the others of it do not wait.
+    /// The batch that it belongs to; the other calls of it do not wait.
     #[schemars(schema_with = "shape::maybe_id")]
     batch_id: Option<String>,
     tool_name: String,
@@ -94,19 +94,19 @@ struct ApprovalDoc {
     arguments: Value,
     /// What stands for the tool, the arguments and the person.
     fingerprint: String,
-    /// Why a person is asked.
+    /// Why an approval is needed.
     reason: String,
-    /// Who called.
+    /// The caller.
     caller: Caller,
     /// When the call came.
     #[schemars(schema_with = "shape::time")]
     created_at: String,
-    /// When it is refused because nobody decided.
+    /// When it expires and is denied.
     #[schemars(schema_with = "shape::time")]
     expires_at: String,
     /// `waiting`, `decided` while it runs, or `cancelled`.
     status: String,
-    /// What was decided.
+    /// The verdict.
     verdict: Option<Verdict>,
 }
 
@@ -157,7 +157,7 @@ async fn get(
     Ok(view::ok(&show(&app, &found)))
 }
 
-/// What a person says.
+/// A verdict.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct VerdictBody {
@@ -216,14 +216,14 @@ fn has_asked(who: &Identity, call: &SuspendedCall) -> bool {
 }
 
 impl App {
-    /// Ends a call as was decided. It goes on if whoever decided hangs up.
+    /// Finishes a decided call. It continues if the client that decided disconnects.
     async fn finish(&self, settled: SettledCall) -> Result<CallResult, Problem> {
         let (approvals, engine) = (Arc::clone(&self.approvals), self.engine.clone());
         let work = self.tasks.spawn(async move { approvals.finish(&engine, settled).await });
         work.await.map_err(|_| Problem::not_found("approval"))
     }
 
-    /// Ends a call that waits for a person, because nobody wants it any more.
+    /// Cancels a call that waits for an approval.
     /// Returns whether it still waited.
     pub(crate) async fn withdraw(&self, tenant: &TenantId, id: CallId) -> Result<bool, Problem> {
         match self.approvals.withdraw(&self.engine, tenant, id).await? {

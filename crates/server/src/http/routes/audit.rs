@@ -1,4 +1,4 @@
-//! The audit log over HTTP, and what is written to it.
+//! The audit log over HTTP, and the middleware that writes it.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
         RouteSpec::get("/v1/audit", "list_audit", list)
             .may(
                 Permission::ManageKeys,
-                "Who changed what: keys, credentials, rules, tools, approvals",
+                "Read the audit log: who changed keys, credentials, rules and tools, and who decided approvals",
             )
             .details(
                 "Oldest first. Every entry holds the hash of the one before it. Keys that did not \
@@ -42,35 +42,35 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
             .query::<AuditQuery>()
             .answer::<AuditPage>(200, "The entries"),
         RouteSpec::get("/v1/audit/verify", "verify_audit", verify)
-            .may(Permission::ManageKeys, "Whether the audit log is as it was written")
+            .may(Permission::ManageKeys, "Verify the hash chain of the audit log")
             .query::<AuditTenantQuery>()
-            .answer::<ChainReport>(200, "What was found"),
+            .answer::<ChainReport>(200, "The result of the verification"),
     ]
 }
 
-/// Whose log.
+/// The tenant.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct AuditTenantQuery {
-    /// Whose it is, if not the asker's own tenant's.
+    /// The tenant, if it is not that of the key.
     #[schemars(schema_with = "keys::tenant")]
     tenant_id: Option<String>,
 }
 
-/// Which entries.
+/// Filters of the list.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct AuditQuery {
-    /// Whose they are, if not the asker's own tenant's.
+    /// The tenant, if it is not that of the key.
     #[schemars(schema_with = "keys::tenant")]
     tenant_id: Option<String>,
     /// Of this action, such as `create_key`.
     action: Option<String>,
     /// Of the bearer of this key.
     key_id: Option<String>,
-    /// How many at the most; 100 if nobody says.
+    /// Maximum number of items; 100 by default.
     limit: Option<Limit>,
-    /// After the entry with this number: the `next` of the page before.
+    /// The cursor: the `next` of the previous page.
     #[schemars(range(max = 9_007_199_254_740_991_u64))]
     after: Option<u64>,
 }
@@ -79,7 +79,7 @@ struct AuditQuery {
 #[derive(Serialize, JsonSchema)]
 struct AuditPage {
     entries: Vec<AuditEntry>,
-    /// Where the next page begins; none on the last.
+    /// The cursor of the next page; none on the last page.
     next: Option<u64>,
 }
 
@@ -132,7 +132,7 @@ async fn verify(
     Ok(view::ok(&app.audit.verify(&tenant).await?))
 }
 
-/// More about what was done, left on an answer for the audit log: no secrets.
+/// Details for the audit log, as an extension of the response: no secrets.
 #[derive(Clone)]
 pub(crate) struct AuditDetails(pub(crate) Value);
 
@@ -150,7 +150,7 @@ pub(crate) fn is_audited(action: Permission, method: &Method) -> bool {
 }
 
 impl App {
-    /// Counts a key that does not work; returns why the bearer is turned away.
+    /// Counts a failed authentication; returns the error for the client.
     pub(crate) async fn failed_key(&self, refusal: Problem) -> Problem {
         let FailedKeyOutcome { wait, entry } = self.failed_keys.count(peer());
         if let Some(count) = entry {
@@ -169,7 +169,7 @@ impl App {
         }
     }
 
-    /// Writes down what somebody did or tried.
+    /// Writes an audit entry.
     pub(crate) async fn write_down(&self, tenant: &TenantId, happened: Happened) {
         let action = happened.action.clone();
         if let Err(error) = self.audit.add(tenant, happened).await {

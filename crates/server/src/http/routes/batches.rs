@@ -28,7 +28,7 @@ const MAX_CALLS: usize = 1_000;
 pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
         RouteSpec::post("/v1/batches", "run_batch", run)
-            .may(Permission::CallTools, "Run the calls of a turn together")
+            .may(Permission::CallTools, "Run the calls of a turn as a batch")
             .details(
                 "Calls that only look run together, a call that changes something runs alone or \
                  beside those that write something else. There is one result for each call, in \
@@ -47,20 +47,20 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
             .answer::<ResultsDoc>(200, "The results, in the order of the calls")
             .events::<BatchEventDoc>("The results, in the order of the calls"),
         RouteSpec::post("/v1/batches/{batch_id}/cancel", "cancel_batch", cancel)
-            .may(Permission::CallTools, "Cancel all calls of a batch that have not ended")
+            .may(Permission::CallTools, "Cancel all unfinished calls of a batch")
             .details(WHICH)
             .answer::<Cancelled>(200, "How many were cancelled, on all servers"),
     ]
 }
 
-/// Calls that are asked for together.
+/// Calls that run as a batch.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BatchBody {
     /// The calls.
     #[schemars(length(max = 1000))]
     calls: Vec<CallBody>,
-    /// Whether calls may run together at all; they may if nobody says otherwise.
+    /// Whether calls may run in parallel; true by default.
     #[serde(default = "yes")]
     parallel: bool,
     /// The conversation of those calls that name none.
@@ -71,7 +71,7 @@ pub(crate) struct BatchBody {
     #[serde(default)]
     #[schemars(schema_with = "shape::name")]
     caller_id: Option<String>,
-    /// The person of those calls that name none.
+    /// The default user of the calls.
     #[serde(default)]
     #[schemars(schema_with = "shape::name")]
     user_id: Option<String>,

@@ -1,4 +1,4 @@
-//! Calls: run one, now or in the background, and look at it.
+//! Calls: run one in the foreground or background, and look at it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::http::front::problem::Problem;
 use crate::http::front::slots::OwnSlot;
 use crate::state::identity::Permission;
 
-/// How many records a page has if nobody says.
+/// The default size of a page of records.
 const LISTED: usize = 50;
 /// The longest time that somebody waits for a call that runs elsewhere.
 const MAX_WAIT: Duration = Duration::from_secs(60);
@@ -52,26 +52,26 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
                  is a stream of `progress` events and one `result`; with `Prefer: \
                  respond-async` it is 202 at once, and the result is fetched later.",
             )
-            .header("Prefer", "", "`respond-async`: answer at once, run in the background")
+            .header("Prefer", "", "`respond-async`: answer at once and run the call in the background")
             .header(
                 "Idempotency-Key",
                 format!("^[!-~]{{1,{}}}$", IdempotencyKey::MAX_BYTES),
                 "the same as `idempotency_key` in the body",
             )
-            .header("traceparent", "", "where in a trace the call belongs, as the W3C has it")
+            .header("traceparent", "", "W3C trace context: the parent span of the call")
             .body::<CallBody>()
             .example(|| json!({"tool": "echo", "arguments": {"message": "hello"}}))
             .answer::<ResultView<'static>>(200, "The result of the call")
             .events::<CallEventDoc>("The result of the call")
-            .answer::<StartedDoc>(202, "The call runs in the background, or waits for a person"),
+            .answer::<StartedDoc>(202, "The call runs in the background, or waits for an approval"),
         RouteSpec::get("/v1/calls", "list_calls", list)
             .may(Permission::ReadCalls, "List the records of calls, newest first")
             .query::<CallsQuery>()
             .answer::<RecordsDoc>(200, "A page of records"),
         RouteSpec::get("/v1/calls/{call_id}", "get_call", get)
-            .may(Permission::ReadCalls, "Get the record of a call, or that it still runs")
+            .may(Permission::ReadCalls, "Get a call: its record, or its state while it runs")
             .query::<CallQuery>()
-            .answer::<CallState>(200, "The record; what is known of a call that has not ended"),
+            .answer::<CallState>(200, "The record, or the state of an unfinished call"),
     ]
 }
 
@@ -81,9 +81,9 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
 #[expect(dead_code, reason = "it only describes what two others write")]
 #[schemars(rename = "Started")]
 pub(crate) enum StartedDoc {
-    /// It runs in the background.
+    /// The call runs in the background.
     Accepted(Accepted),
-    /// It waits for a person.
+    /// The call waits for an approval.
     Waits(Box<ResultView<'static>>),
 }
 
@@ -124,12 +124,12 @@ struct CallHeaders {
     trace: Option<TraceContext>,
 }
 
-/// How to answer.
+/// How the call is answered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ResponseMode {
     /// With the result.
     Now,
-    /// At once; the call runs in the background.
+    /// 202 at once; the call runs in the background.
     Later,
     /// With what happens.
     Events,
@@ -175,7 +175,7 @@ fn prefers_async(headers: &HeaderMap) -> bool {
         .any(|value| value.split(',').any(|wish| wish.trim().eq_ignore_ascii_case("respond-async")))
 }
 
-/// Which records.
+/// Filters of the list.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CallsQuery {
@@ -185,19 +185,19 @@ pub(crate) struct CallsQuery {
     tool: Option<String>,
     /// Of this caller.
     caller_id: Option<String>,
-    /// That ended so.
+    /// Only with this status.
     status: Option<Status>,
-    /// That came at this time or later: a time such as 2026-01-31T12:00:00Z.
+    /// Only since this time, such as 2026-01-31T12:00:00Z.
     #[serde(default)]
     #[schemars(schema_with = "shape::time")]
     since: Option<String>,
-    /// That came before this time.
+    /// Only before this time.
     #[serde(default)]
     #[schemars(schema_with = "shape::time")]
     until: Option<String>,
-    /// How many at the most.
+    /// Maximum number of items.
     limit: Option<Limit>,
-    /// The `next` of the page before.
+    /// The cursor: the `next` of the previous page.
     cursor: Option<AfterId>,
 }
 
@@ -207,7 +207,7 @@ pub(crate) struct CallsQuery {
 pub(crate) struct RecordsDoc {
     /// The records, newest first.
     records: Vec<CallRecord>,
-    /// Where the next page begins; none on the last.
+    /// The cursor of the next page; none on the last page.
     next: Option<String>,
 }
 
@@ -248,7 +248,7 @@ async fn list(
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CallQuery {
-    /// Wait up to this long for a call that still runs: `10s`, at most 60s.
+    /// Long polling: wait up to this long for an unfinished call: `10s`, at most 60s.
     #[serde(default)]
     #[schemars(schema_with = "super::context::span")]
     wait: Option<String>,
@@ -330,7 +330,7 @@ impl App {
         body.timeout.is_some() || tool.is_some_and(|tool| tool.spec().timeout.is_some())
     }
 
-    /// A server that is about to end takes no new calls.
+    /// Refuses new calls while the server drains.
     pub(crate) fn refuse_while_draining(&self) -> Result<(), Problem> {
         if !self.draining.is_cancelled() {
             return Ok(());

@@ -1,8 +1,8 @@
-//! Cancelling calls, batches and conversations, wherever they run: those that run
-//! and those that wait for a person.
+//! Cancels calls, batches and sessions on whichever server they run, including calls
+//! that wait for an approval.
 //!
-//! Whoever calls tools cancels what their own key began; it takes more to cancel
-//! what others began.
+//! A key may cancel what it began itself; cancelling what others began needs a
+//! permission of its own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,23 +33,23 @@ use crate::state::identity::{Identity, Permission};
 const SPACE: &str = "cancels";
 /// What other servers have cancelled: under the id of the cancel and their own.
 const ANSWERS: &str = "cancel_answers";
-/// How long other servers may take to say what they have cancelled.
+/// How long to wait for the other servers' replies to a cancellation.
 const ELSEWHERE: Duration = Duration::from_secs(2);
-/// How long a cancel waits to be heard.
+/// How long a cancellation stays stored for other servers.
 const LIFE: Duration = Duration::from_secs(60);
 
 pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
         RouteSpec::post("/v1/calls/{call_id}/cancel", "cancel_call", one)
-            .may(Permission::CallTools, "Cancel a call that has not ended")
+            .may(Permission::CallTools, "Cancel an unfinished call")
             .details(
-                "CancelTarget it did until then stays done. A call that has ended keeps its result; one \
+                "What it did until then stays done. A call that has ended keeps its result; one \
                  that waits for a person ends. A call that another key began is for operators \
                  and admins.",
             )
             .answer::<Cancelled>(200, "Whether there was something to cancel"),
         RouteSpec::post("/v1/conversations/{conversation_id}/cancel", "cancel_conversation", all)
-            .may(Permission::CallTools, "Cancel all calls of a conversation that have not ended")
+            .may(Permission::CallTools, "Cancel all unfinished calls of a conversation")
             .details(WHICH)
             .answer::<Cancelled>(200, "How many were cancelled, on all servers"),
     ]
@@ -61,18 +61,18 @@ pub(crate) const WHICH: &str = "Also those that wait for a person. A caller canc
                                 on other servers count, too; a server that does not answer \
                                 within two seconds cancels them, but is not counted.";
 
-/// What was cancelled.
+/// The result of a cancellation.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Cancelled {
     /// How many calls.
     pub(crate) cancelled: usize,
 }
 
-/// What is to be cancelled.
+/// The calls to cancel.
 #[derive(Serialize, Deserialize)]
 struct CancelRequest {
     what: CancelTarget,
-    /// Only what this key began; none where it does not matter who did.
+    /// Only what this key began; none for calls of any key.
     #[serde(default)]
     begun_by: Option<Arc<str>>,
 }
@@ -86,7 +86,7 @@ enum CancelTarget {
 }
 
 impl CancelRequest {
-    /// As much of it as somebody may cancel.
+    /// The part of it that this identity may cancel.
     fn of(who: &Identity, what: CancelTarget) -> Self {
         let begun_by = (!who.may(Permission::CancelCalls)).then(|| Arc::clone(&who.key_id));
         Self { what, begun_by }
@@ -112,7 +112,7 @@ impl CancelRequest {
         }
     }
 
-    /// Refuses to cancel what another key began.
+    /// Forbids cancelling what another key began.
     fn must_allow(&self, begun_by: Option<&str>) -> Result<(), Problem> {
         if self.allows(begun_by) {
             return Ok(());
@@ -271,7 +271,7 @@ impl App {
     }
 }
 
-/// A cancel that other servers were asked for.
+/// A cancellation that other servers were asked for.
 struct RemoteCancel {
     id: String,
     servers: Vec<OwnerId>,

@@ -1,4 +1,4 @@
-//! Credentials of providers: stored sealed, shown masked, tried out.
+//! Credentials of providers: stored encrypted, shown masked, validated on request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
             .answer::<CredentialsDoc>(200, "The credentials"),
         RouteSpec::post("/v1/providers/{name}/credentials", "store_credential", store)
             .may(Permission::WriteCredentials, "Store a credential for a provider")
-            .details("Several may have names of their own, for the tenant or for one user.")
+            .details("A provider may have several credentials with different names, of the tenant or of one user.")
             .body::<StoreBody>()
             .example(|| json!({"name": "work", "values": {"api_key": "sk-12345678"}}))
             .answer::<CredentialDoc>(201, "The credential, masked"),
@@ -45,29 +45,29 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
             .may(Permission::ReadCredentials, "Get a credential; secrets are masked")
             .answer::<CredentialDoc>(200, "The credential, masked"),
         RouteSpec::put("/v1/credentials/{credential_id}", "rotate_credential", rotate)
-            .may(Permission::WriteCredentials, "Change a credential: its values, name or rank")
-            .details("A masked value that comes back from a form leaves the real one as it is.")
+            .may(Permission::WriteCredentials, "Change a credential: its values, its name, or whether it is the default")
+            .details("A masked value that is sent back unchanged keeps the stored one.")
             .body::<RotateBody>()
             .example(|| json!({"values": {"api_key": "sk-87654321"}, "default": true}))
             .answer::<CredentialDoc>(200, "The credential, masked"),
         RouteSpec::delete("/v1/credentials/{credential_id}", "delete_credential", delete)
             .may(Permission::WriteCredentials, "Delete a credential")
-            .answer_as(204, "It is gone", "", None),
+            .answer_as(204, "Deleted", "", None),
         RouteSpec::post(
             "/v1/credentials/{credential_id}/validate",
             "validate_credential",
             try_kept,
         )
-        .may(Permission::WriteCredentials, "Find out whether the provider takes a credential")
+        .may(Permission::WriteCredentials, "Validate a stored credential with its provider")
         .details(TRIED)
-        .answer::<ValidationDoc>(200, "It does, as far as could be found out")
+        .answer::<ValidationDoc>(200, "The result of the validation")
         .problem(424, UNTESTED),
         RouteSpec::post("/v1/providers/{name}/credentials/validate", "validate_values", try_values)
-            .may(Permission::WriteCredentials, "Try values without storing them")
+            .may(Permission::WriteCredentials, "Validate values without storing them")
             .details(TRIED)
             .body::<ValuesBody>()
             .example(|| json!({"values": {"api_key": "sk-12345678"}}))
-            .answer::<ValidationDoc>(200, "They are taken, as far as could be found out")
+            .answer::<ValidationDoc>(200, "The result of the validation")
             .problem(424, UNTESTED),
     ]
 }
@@ -81,7 +81,7 @@ const TRIED: &str = "By the provider's own check (`credentials_check`); else by 
                      503 if it may be asked later and 424 if not.";
 const UNTESTED: &str = "Whether it does could not be found out: the provider was not asked";
 
-/// Which credentials.
+/// Filters of the list.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CredentialsQuery {
@@ -89,9 +89,9 @@ struct CredentialsQuery {
     provider: Option<String>,
     /// Of this user.
     user_id: Option<String>,
-    /// How many at the most; 100 if nobody says.
+    /// Maximum number of items; 100 by default.
     limit: Option<Limit>,
-    /// The `next` of the page before.
+    /// The cursor: the `next` of the previous page.
     cursor: Option<TextCursor>,
 }
 
@@ -100,7 +100,7 @@ struct CredentialsQuery {
 #[schemars(rename = "CredentialPage")]
 struct CredentialsDoc {
     credentials: Vec<CredentialDoc>,
-    /// Where the next page begins; none on the last.
+    /// The cursor of the next page; none on the last page.
     next: Option<String>,
 }
 
@@ -113,7 +113,7 @@ struct CredentialDoc {
     tenant: String,
     provider: String,
     name: String,
-    /// Whose it is; the tenant's where it is nobody's.
+    /// The user that it belongs to; the tenant's if missing.
     user: Option<String>,
     /// The values; secrets are masked.
     fields: BTreeMap<String, Value>,
@@ -121,31 +121,31 @@ struct CredentialDoc {
     created_at: String,
     #[schemars(schema_with = "shape::time")]
     updated_at: String,
-    /// When a call last used it, to the minute.
+    /// When a call last used it, accurate to a minute.
     #[schemars(schema_with = "shape::maybe_time")]
     last_used_at: Option<String>,
-    /// When it was made the default; of several the last one is.
+    /// When it was made the default; the latest one is in effect.
     #[schemars(schema_with = "shape::maybe_time")]
     default_since: Option<String>,
     validation: TriedDoc,
 }
 
-/// What is known of whether the provider takes it.
+/// The result of the last validation.
 #[derive(Serialize, JsonSchema)]
 #[serde(tag = "state", rename_all = "snake_case")]
 #[schemars(rename = "CredentialState")]
 #[expect(dead_code, reason = "it only describes what the vault writes")]
 enum TriedDoc {
-    /// Nobody has tried it, with these values.
+    /// These values were not validated yet.
     Unknown,
-    /// It was taken.
+    /// It was accepted.
     Valid {
         #[schemars(schema_with = "shape::time")]
         at: String,
-        /// How that was found out.
+        /// How it was validated.
         by: String,
     },
-    /// It was refused.
+    /// It was rejected.
     Invalid {
         #[schemars(schema_with = "shape::time")]
         at: String,
@@ -168,17 +168,17 @@ async fn list(
     Ok(view::ok(&json!({"credentials": page.items, "next": page.next})))
 }
 
-/// A credential to be stored.
+/// A credential to store.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct StoreBody {
-    /// What people call it.
+    /// A display name.
     #[serde(default = "default_name")]
     name: String,
-    /// Whose it is; the tenant's where nobody is named.
+    /// The user that it belongs to; the tenant's if missing.
     #[serde(default)]
     user_id: Option<String>,
-    /// The values by field: texts, or true and false.
+    /// The values by field: strings or booleans.
     values: BTreeMap<String, Value>,
 }
 
@@ -261,17 +261,17 @@ async fn get(
     Ok(view::ok(&find(&app, &who.tenant, &id).await?))
 }
 
-/// What is to be changed.
+/// The changes of a credential.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RotateBody {
-    /// Values by field, in place of those that there are.
+    /// Values by field, which replace the stored ones.
     #[serde(default)]
     values: Option<BTreeMap<String, Value>>,
-    /// What people call it.
+    /// A display name.
     #[serde(default)]
     name: Option<String>,
-    /// Makes it the one that calls use if they name none.
+    /// Makes it the default for calls that name none.
     #[serde(default)]
     default: bool,
 }
@@ -300,11 +300,11 @@ async fn delete(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// Whether a provider takes a credential.
+/// The result of validating a credential.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Validation")]
 struct ValidationDoc {
-    /// Whether it does, as far as could be found out.
+    /// Whether the provider accepts it, as far as can be known.
     valid: bool,
     method: Method,
     /// The tool that was called.
@@ -313,16 +313,16 @@ struct ValidationDoc {
     reason: Option<String>,
 }
 
-/// How it was found out.
+/// How it was validated.
 #[derive(Clone, Copy, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "ValidationMethod")]
 enum Method {
-    /// By the provider's own check.
+    /// By the check that the provider's definition names.
     Provider,
-    /// By its first tool that only looks.
+    /// By a call of its first read-only tool.
     Tool,
-    /// By the form of the values alone.
+    /// By the format of the values alone.
     Format,
 }
 
@@ -366,7 +366,7 @@ async fn try_kept(
     outcome.answer()
 }
 
-/// Values to be tried.
+/// Values to validate.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ValuesBody {
@@ -396,7 +396,7 @@ async fn try_values(
     tried.run(|request| request.context(context.clone())).await?.answer()
 }
 
-/// Finds out whether a provider takes a credential.
+/// Validates a credential with its provider.
 struct Trial<'a> {
     app: &'a App,
     tenant: &'a TenantId,

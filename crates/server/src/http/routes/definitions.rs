@@ -1,10 +1,9 @@
-//! Definitions that are sent: read, and checked in the same way by whoever only
-//! asks and by whoever wants to keep them.
+//! Validates definitions that clients send, in the same way for a dry run and for
+//! registration.
 //!
-//! What is well written may still reach too far. Programs and files of the
-//! machine that the server runs on are for whoever runs the installation, which
-//! the operator of a tenant need not be: a program that the server starts could
-//! read the master key.
+//! A valid definition may still ask for too much. Local programs and files of the
+//! server's machine are reserved to whoever runs the installation, which a tenant's
+//! operator need not be: a program that the server starts could read the master key.
 
 use std::sync::Arc;
 
@@ -36,14 +35,14 @@ const DATABASES: &str = "a tenant's own tool cannot use the operator's databases
 pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
         RouteSpec::post("/v1/definitions/validate", "validate_definition", validate)
-            .may(Permission::ReadTools, "Check a definition without keeping it")
+            .may(Permission::ReadTools, "Validate a tool definition without storing it")
             .details(
                 "YAML or JSON, in any of the forms that definition files have. What is wrong is \
                  what registering it would say.",
             )
             .body::<DefinitionBody>()
             .example(example)
-            .answer::<CheckedDoc>(200, "What was found, and what is wrong"),
+            .answer::<CheckedDoc>(200, "The parsed tools, and the errors"),
     ]
 }
 
@@ -99,7 +98,7 @@ pub(crate) struct CheckedDoc {
     errors: Vec<Flaw>,
 }
 
-/// Something that is wrong with a definition.
+/// An error of a definition.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Flaw {
     line: u32,

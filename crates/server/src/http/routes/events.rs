@@ -1,4 +1,4 @@
-//! Live events of a tenant, a conversation or a batch.
+//! The event stream of a tenant, a session or a batch.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ const PAGE: usize = 128;
 pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
         RouteSpec::get("/v1/events", "follow_events", follow)
-            .may(Permission::ReadCalls, "Follow what happens")
+            .may(Permission::ReadCalls, "Subscribe to events")
             .details(
                 "A stream of server-sent events, each with an id that says nothing but which it is. A reader that comes back with \
                  `Last-Event-ID` gets what it missed, without gap or duplicate; where some of that \
@@ -42,13 +42,13 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
                  listens to the tenant until ten minutes after the last reader was seen, or as \
                  long as `server.events_linger` says.",
             )
-            .header("Last-Event-ID", PATTERN, "the id of the last event that was read; `0` for all")
+            .header("Last-Event-ID", PATTERN, "the id of the last event that was received, to resume after it; `0` for all stored events")
             .query::<FollowQuery>()
             .events::<FollowedEventDoc>("The events"),
     ]
 }
 
-/// Which events.
+/// Filters of the event stream.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FollowQuery {
@@ -92,7 +92,7 @@ async fn follow(
     Ok(stream::answer(receiver))
 }
 
-/// Somebody who reads events.
+/// A subscriber of the event stream.
 struct Reader {
     app: Arc<App>,
     topic: Topic,
@@ -104,7 +104,7 @@ struct Reader {
     _permit: QuotaPermit,
 }
 
-/// Why a reader is no longer served.
+/// Why the stream ends.
 enum Gone {
     Left,
     Failed(Error),

@@ -1,5 +1,5 @@
-//! Files: results that were cut short, and what clients send; with links that
-//! need no key and expire.
+//! Files: truncated results in full, and uploads; with signed links that need no key
+//! and expire.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ const LINK_KEY: &str = "link_key";
 /// How long it is known what a file is called; files themselves go, the oldest
 /// first, as results do.
 const LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
-/// How long a link works if nobody says.
+/// The default lifetime of a link.
 const LINK_LIFE: Duration = Duration::from_secs(3600);
 const MAX_LINK_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 /// The most that one answer holds.
@@ -61,12 +61,12 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
     let part = "`bytes=0-99` or `bytes=-100`: a part of the file";
     vec![
         RouteSpec::post("/v1/files", "upload_file", upload)
-            .may(Permission::CallTools, "Keep a file")
+            .may(Permission::CallTools, "Upload a file")
             .details(
                 "The body is the file; its Content-Type is kept. Files and results that were cut \
                  share a bounded room: the oldest go first.",
             )
-            .header("X-File-Name", "", "what the file is called")
+            .header("X-File-Name", "", "the name of the file")
             .bytes()
             .answer::<FileDoc>(201, "The file"),
         RouteSpec::get("/v1/files", "list_files", list)
@@ -74,27 +74,27 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
             .query::<PageQuery<AfterId>>()
             .answer::<FilesDoc>(200, "The files"),
         RouteSpec::delete("/v1/files/{file_id}", "delete_file", delete)
-            .may(Permission::CallTools, "Delete a file that was uploaded; links to it stop working")
-            .details("Whoever uploaded it deletes it, or an admin.")
-            .answer_as(204, "It is gone", "", None),
+            .may(Permission::CallTools, "Delete an uploaded file; links to it stop working")
+            .details("Only the key that uploaded it and admins may delete it.")
+            .answer_as(204, "Deleted", "", None),
         RouteSpec::get("/v1/files/{file_id}", "get_file", get)
-            .may(Permission::ReadCalls, "Get a file, or the whole of a result that was cut short")
+            .may(Permission::ReadCalls, "Get a file, or a truncated result in full")
             .details("The id of a result's file is the `handle` that the result gives.")
             .header("Range", "", part)
             .answer_as(200, "The file", "application/octet-stream", None)
-            .answer_as(206, "A part of it", "application/octet-stream", None)
-            .problem(416, "There is no such part"),
+            .answer_as(206, "The requested range", "application/octet-stream", None)
+            .problem(416, "The range is outside of the file"),
         RouteSpec::post("/v1/files/{file_id}/link", "link_file", link)
-            .may(Permission::CallTools, "Make a link to a file that needs no key and expires")
+            .may(Permission::CallTools, "Create a signed link to a file, which needs no key and expires")
             .body::<LinkBody>()
             .example(|| json!({"expires_in": "10m"}))
             .answer::<LinkDoc>(200, "The link"),
         RouteSpec::get("/v1/files/{file_id}/content", "get_linked_file", linked)
-            .open("Get a file by a link that was made for it")
+            .open("Get a file by a signed link")
             .query::<LinkQuery>()
             .answer_as(200, "The file", "application/octet-stream", None)
-            .answer_as(206, "A part of it", "application/octet-stream", None)
-            .problem(416, "There is no such part")
+            .answer_as(206, "The requested range", "application/octet-stream", None)
+            .problem(416, "The range is outside of the file")
             .problems(),
     ]
 }
@@ -105,11 +105,11 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
 struct FileDoc {
     #[schemars(schema_with = "shape::id")]
     id: String,
-    /// How many bytes it has.
+    /// Its size in bytes.
     size: u64,
     /// Its media type.
     media_type: String,
-    /// What it is called.
+    /// The name of the file.
     name: Option<String>,
     /// The id of the key that uploaded it.
     owner: Option<String>,
@@ -122,7 +122,7 @@ struct FileDoc {
 #[schemars(rename = "FilePage")]
 struct FilesDoc {
     files: Vec<FileDoc>,
-    /// Where the next page begins; none on the last.
+    /// The cursor of the next page; none on the last page.
     next: Option<String>,
 }
 
@@ -221,7 +221,7 @@ async fn get(
     send(&app, &who.tenant, &name, &headers).await
 }
 
-/// Sends a file, or the part that was asked for.
+/// Sends a file, or the requested range.
 async fn send(
     app: &App,
     tenant: &TenantId,
@@ -281,7 +281,7 @@ async fn send(
     Ok(response)
 }
 
-/// A part of a file.
+/// A range of a file.
 #[derive(Clone, Copy)]
 enum Range {
     From {
@@ -309,22 +309,22 @@ impl Range {
     }
 }
 
-/// How long a link is to work.
+/// The lifetime of a link.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct LinkBody {
-    /// An hour if nobody says; 30 days at the most.
+    /// One hour by default; at most 30 days.
     #[serde(default)]
     expires_in: Option<DurationBody>,
 }
 
-/// A link.
+/// A signed link.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Link")]
 struct LinkDoc {
-    /// The path, to be put after the address of the server.
+    /// The path, relative to the server's URL.
     url: String,
-    /// Until when it works.
+    /// When it expires.
     #[schemars(schema_with = "shape::time")]
     expires_at: String,
 }
@@ -349,13 +349,13 @@ async fn link(
     Ok(view::ok(&LinkDoc { url, expires_at }))
 }
 
-/// What a link holds.
+/// The query of a signed link.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct LinkQuery {
-    /// Whose file it is.
+    /// The tenant of the file.
     tenant: String,
-    /// Until when the link works, in seconds since 1970.
+    /// When the link expires, in seconds since 1970.
     expires: i64,
     /// Shows that we made it.
     signature: String,
@@ -418,7 +418,7 @@ impl Links {
         URL_SAFE_NO_PAD.encode(self.mac(tenant, id, expires).finalize().into_bytes())
     }
 
-    /// Compares in a time that tells nothing.
+    /// Constant-time comparison.
     fn is_ours(&self, tenant: &TenantId, id: &str, expires: i64, signature: &str) -> bool {
         let Ok(signature) = URL_SAFE_NO_PAD.decode(signature) else { return false };
         self.mac(tenant, id, expires).verify_slice(&signature).is_ok()

@@ -1,5 +1,4 @@
-//! What machines ask: whether the server lives, may be sent requests, and how
-//! it does; and the API's own description.
+//! Health endpoints: liveness, readiness and metrics; and the OpenAPI document.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,31 +23,31 @@ use crate::state::identity::Permission;
 pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
         RouteSpec::get("/healthz", "healthz", healthz)
-            .open("Whether the process lives")
-            .answer::<Health>(200, "It lives"),
+            .open("Liveness: whether the process runs")
+            .answer::<Health>(200, "It runs"),
         RouteSpec::get("/readyz", "readyz", readyz)
-            .open("Whether the server takes calls")
+            .open("Readiness: whether the server accepts calls")
             .details(
                 "Reads from the database and writes to it; what was found out holds for a second. \
                  A full disk and a database file that was deleted or replaced are 503, with the \
                  reason.",
             )
-            .answer::<Health>(200, "It does")
-            .answer::<Health>(503, "It ends, or cannot use its database"),
+            .answer::<Health>(200, "It accepts calls")
+            .answer::<Health>(503, "It shuts down, or cannot use its database"),
         RouteSpec::get("/metrics", "metrics", metrics)
-            .may(Permission::Observe, "Counts for Prometheus, over all tenants")
-            .answer_as(200, "Counts in Prometheus' text form", "text/plain", None),
+            .may(Permission::Observe, "Metrics for Prometheus, over all tenants")
+            .answer_as(200, "Metrics in the Prometheus text format", "text/plain", None),
         RouteSpec::get("/openapi.json", "openapi", document)
-            .may(Permission::ReadTools, "This description, for machines")
+            .may(Permission::ReadTools, "The OpenAPI document")
             .answer::<BTreeMap<String, Value>>(200, "An OpenAPI 3.1 document"),
         RouteSpec::get("/docs", "docs", page)
-            .may(Permission::ReadTools, "This description, for people")
-            .details("A browser asks for a name and a password: any name, and the key.")
+            .may(Permission::ReadTools, "The API reference as a page")
+            .details("A browser asks for a user name and a password: any name, and the API key.")
             .answer_as(200, "A page", "text/html", None),
     ]
 }
 
-/// How the server does.
+/// The health of the server.
 #[derive(Serialize, JsonSchema)]
 struct Health {
     /// `ok`, `draining` or `database unavailable`.
@@ -91,7 +90,7 @@ async fn readyz(State(app): State<Arc<App>>) -> Response {
     }
 }
 
-/// Anybody may ask, so nobody learns where the database is.
+/// Health is public, so its messages do not reveal where the database is.
 fn without_places(message: &str) -> String {
     let word = |word| if str::contains(word, ['/', '\\']) { "…" } else { word };
     message.split(' ').map(word).collect::<Vec<_>>().join(" ")

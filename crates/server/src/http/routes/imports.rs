@@ -1,4 +1,5 @@
-//! API documents become providers: sent, uploaded, or fetched through the guard.
+//! Imports of API documents (OpenAPI, Swagger) as providers: sent, uploaded, or
+//! fetched through the guarded client (SSRF).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -29,9 +30,9 @@ use crate::state::quota::NewResource;
 pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
         RouteSpec::put("/v1/providers/{name}/document", "update_provider", update)
-            .may(Permission::WriteTools, "Import a provider again, and see what changes")
+            .may(Permission::WriteTools, "Import a provider again, and get the changes")
             .details(
-                "Without `document` and `url`, from where it came. NewResource was added and removed is \
+                "Without `document` and `url`, from where it came. What was added and removed is \
                  done; a tool that changed asks a person before each call, until it is accepted. So \
                  does a new one that would send the credential to a service that did not get it \
                  before. With `dry_run`, nothing is done.",
@@ -40,15 +41,15 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
             .example(|| json!({"document": "openapi: 3.0.3\ninfo: {title: Pets}\npaths: {}", "dry_run": true}))
             .answer::<UpdatedDoc>(200, "What was added, removed and changed"),
         RouteSpec::get("/v1/providers/{name}/changes", "list_changes", changes)
-            .may(Permission::ReadTools, "What has changed of tools that wait to be accepted")
+            .may(Permission::ReadTools, "List changed tools that wait for acceptance")
             .details(
                 "A tool of an MCP server that `quarantine` holds back: each part of it that is \
                  another, as it was accepted and as the server declares it now. Of an imported \
                  document, the tools that ask before they run.",
             )
-            .answer::<ChangesDoc>(200, "The tools, and what is another about them"),
+            .answer::<ChangesDoc>(200, "The tools, and what changed"),
         RouteSpec::post("/v1/providers/{name}/accept", "accept_changes", accept)
-            .may(Permission::WriteTools, "Accept changes of tools, so that they run without asking")
+            .may(Permission::WriteTools, "Accept changed tools, so that they run without approval")
             .body::<AcceptBody>()
             .example(|| json!({"tools": ["list_pets"]}))
             .answer::<AcceptedDoc>(200, "The tools that were accepted"),
@@ -62,11 +63,11 @@ pub(crate) struct ProviderBody {
     /// YAML or JSON, in the form that definition files have; or the same as an
     /// object.
     definition: Option<Value>,
-    /// With a document: what to call the provider.
+    /// The name of the provider of a document.
     name: Option<String>,
-    /// An OpenAPI or Swagger document, as text or as an object.
+    /// The OpenAPI or Swagger document, as text or as an object.
     document: Option<Value>,
-    /// Where the document is.
+    /// The URL of the document.
     url: Option<String>,
     /// What to make of it: `base_url`, `include`, `exclude`, `rename`, `prefix`,
     /// `read_only`, `idempotent`, `destructive`, `ask`, `defer`, `auth` (`none`,
@@ -75,19 +76,19 @@ pub(crate) struct ProviderBody {
     /// `max_tools`, `max_files`.
     #[serde(default)]
     options: Map<String, Value>,
-    /// Only show what would come of the document.
+    /// Dry run: only show what would be imported.
     #[serde(default)]
     dry_run: bool,
 }
 
-/// What a body says.
+/// The parsed body.
 #[expect(clippy::large_enum_variant, reason = "a request has one of it")]
 pub(crate) enum ProviderRequest {
     Definition(String),
     Document(DocumentImport),
 }
 
-/// A document to be imported.
+/// An API document to import.
 pub(crate) struct DocumentImport {
     name: String,
     from: DocumentSource,
@@ -130,11 +131,11 @@ fn options(options: Map<String, Value>) -> Result<ImportOptions, Problem> {
         .map_err(|error| Problem::bad("an option is wrong").at("/options", error.to_string()))
 }
 
-/// A body that may be as large as a document, as JSON or as the document itself
+/// A body of up to the size of an API document: JSON, or the document itself
 /// with `?name=` in the address.
 pub(crate) struct ProviderUpload(pub(crate) ProviderBody);
 
-/// What an upload says in its address.
+/// The query of an upload.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct UploadQuery {
@@ -177,18 +178,18 @@ impl FromRequest<Arc<App>> for ProviderUpload {
     }
 }
 
-/// What came of a document.
+/// The result of an import.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ImportedProvider")]
 pub(crate) struct ImportedDoc {
     provider: String,
     /// The tools, each with the operation it is made from and its warnings.
     tools: Vec<Map<String, Value>>,
-    /// Operations that cannot be tools, each with the reason.
+    /// Operations that were skipped, each with the reason.
     unsupported: Vec<Map<String, Value>>,
-    /// How many operations were not wanted.
+    /// How many operations were excluded.
     left_out: usize,
-    /// What is odd about the document as a whole.
+    /// Warnings about the document as a whole.
     warnings: Vec<String>,
     /// The fields of the credential form.
     credentials_schema: Vec<Map<String, Value>>,
@@ -200,17 +201,17 @@ pub(crate) struct ImportedDoc {
 struct UpdateBody {
     /// The document, as text or as an object.
     document: Option<Value>,
-    /// Where the document is.
+    /// The URL of the document.
     url: Option<String>,
     /// What to make of it; unset: the same as before.
     options: Option<Map<String, Value>>,
-    /// Only show what would change.
+    /// Dry run: only show the changes.
     dry_run: bool,
-    /// Let changed tools run without asking.
+    /// Accept changed tools, so that they run without approval.
     accept: bool,
 }
 
-/// What another import changed.
+/// The changes of an import.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "UpdatedProvider")]
 struct UpdatedDoc {
@@ -220,25 +221,25 @@ struct UpdatedDoc {
     removed: Vec<String>,
     /// Tools with the parts that changed.
     changed: Vec<Map<String, Value>>,
-    /// How many tools are as they were.
+    /// How many tools did not change.
     unchanged: usize,
     /// Tools that ask before they run.
     flagged: Vec<String>,
-    /// Operations that cannot be tools, each with the reason.
+    /// Operations that were skipped, each with the reason.
     unsupported: Vec<Map<String, Value>>,
-    /// What is odd about the document as a whole.
+    /// Warnings about the document as a whole.
     warnings: Vec<String>,
 }
 
-/// Which changes are fine.
+/// The changes to accept.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct AcceptBody {
-    /// Names of tools; none means all that changed.
+    /// Names of tools; all changed ones if empty.
     tools: Vec<String>,
 }
 
-/// What was accepted.
+/// The accepted tools.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "AcceptedChanges")]
 struct AcceptedDoc {
@@ -247,14 +248,14 @@ struct AcceptedDoc {
     flagged: Vec<String>,
 }
 
-/// What waits to be accepted.
+/// Changed tools that wait for acceptance.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "WaitingChanges")]
 struct ChangesDoc {
     changes: Vec<ChangeDoc>,
 }
 
-/// A tool that has changed.
+/// A changed tool.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ToolChange")]
 struct ChangeDoc {
@@ -263,15 +264,15 @@ struct ChangeDoc {
     parts: Vec<PartDoc>,
 }
 
-/// A part of a tool that has changed.
+/// A changed part of a tool.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ChangedPart")]
 struct PartDoc {
     /// Such as `description` or `inputSchema`.
     part: String,
-    /// As it was accepted; null where it was not there.
+    /// The accepted value; null if there was none.
     before: Option<Value>,
-    /// As it is now; null where it is gone.
+    /// The current value; null if it was removed.
     now: Option<Value>,
 }
 
@@ -469,7 +470,7 @@ async fn source(
     }
 }
 
-/// How a document is read: the first time, or again.
+/// How a document is imported: the first time, or as an update.
 type ImportFn = fn(&ApiDocument, &str, &ImportOptions, &Names) -> Result<Import, windlass::Error>;
 
 /// Reads a document, away from the threads that answer requests.

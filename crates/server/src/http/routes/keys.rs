@@ -1,4 +1,4 @@
-//! API keys: who may use the server, and for what.
+//! API keys: create, list and revoke them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
             .query::<KeysQuery>()
             .answer::<KeysDoc>(200, "The keys, without their secrets"),
         RouteSpec::post("/v1/keys", "create_key", create)
-            .may(Permission::ManageKeys, "Make an API key; it is shown only now")
+            .may(Permission::ManageKeys, "Create an API key; its text is shown only once")
             .details(OF_OTHERS)
             .body::<KeyBody>()
             .example(|| json!({"name": "my agent", "role": "caller", "expires_in": "720h"}))
@@ -45,7 +45,7 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
             .query::<KeyTenantQuery>()
             .answer::<KeyDoc>(200, "The key"),
         RouteSpec::post("/v1/keys/{key_id}/rotate", "rotate_key", rotate)
-            .may(Permission::ManageKeys, "Give a key a new secret; the old one stops working")
+            .may(Permission::ManageKeys, "Rotate a key: it gets a new secret, and the old one stops working")
             .details(OF_OTHERS)
             .query::<KeyTenantQuery>()
             .answer::<NewKeyDoc>(200, "The key"),
@@ -55,25 +55,25 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
 const OF_OTHERS: &str = "An admin of the tenant `default` keeps the keys of all tenants: \
                          `tenant_id` says whose.";
 
-/// Whose keys.
+/// The tenant.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct KeyTenantQuery {
-    /// Whose they are, if not the asker's own tenant's.
+    /// The tenant, if it is not that of the key.
     #[schemars(schema_with = "tenant")]
     tenant_id: Option<String>,
 }
 
-/// Which keys.
+/// Filters of the list.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct KeysQuery {
-    /// Whose they are, if not the asker's own tenant's.
+    /// The tenant, if it is not that of the key.
     #[schemars(schema_with = "tenant")]
     tenant_id: Option<String>,
-    /// How many at the most; 100 if nobody says.
+    /// Maximum number of items; 100 by default.
     limit: Option<Limit>,
-    /// The `next` of the page before.
+    /// The cursor: the `next` of the previous page.
     cursor: Option<TextCursor>,
 }
 
@@ -83,7 +83,7 @@ struct KeysQuery {
 struct KeysDoc {
     /// The keys, also those that do not work any more.
     keys: Vec<KeyDoc>,
-    /// Where the next page begins; none on the last.
+    /// The cursor of the next page; none on the last page.
     next: Option<String>,
 }
 
@@ -94,25 +94,25 @@ struct KeyDoc {
     id: String,
     /// Whose it is.
     tenant: String,
-    /// What it is for.
+    /// A description of the field.
     name: String,
     role: RoleName,
-    /// Which tools its bearer sees, over `/mcp` alone; all where there is nothing.
+    /// The tools that it sees, over `/mcp` only; all if unset.
     tools: Option<Vec<String>>,
-    /// On whose behalf its bearer calls; `*` is whomever a request names.
+    /// The user on whose behalf it calls; `*` is any user that a request names.
     user: Option<String>,
     /// How it begins.
     prefix: String,
-    /// When it was made.
+    /// When it was created.
     #[schemars(schema_with = "shape::time")]
     created_at: String,
-    /// When it got its present secret, if that is not its first.
+    /// When it was last rotated.
     #[schemars(schema_with = "shape::maybe_time")]
     rotated_at: Option<String>,
-    /// When it stops working.
+    /// When it expires.
     #[schemars(schema_with = "shape::maybe_time")]
     expires_at: Option<String>,
-    /// When it was last used, to the minute.
+    /// When it was last used, accurate to a minute.
     #[schemars(schema_with = "shape::maybe_time")]
     last_used_at: Option<String>,
     /// When it was revoked.
@@ -120,11 +120,11 @@ struct KeyDoc {
     revoked_at: Option<String>,
 }
 
-/// An API key that was just made.
+/// A new API key.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "NewKey")]
 struct NewKeyDoc {
-    /// The secret. It is shown only now.
+    /// The text of the key. It is shown only once.
     secret: String,
     /// What it belongs to.
     key: KeyDoc,
@@ -146,19 +146,19 @@ async fn list(
     Ok(view::ok(&json!({"keys": page.items, "next": page.next})))
 }
 
-/// A key to be made.
+/// A key to create.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct KeyBody {
-    /// What it is for.
+    /// A description of the field.
     #[schemars(
         length(min = 1, max = 200),
         regex(pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")
     )]
     name: String,
-    /// What its bearer may do.
+    /// The role of the key.
     role: RoleName,
-    /// How long it works: `12h`, `720h`; for ever where nobody says.
+    /// Lifetime of the key: `12h`, `720h`; without one it does not expire.
     #[serde(default)]
     #[schemars(schema_with = "life")]
     expires_in: Option<DurationBody>,
@@ -179,7 +179,7 @@ struct KeyBody {
         regex(pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")
     )]
     user_id: Option<String>,
-    /// Whose it is, if not the asker's own tenant.
+    /// The tenant, if it is not that of the key.
     #[serde(default)]
     #[schemars(schema_with = "tenant")]
     tenant_id: Option<String>,
@@ -225,7 +225,7 @@ impl From<RoleName> for Role {
     }
 }
 
-/// Whose key it is about. The tenant that the installation begins with is
+/// The tenant whose keys are meant. The tenant that the installation begins with is
 /// whoever runs it. `place` is where the request names somebody.
 pub(crate) fn owner(
     who: &Identity,

@@ -1,5 +1,5 @@
-//! Mounts the Model Context Protocol beside the API: the same keys, and a word
-//! to clients without one about where to get one.
+//! Mounts the Model Context Protocol beside the API: the same keys, and a
+//! `WWW-Authenticate` challenge that tells clients without a token where to get one.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Where people come back to after they agreed.
+//! The redirect endpoint of the OAuth authorization code flow.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use crate::state::vault::CredentialChoice;
 pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
         RouteSpec::get("/v1/oauth/callback", "oauth_callback", callback)
-            .open("Where a browser comes back to after a person agreed")
+            .open("OAuth redirect endpoint: where a browser returns after a consent")
             .query::<CallbackQuery>()
-            .answer_as(200, "It worked: a page that says so", "text/html", None)
-            .answer_as(400, "It did not: a page that says why", "text/html", None),
+            .answer_as(200, "A page that confirms the consent", "text/html", None)
+            .answer_as(400, "A page that says why it failed", "text/html", None),
     ]
 }
 
@@ -102,7 +102,7 @@ async fn granted(
     app.write_down(tenant, happened).await;
 }
 
-/// A page without anything that a stranger wrote.
+/// A page without untrusted input.
 fn page(status: StatusCode, english: &str, chinese: &str) -> Response {
     let html = format!(
         "<!doctype html><meta charset=\"utf-8\"><title>Windlass</title><p>{english}</p><p lang=\"zh\">{chinese}</p>"

@@ -1,4 +1,4 @@
-//! What operators look at and change: statistics, summaries, limits, groups.
+//! Operations: statistics, session summaries, concurrency limits, tool groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,43 +26,43 @@ const MAX_COUNT: u32 = 1_000_000;
 pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
         RouteSpec::get("/v1/conversations/{conversation_id}/summary", "get_summary", summary)
-            .may(Permission::ReadCalls, "Sum up the calls of a conversation")
+            .may(Permission::ReadCalls, "Summarize the calls of a conversation")
             .answer::<SummaryDoc>(200, "The summary"),
         RouteSpec::get("/v1/stats", "get_stats", stats)
-            .may(Permission::ReadCalls, "Statistics over all calls of the tenant")
+            .may(Permission::ReadCalls, "Get statistics of all calls of the tenant")
             .answer::<StatsDoc>(200, "The statistics"),
         RouteSpec::get("/v1/limits", "get_limits", limits)
-            .may(Permission::ReadCalls, "The limits, and how full the engine is")
+            .may(Permission::ReadCalls, "Get the concurrency limits and the current use")
             .details(
                 "The tenant `default`, which runs the installation, is told of all calls; any \
                  other tenant of its own.",
             )
             .answer::<LimitsDoc>(200, "The limits"),
         RouteSpec::put("/v1/limits", "set_limits", set_limits)
-            .may(Permission::Administer, "Change limits while calls run")
+            .may(Permission::Administer, "Change concurrency limits at runtime")
             .details(
                 "What is not named stays as it is; null takes an optional limit away. Limits are \
                  those of this server, until it ends; windlass.yaml has those that stay.",
             )
             .body::<LimitsBody>()
             .example(|| json!({"max_concurrent": 20, "bucket_limits": {"http": 5}}))
-            .answer::<LimitsDoc>(200, "The limits as they are now"),
+            .answer::<LimitsDoc>(200, "The new limits"),
         RouteSpec::get("/v1/sessions/{conversation_id}/groups", "get_groups", groups)
-            .may(Permission::ReadCalls, "The groups of tools, as they are for a conversation")
+            .may(Permission::ReadCalls, "Get the tool groups of a session")
             .answer::<GroupsDoc>(200, "The groups"),
         RouteSpec::put("/v1/sessions/{conversation_id}/groups", "set_groups", set_groups)
-            .may(Permission::CallTools, "Switch groups of tools on and off for a conversation")
-            .details("Sessions are those of this server: send a conversation to the same one.")
+            .may(Permission::CallTools, "Enable and disable tool groups of a session")
+            .details("Sessions are local to a server: send a conversation always to the same one.")
             .body::<GroupsBody>()
             .example(|| json!({"activate": ["research"], "deactivate": []}))
-            .answer::<GroupsDoc>(200, "The groups as they are now"),
+            .answer::<GroupsDoc>(200, "The new state of the groups"),
         RouteSpec::delete("/v1/sessions/{conversation_id}/groups", "reset_groups", reset_groups)
-            .may(Permission::CallTools, "Forget what a conversation switched")
-            .answer::<GroupsDoc>(200, "The groups as they are now"),
+            .may(Permission::CallTools, "Reset the tool groups of a session")
+            .answer::<GroupsDoc>(200, "The new state of the groups"),
     ]
 }
 
-/// What happened in a conversation.
+/// The summary of a conversation.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Summary")]
 struct SummaryDoc {
@@ -74,7 +74,7 @@ struct SummaryDoc {
     success_rate: f64,
     /// Calls by tool.
     tool_usage: BTreeMap<String, u64>,
-    /// What models took to answer.
+    /// Model usage: tokens and cost.
     usage: Option<Usage>,
 }
 
@@ -90,7 +90,7 @@ async fn summary(
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Statistics")]
 struct StatsDoc {
-    /// All calls together.
+    /// All categories together.
     total: ToolStatistics,
     /// The calls of each tool.
     tools: BTreeMap<String, ToolStatistics>,
@@ -103,13 +103,13 @@ async fn stats(
     Ok(view::ok(&app.engine.records().statistics(&who.tenant).await?))
 }
 
-/// The limits, and how full the engine is.
+/// The limits and the utilization of the engine.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Limits")]
 struct LimitsDoc {
     /// What is set.
     settings: LimitsView,
-    /// How full the engine is, or how much the tenant has it do.
+    /// The utilization of the engine, or by the tenant.
     metrics: LimitMetricsDoc,
 }
 
@@ -153,33 +153,33 @@ async fn limits(State(app): State<Arc<App>>, Authenticated(who): Authenticated) 
     show_limits(&app, &who)
 }
 
-/// Limits to be changed.
+/// Limits to change.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct LimitsBody {
-    /// How many calls run at once.
+    /// Concurrency limit of the server.
     #[serde(default)]
     max_concurrent: Option<LimitCount>,
-    /// How many calls may wait.
+    /// Maximum length of the queue.
     #[serde(default, deserialize_with = "integer")]
     #[schemars(range(min = 0, max = 1_000_000))]
     queue_size: Option<u32>,
-    /// What happens to a call that finds no slot.
+    /// The queueing strategy for calls without a free slot.
     #[serde(default)]
     strategy: Option<StrategyName>,
-    /// How many calls of a category run at once; in place of all that were set.
+    /// Concurrency limits by category; they replace all earlier ones.
     #[serde(default)]
     bucket_limits: Option<BTreeMap<String, LimitCount>>,
-    /// How many calls of one tenant run at once.
+    /// Concurrency limit of one tenant.
     #[serde(default, deserialize_with = "told")]
     per_tenant: Option<Option<LimitCount>>,
-    /// How many calls of one agent run at once.
+    /// Concurrency limit of one agent.
     #[serde(default, deserialize_with = "told")]
     per_agent: Option<Option<LimitCount>>,
-    /// How many slots are kept for tenants that have less than their share.
+    /// Slots that are reserved for tenants below their fair share.
     #[serde(default, deserialize_with = "told")]
     reserved_slots: Option<Option<LimitCount>>,
-    /// How many calls begin in a second.
+    /// Rate limit: calls that may begin in a second.
     #[serde(default, deserialize_with = "told")]
     calls_per_second: Option<Option<LimitCount>>,
     /// How long a waiting call waits for one step of priority.
@@ -187,7 +187,7 @@ struct LimitsBody {
     ageing: Option<DurationBody>,
 }
 
-/// At least one of something.
+/// A limit of at least one.
 #[derive(Clone, Copy, JsonSchema)]
 #[schemars(transparent)]
 struct LimitCount(#[schemars(range(min = 1, max = 1_000_000))] u32);
@@ -207,15 +207,15 @@ impl<'de> Deserialize<'de> for LimitCount {
     }
 }
 
-/// What happens to a call that finds no slot.
+/// The queueing strategy for calls without a free slot.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum StrategyName {
-    /// It waits; first come, first served.
+    /// It waits, in order of arrival.
     Fifo,
-    /// It waits; the highest priority comes first.
+    /// It waits, by priority.
     Priority,
-    /// It is refused.
+    /// It is denied.
     Reject,
 }
 
@@ -283,7 +283,7 @@ struct GroupsDoc {
 struct GroupDoc {
     name: String,
     description: String,
-    /// Whether its tools can be used.
+    /// Whether its credentials suffice to use its tools.
     active: bool,
 }
 
@@ -316,17 +316,17 @@ async fn groups(
     show_groups(&app, &Session::new(who.tenant, conversation), &own)
 }
 
-/// Groups to be switched.
+/// Groups to enable and disable.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GroupsBody {
-    /// Switch these on.
+    /// Enable these.
     #[serde(default)]
     activate: Vec<String>,
-    /// Switch these off.
+    /// Disable these.
     #[serde(default)]
     deactivate: Vec<String>,
-    /// Switch all others off.
+    /// Disable all others.
     #[serde(default)]
     only: bool,
 }

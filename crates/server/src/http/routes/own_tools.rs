@@ -1,5 +1,5 @@
-//! Tools that a tenant registers: kept as the definitions that were sent, and
-//! loaded by every server.
+//! Tools of a tenant: stored as the definitions that were sent, and loaded by every
+//! server.
 
 use std::sync::Arc;
 
@@ -33,18 +33,18 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
         RouteSpec::post("/v1/tools", "register_tool", register)
             .may(Permission::WriteTools, "Register a tool of the tenant's own")
-            .details("A name that the tenant has already is refused; PUT replaces it.")
+            .details("Fails if the tenant has a tool of this name; PUT replaces it.")
             .body::<DefinitionBody>()
             .example(example)
             .answer::<ToolDoc>(201, "The tool"),
         RouteSpec::put("/v1/tools/{name}", "replace_tool", replace)
-            .may(Permission::WriteTools, "Register a tool, or replace it")
+            .may(Permission::WriteTools, "Register or replace a tool")
             .body::<DefinitionBody>()
             .example(example)
             .answer::<ToolDoc>(200, "The tool"),
         RouteSpec::delete("/v1/tools/{name}", "delete_tool", delete)
             .may(Permission::WriteTools, "Delete a tool of the tenant's own; running calls finish")
-            .answer_as(204, "It is gone", "", None),
+            .answer_as(204, "Deleted", "", None),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! Pages of lists: how many items one may have, and where it begins.
+//! Pagination of lists: the limit of items, and the cursor of the next page.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -48,9 +48,9 @@ impl TryFrom<usize> for Limit {
 #[derive(Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PageQuery<C> {
-    /// How many at the most; 100 if nobody says.
+    /// Maximum number of items; 100 by default.
     pub(crate) limit: Option<Limit>,
-    /// The `next` of the page before.
+    /// The cursor: the `next` of the previous page.
     pub(crate) cursor: Option<C>,
 }
 
@@ -60,11 +60,11 @@ impl<C> PageQuery<C> {
     }
 }
 
-/// A part of a list that is in memory.
+/// A page of a list that is in memory.
 #[derive(Serialize)]
 pub(crate) struct ListPage<T> {
     pub(crate) items: Vec<T>,
-    /// Where the next page begins; none on the last.
+    /// The cursor of the next page; none on the last page.
     pub(crate) next: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Providers: who offers tools, and what their credentials look like.
+//! Providers: what offers tools, and which fields their credentials have.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
             )
             .body::<ProviderBody>()
             .example(example)
-            .answer::<ImportedDoc>(200, "With `dry_run`: what would come of a document")
+            .answer::<ImportedDoc>(200, "With `dry_run`: what would be imported")
             .answer::<ProviderDoc>(201, "The provider"),
         RouteSpec::delete("/v1/providers/{name}", "delete_provider", delete)
             .may(Permission::WriteTools, "Delete a provider of the tenant's own, with its tools")
@@ -59,20 +59,20 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
                  `credentials=remove`, they are deleted, too.",
             )
             .query::<DeleteQuery>()
-            .answer_as(204, "It is gone", "", None),
+            .answer_as(204, "Deleted", "", None),
     ]
 }
 
-/// What to delete with a provider.
+/// What to delete together with a provider.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeleteQuery {
-    /// What becomes of its credentials.
+    /// What happens to its credentials.
     #[serde(default)]
     credentials: DeletedCredentials,
 }
 
-/// What becomes of credentials when their provider is deleted.
+/// What happens to the credentials of a deleted provider.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "Afterwards")]
@@ -100,7 +100,7 @@ fn example() -> Value {
 struct ProvidersDoc {
     /// The providers, by name.
     providers: Vec<ProviderDoc>,
-    /// Where the next page begins; none on the last.
+    /// The cursor of the next page; none on the last page.
     next: Option<String>,
 }
 
@@ -114,15 +114,15 @@ struct ProviderDoc {
     label: Option<String>,
     /// What it offers.
     description: Option<String>,
-    /// Who wrote it.
+    /// Its author.
     author: Option<String>,
     /// An address, a file name or base64.
     icon: Option<String>,
-    /// Words to find it by.
+    /// Search keywords.
     tags: Vec<String>,
     /// The fields of its credential form.
     credentials_schema: Vec<FieldDoc>,
-    /// The tool that shows whether a credential is taken, where it names one.
+    /// The tool that validates credentials, if the definition names one.
     credentials_check: Option<String>,
     /// Its tools.
     tools: Vec<String>,
@@ -130,7 +130,7 @@ struct ProviderDoc {
     /// each with the reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     unsupported: Option<Vec<Map<String, Value>>>,
-    /// Of a document that was just imported: what is odd about it.
+    /// Warnings of an import.
     #[serde(skip_serializing_if = "Option::is_none")]
     warnings: Option<Vec<String>>,
 }

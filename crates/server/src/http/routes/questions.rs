@@ -1,4 +1,4 @@
-//! What a tool asks in the middle of a call that runs in the background.
+//! Elicitation over HTTP: questions of a background call's tool, and their answers.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::state::identity::{Identity, Permission};
 pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
         RouteSpec::get("/v1/calls/{call_id}/questions", "get_questions", get)
-            .may(Permission::ReadCalls, "What a call in the background waits to be told")
+            .may(Permission::ReadCalls, "List the open questions of a background call (elicitation)")
             .details(
                 "A server of tools may ask in the middle of a call: a form for a person \
                  (`elicitation/create`), or a message for a model (`sampling/createMessage`). \
@@ -36,11 +36,11 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
             )
             .body::<AnswersBody>()
             .example(|| json!({"answers": {"question": {"action": "accept", "content": {}}}}))
-            .answer::<AnsweredDoc>(200, "The call goes on"),
+            .answer::<AnsweredDoc>(200, "The call continues"),
     ]
 }
 
-/// What a call waits to be told.
+/// The open questions of a call.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Questions")]
 struct QuestionsDoc {
@@ -57,7 +57,7 @@ struct AnswersBody {
     answers: Map<String, Value>,
 }
 
-/// What was answered.
+/// How the questions were answered.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Answered")]
 struct AnsweredDoc {

@@ -1,5 +1,4 @@
-//! Quotas as a tenant and a key see them: what there is, what is used, and when
-//! it ends.
+//! Quotas of a tenant and of a key: the limit, the use, and when it resets.
 
 use std::sync::Arc;
 
@@ -21,7 +20,7 @@ use crate::state::quota::{ConcurrentUse, StoredResource};
 pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
         RouteSpec::get("/v1/quotas", "get_quotas", show)
-            .may(Permission::ReadCalls, "The quotas of the tenant and of this key")
+            .may(Permission::ReadCalls, "Get the quotas of the tenant and of this key")
             .details(
                 "Over a quota, requests and calls fail with `quota_exceeded`. Those of a minute \
                  and of a day end with it, in UTC; the others end when something is given up. \
@@ -32,7 +31,7 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
     ]
 }
 
-/// All quotas of whoever asks.
+/// The quotas of the tenant and of the key.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Quotas")]
 struct QuotasDoc {
@@ -45,13 +44,13 @@ struct QuotasDoc {
 struct QuotaDoc {
     /// What is limited: `tools`, `calls_per_day` and so on.
     name: &'static str,
-    /// Whose it is: `tenant` or `key`.
+    /// The holder of the quota: `tenant` or `key`.
     scope: &'static str,
-    /// How much there may be; null where there is no limit.
+    /// The limit; null if there is none.
     limit: Option<f64>,
-    /// How much there is.
+    /// How much is used.
     used: f64,
-    /// When it ends by itself; null where something has to be given up.
+    /// When it resets; null if it does not reset by itself.
     #[schemars(schema_with = "maybe_time")]
     ends_at: Option<Timestamp>,
 }
@@ -84,7 +83,7 @@ async fn stored(app: &App, who: &Identity) -> Result<Vec<QuotaDoc>, Problem> {
     Ok(all)
 }
 
-/// How much the tenant of whoever asks has, or one of its keys has made.
+/// What the tenant stores, or what this key has created.
 async fn used(
     app: &App,
     who: &Identity,

@@ -1,4 +1,4 @@
-//! Calls and batches that are followed while they run.
+//! Server-sent event streams of running calls and batches.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use windlass::{Batch, BatchId, CallId, CallRequest, CallResult, Event, EventBody
 use super::view::content;
 use crate::http::app::App;
 
-/// How often a silent stream says that it lives.
+/// Heartbeat interval of an idle stream.
 const ALIVE: Duration = Duration::from_secs(15);
 /// What a slow reader may be behind; then events are left out, which it is told,
 /// and results never.
 pub(crate) const BEHIND: usize = 1024;
-/// How long a reader may take nothing before it is cut.
+/// Send timeout: a client that reads nothing for this long is disconnected.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A stream of events from a channel.
@@ -89,7 +89,7 @@ impl EventSink {
         self.missed.fetch_add(count, Ordering::AcqRel);
     }
 
-    /// Nobody reads any more.
+    /// The client has disconnected.
     pub(crate) async fn closed(&self) {
         self.sender.closed().await;
     }
@@ -134,7 +134,7 @@ pub(crate) fn call(app: &Arc<App>, request: CallRequest) -> Response {
     answer
 }
 
-/// Sends the last event. A reader that takes nothing is cut in the end.
+/// Sends the last event. A client that reads nothing is disconnected in the end.
 pub(crate) async fn end(sender: &mpsc::Sender<Sent>, last: Sent) {
     if sender.send_timeout(last, PATIENCE).await.is_err() {
         tracing::debug!("somebody did not wait for a result, or did not take it");

@@ -1,4 +1,4 @@
-//! Tools: list, look at.
+//! Tools: list them, and look at one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
     ]
 }
 
-/// Which tools.
+/// Filters of the list.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ToolsQuery {
@@ -55,9 +55,9 @@ pub(crate) struct ToolsQuery {
     conversation_id: Option<String>,
     /// The language of descriptions.
     lang: Option<LangName>,
-    /// How many at the most.
+    /// Maximum number of items.
     limit: Option<Limit>,
-    /// The `next` of the page before.
+    /// The cursor: the `next` of the previous page.
     cursor: Option<TextCursor>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct ToolsQuery {
 pub(crate) struct ToolsDoc {
     /// The tools by name; with `format`, their declarations.
     tools: Vec<ListedTool>,
-    /// Where the next page begins; none on the last.
+    /// The cursor of the next page; none on the last page.
     next: Option<String>,
 }
 

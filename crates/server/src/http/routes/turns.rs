@@ -1,5 +1,5 @@
-//! Turns: a model's message as its API wrote it, and the message that the model
-//! is to read next.
+//! Turns: takes a model's message in the format of its API, runs its tool calls, and
+//! answers with the model's next input.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ use crate::http::front::extract::{Authenticated, ModelBody, QueryString};
 use crate::http::front::problem::Problem;
 use crate::state::identity::Permission;
 
-/// How long a model may be silent while it writes.
+/// Idle timeout of a model's stream.
 const SILENCE: Duration = Duration::from_secs(600);
 /// What a body hears that is something else.
 const NO_STREAM: &str =
@@ -39,7 +39,7 @@ const MAX_BYTES: usize = 256 * 1024 * 1024;
 pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
         RouteSpec::post("/v1/turns", "run_turn", run)
-            .may(Permission::CallTools, "Run the calls of a model's message")
+            .may(Permission::CallTools, "Run the tool calls of a model's message")
             .details(
                 "The body is what the model's API answered, or the message in it: Anthropic \
                  Messages, OpenAI Chat Completions or Responses, Gemini. Its calls run as one \
@@ -50,10 +50,10 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
             .query::<TurnQuery>()
             .body::<Message>()
             .example(example)
-            .answer::<TurnDoc>(200, "What the model is to read next")
-            .events::<TurnEventDoc>("What the model is to read next"),
+            .answer::<TurnDoc>(200, "The next input of the model")
+            .events::<TurnEventDoc>("The next input of the model"),
         RouteSpec::post("/v1/turns/stream", "stream_turn", follow)
-            .may(Permission::CallTools, "Run the calls of a model's message while it is written")
+            .may(Permission::CallTools, "Run the tool calls of a model's message while it streams in")
             .details(
                 "The body is the stream of server-sent events of the model's API, passed on as \
                  it comes: each call begins as soon as it is complete and its turn has come. The \
@@ -67,7 +67,7 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
     ]
 }
 
-/// Whose turn it is.
+/// The conversation of the turn.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TurnQuery {
@@ -84,7 +84,7 @@ struct TurnQuery {
     #[serde(default)]
     #[schemars(schema_with = "shape::name")]
     caller_id: Option<String>,
-    /// The person on whose behalf it calls.
+    /// The user on whose behalf it calls.
     #[serde(default)]
     #[schemars(schema_with = "shape::name")]
     user_id: Option<String>,
@@ -134,7 +134,7 @@ impl TurnQuery {
     }
 }
 
-/// What the model is to read next.
+/// The next input of the model.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "TurnAnswer")]
 pub(crate) struct TurnDoc {
@@ -144,7 +144,7 @@ pub(crate) struct TurnDoc {
     /// What the conversation must keep in place of the model's own message,
     /// where that could not stay as it was; always there for a stream.
     assistant: Option<Value>,
-    /// Whether the model's message was whole; a stream may break off.
+    /// Whether the model's message was complete; a stream may break off.
     is_whole: bool,
     /// One result for each call, in order.
     results: Vec<ResultView<'static>>,
@@ -213,7 +213,7 @@ async fn follow(
     Ok(followed)
 }
 
-/// Tells what happens to the calls of a turn.
+/// Reports the calls of a turn as events.
 struct TurnReporter {
     outlet: EventSink,
     events: Subscription,

@@ -1,4 +1,5 @@
-//! A call that waits for a person, and which server ends it.
+//! [`PendingApproval`]: a call in the approval queue, and the guard that lets only
+//! one server finish it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use windlass::{CallId, OwnerId, SuspendedCall, Verdict};
 
-/// A call that waits for a person.
+/// A call that waits for an approval.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct PendingApproval {
     /// The call, whole.
@@ -15,7 +16,7 @@ pub(crate) struct PendingApproval {
     /// What was decided, by whom; none while it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) verdict: Option<Verdict>,
-    /// Whether nobody wants it any more.
+    /// Whether it was cancelled.
     #[serde(default)]
     pub(crate) withdrawn: bool,
     /// The server that ends it, since it was decided or withdrawn.
@@ -28,7 +29,7 @@ impl PendingApproval {
         Self { call, verdict: None, withdrawn: false, server: None }
     }
 
-    /// Whether somebody can still decide.
+    /// Whether it can still be decided.
     pub(crate) fn is_open(&self) -> bool {
         self.verdict.is_none() && !self.withdrawn
     }
@@ -46,7 +47,7 @@ pub(crate) struct SettledCall {
 pub(super) struct EndingCalls(Arc<Mutex<HashSet<CallId>>>);
 
 impl EndingCalls {
-    /// The right to end a call; none where somebody in this process has it.
+    /// The guard for finishing a call; none if it is taken in this process.
     pub(super) fn begin(&self, id: CallId) -> Option<EndingGuard> {
         let is_first = self.0.lock().insert(id);
         is_first.then(|| EndingGuard { ending: self.clone(), id })

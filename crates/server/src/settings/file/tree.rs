@@ -1,6 +1,5 @@
-//! The YAML of a settings file: keys with plain values, and sections of such
-//! keys. Every key has its line; what a value means is decided by its key, not
-//! by how it looks.
+//! The YAML of a settings file: keys with scalars, and sections of such keys. Every
+//! key has its line; the type of a value is decided by its key, not by its YAML tag.
 
 use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span};
 use serde_json::{Map, Value as Json};

@@ -1,15 +1,15 @@
-//! Looks whether a chain of entries is as it was written.
+//! Verifies the hash chain of an audit log.
 
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{AuditEntry, Head};
 
-/// What was found.
+/// The result of the verification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[schemars(rename = "AuditVerification")]
 pub(crate) struct ChainReport {
-    /// Whether all entries are as they were written, and none is missing.
+    /// Whether the chain is intact: no entry was changed, removed or inserted.
     pub(crate) intact: bool,
     /// How many entries there are.
     pub(crate) entries: u64,

@@ -1,4 +1,4 @@
-//! [`AuditEntry`]: one thing that somebody did or tried.
+//! [`AuditEntry`]: one action that somebody performed or attempted.
 
 use std::env;
 use std::net::IpAddr;
@@ -24,7 +24,7 @@ pub(crate) struct Actor {
     /// The key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) key_id: Option<String>,
-    /// What the key is called, or who ran the command.
+    /// The name of the key, or of the user who ran the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
     /// The role of the key.
@@ -51,7 +51,7 @@ impl Actor {
         }
     }
 
-    /// Somebody without a key that works.
+    /// A client without a valid key.
     pub(crate) fn nobody(address: Option<IpAddr>) -> Self {
         Self { address: address.map(|address| address.to_string()), ..Self::of("nobody") }
     }
@@ -81,30 +81,30 @@ pub(crate) struct Happened {
     pub(crate) actor: Actor,
     /// The name of the operation.
     pub(crate) action: String,
-    /// What it was done to.
+    /// The resource that was changed.
     pub(crate) target: Option<String>,
-    /// How it was answered, if it was a request.
+    /// The HTTP status, if it was a request.
     pub(crate) status: Option<u16>,
     pub(crate) details: Option<Value>,
 }
 
-/// One thing that somebody did or tried.
+/// One action that somebody performed or attempted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "AuditEntry")]
 pub(crate) struct AuditEntry {
-    /// From 1, without a gap.
+    /// The sequence number, from 1 and without gaps.
     pub(crate) number: u64,
     /// When.
     #[schemars(with = "String")]
     pub(crate) at: Timestamp,
     /// Who.
     pub(crate) actor: Actor,
-    /// What: the name of the operation, such as `create_key`.
+    /// The action: the name of the operation, such as `create_key`.
     pub(crate) action: String,
-    /// What it was done to.
+    /// The resource that was changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) target: Option<String>,
-    /// The HTTP status of the answer: whether it was done.
+    /// The HTTP status of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) status: Option<u16>,
     /// More about it.
@@ -112,7 +112,7 @@ pub(crate) struct AuditEntry {
     pub(crate) details: Option<Value>,
     /// The hash of the entry before this one.
     pub(crate) previous: String,
-    /// The SHA-256 of this entry, as JSON without this field.
+    /// The SHA-256 hash of this entry, as JSON without this field.
     pub(crate) hash: String,
 }
 

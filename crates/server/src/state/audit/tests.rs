@@ -53,7 +53,7 @@ async fn entries_of_several_servers_are_one_chain() {
     assert_eq!((checked.intact, checked.entries), (true, 100), "{checked:?}");
 }
 
-/// Whatever somebody does to an entry, it shows, and where.
+/// Any change of an entry is detected and located.
 #[tokio::test]
 async fn every_change_to_an_entry_is_found() {
     for field in ["at", "action", "target", "status", "actor", "details", "previous", "hash"] {

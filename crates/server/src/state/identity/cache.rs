@@ -1,10 +1,9 @@
-//! Keys that were just seen to work, so that a busy caller costs the database
-//! nothing.
+//! Cache of API keys that were valid a moment ago, so that a busy client causes no
+//! database reads.
 //!
-//! Whatever is here may be wrong for as long as a change takes to be heard of,
-//! and for [`TTL`] where it is not heard of at all. While the database cannot be
-//! asked, keys are believed for [`OUTAGE`]: nobody can revoke one then, and calls
-//! that only read go on.
+//! An entry may be stale until the change notification of a revocation arrives, and
+//! for [`TTL`] if it never does. While the database is unreachable, entries are
+//! trusted for [`OUTAGE`]: nobody can revoke a key then, and read-only calls go on.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -28,24 +27,24 @@ const OUTAGE: Duration = Duration::from_secs(15 * 60);
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 const ENTRIES: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
-/// The keys that were just seen.
+/// The cached keys.
 pub(super) struct KeyCache(Mutex<KeyCacheState>);
 
 struct KeyCacheState {
     space: &'static str,
     entries: LruCache<KeyHash, (Arc<ApiKey>, Instant)>,
     changes: Receiver<Change>,
-    /// How many changes of keys were heard of.
+    /// How many changes of keys were received.
     heard: u64,
     /// When the database could not be asked last.
     failed: Option<Instant>,
 }
 
-/// What had been heard of when something was read.
+/// The number of changes that were known at a read.
 #[derive(Clone, Copy)]
 pub(super) struct ChangeCount(u64);
 
-/// What is known of a hash.
+/// The result of a lookup.
 pub(super) enum CacheLookup {
     Key(Arc<ApiKey>),
     /// Nothing: the database has to be asked.

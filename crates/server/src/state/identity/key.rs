@@ -1,4 +1,4 @@
-//! One key: its text, and what is kept of it.
+//! One API key: its text, and the document that is stored for it.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -33,19 +33,19 @@ pub(crate) struct ApiKey {
     pub(crate) name: Arc<str>,
     /// What it allows.
     pub(crate) role: Role,
-    /// Which tools its bearer sees; all where nobody said.
+    /// The tools that it sees; all if unset.
     pub(crate) tools: Option<ToolView>,
-    /// On whose behalf its bearer calls, where somebody said.
+    /// The user on whose behalf it calls, if it is restricted.
     pub(crate) user: Option<UserBinding>,
     /// The beginning of its text, such as `wl_3kTz90aB`.
     pub(crate) prefix: String,
-    /// When it was made.
+    /// When it was created.
     pub(crate) created_at: Timestamp,
     /// When its text was last replaced.
     pub(crate) rotated_at: Option<Timestamp>,
-    /// When it stops working.
+    /// When it expires.
     pub(crate) expires_at: Option<Timestamp>,
-    /// When it was last used, to the minute.
+    /// When it was last used, accurate to a minute.
     pub(crate) last_used_at: Option<Timestamp>,
     /// When it was revoked, if it was.
     pub(crate) revoked_at: Option<Timestamp>,
@@ -70,7 +70,7 @@ impl ApiKey {
     }
 }
 
-/// A key that was just made, and its text, which nobody will see again.
+/// A new key and its text, which is shown only once.
 pub(crate) struct NewKey {
     pub(crate) key: ApiKey,
     pub(crate) text: Secret,

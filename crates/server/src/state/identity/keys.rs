@@ -1,4 +1,4 @@
-//! [`ApiKeys`]: makes, checks and revokes API keys.
+//! [`ApiKeys`]: creates, checks and revokes API keys.
 
 use std::sync::Arc;
 
@@ -25,18 +25,18 @@ const MAX_NAME: usize = 200;
 /// How often a change is tried where others change the same key.
 const ATTEMPTS: usize = 16;
 
-/// A key to be made.
+/// A key to create.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyRequest {
-    /// What people call it.
+    /// A display name.
     pub(crate) name: String,
     /// What it allows.
     pub(crate) role: Role,
-    /// When it stops working.
+    /// When it expires.
     pub(crate) expires_at: Option<Timestamp>,
-    /// Which tools its bearer sees; all where nobody says.
+    /// The tools that it sees; all if unset.
     pub(crate) tools: Option<ToolView>,
-    /// On whose behalf its bearer calls, where somebody says.
+    /// The user on whose behalf it calls, if it is restricted.
     pub(crate) user: Option<UserBinding>,
 }
 

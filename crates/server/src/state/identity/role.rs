@@ -1,4 +1,4 @@
-//! What a key allows.
+//! Roles and their permissions.
 
 use std::fmt;
 
@@ -73,7 +73,7 @@ impl Permission {
 
 use Role::{Admin, Caller, Operator, Viewer};
 
-/// Who may do what. What is not here nobody may.
+/// The permissions of each role; everything else is denied.
 const PERMISSIONS: [(Permission, &[Role]); 13] = [
     (Permission::ReadTools, &[Viewer, Caller, Operator, Admin]),
     (Permission::ReadCalls, &[Viewer, Caller, Operator, Admin]),

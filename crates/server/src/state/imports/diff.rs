@@ -1,4 +1,4 @@
-//! What another import changes.
+//! The difference between two imports of the same provider.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -26,7 +26,7 @@ pub(crate) struct ChangedTool {
     pub(crate) parts: Vec<&'static str>,
 }
 
-/// The tools of an earlier import.
+/// The tools of the previous import.
 pub(super) struct EarlierTools<'k> {
     by_operation: HashMap<&'k str, &'k StoredTool>,
     by_name: HashMap<&'k str, &'k StoredTool>,

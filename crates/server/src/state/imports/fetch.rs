@@ -1,4 +1,4 @@
-//! Documents from files and addresses.
+//! Reads API documents from files and URLs.
 
 use std::fs;
 use std::io::Read;

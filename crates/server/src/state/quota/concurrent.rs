@@ -1,4 +1,5 @@
-//! What goes on at this moment: a permit each, given back when it is dropped.
+//! Concurrency quotas: a permit for each subscriber and run, returned when it is
+//! dropped.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use super::stored::exceeded;
 use super::{QuotaHolder, TenantQuotas};
 use crate::state::identity::Identity;
 
-/// What goes on.
+/// What is limited in concurrency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ConcurrentUse {
     /// Readers of events.
@@ -35,7 +36,7 @@ pub(super) struct ConcurrentCounts {
     keys: HashMap<(ConcurrentUse, Arc<str>), u64>,
 }
 
-/// One of what goes on.
+/// A permit of a concurrency quota, returned when it is dropped.
 pub(crate) struct QuotaPermit {
     quotas: Arc<TenantQuotas>,
     what: ConcurrentUse,

@@ -1,9 +1,9 @@
-//! Counts of a day, kept so that they outlive a server, and shared with the
-//! others on its database.
+//! Daily counters, which survive a restart and are shared by the servers on a
+//! database.
 //!
-//! Each server writes what it has counted into documents of its own, every few
-//! seconds, and reads those of the others. What was counted since the last time is
-//! lost with a server that is killed.
+//! Each server writes its own counters into its own documents every few seconds, and
+//! reads those of the others. A server that is killed loses the counts since its last
+//! write.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl DaySharer {
         sharer
     }
 
-    /// Goes on until it is told to stop, and writes a last time.
+    /// Runs until it is stopped, and writes a last time.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         while !stop.is_cancelled() {
             tokio::select! {

@@ -1,7 +1,7 @@
-//! [`CheckedDocuments`]: documents that keep to the quotas of their tenants.
+//! [`CheckedDocuments`]: a document store that enforces the quotas of tenants.
 //!
-//! Whatever makes a provider, a credential or an approval keeps it as a document, so this is
-//! the one place to count them, whichever way they come.
+//! Every provider, credential and pending approval is kept as a document, so this is
+//! the one place to count them, whichever route creates them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::state::identity::works;
 pub(crate) const APPROVALS: &str = "approvals";
 /// Where credentials are kept.
 pub(crate) const CREDENTIALS: &str = "credentials";
-/// Where it is kept what was said to agents.
+/// The document space of agents' conversations.
 pub(crate) const CONVERSATIONS: &str = "agent_conversations";
 /// Where consents that are under way are kept.
 pub(crate) const CONSENTS: &str = "consents";
@@ -126,7 +126,7 @@ impl TenantQuotas {
         documents.size_of(space, tenant, key).await
     }
 
-    /// Whether a tenant, and whoever makes it, may have so much more of something.
+    /// Checks the quotas of a tenant and of its key for a new resource.
     async fn allow(
         &self,
         documents: &dyn Documents,

@@ -1,4 +1,4 @@
-//! What is kept, and how much of it a tenant and a key may have.
+//! Storage quotas: how many resources a tenant and a key may keep.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use windlass_store::SpaceSize;
 
 use super::{NarrowQuotas, QuotaSettings};
 
-/// What is kept.
+/// What is limited in number or size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StoredResource {
     Tools,
@@ -154,7 +154,7 @@ impl StoredResource {
         Err(exceeded(self.label(), whose, most, end.filter(|_| self.ends_by_itself())))
     }
 
-    /// Whether there is nothing that somebody could give up.
+    /// Whether its use falls with time, without anybody deleting something.
     fn ends_by_itself(self) -> bool {
         matches!(self, Self::Conversations | Self::ConversationBytes | Self::Consents)
     }

@@ -1,4 +1,4 @@
-//! One credential: what is shown of it, and what is kept.
+//! One credential: what is shown of it, and the document that is stored.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -24,13 +24,13 @@ pub(crate) struct MaskedCredential {
     pub(crate) tenant: TenantId,
     pub(crate) provider: String,
     pub(crate) name: String,
-    /// Whose it is; the tenant's where it is nobody's.
+    /// The user that it belongs to; the tenant's if missing.
     pub(crate) user: Option<String>,
     /// The fields in the order of the provider.
     pub(crate) fields: Map<String, Value>,
     pub(crate) created_at: Timestamp,
     pub(crate) updated_at: Timestamp,
-    /// When a call last used it, to the minute.
+    /// When a call last used it, accurate to a minute.
     pub(crate) last_used_at: Option<Timestamp>,
     /// When it was made the default of its user or tenant, if it was. Of several
     /// the last one is.
@@ -42,7 +42,7 @@ pub(crate) struct MaskedCredential {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub(crate) enum Validation {
-    /// Nobody has tried it, with these values.
+    /// These values were not validated yet.
     #[default]
     Unknown,
     /// It was accepted.
@@ -51,7 +51,7 @@ pub(crate) enum Validation {
         /// How that was found out, such as the name of a tool.
         by: String,
     },
-    /// It was refused.
+    /// It was rejected.
     Invalid {
         at: Timestamp,
         by: String,

@@ -1,7 +1,7 @@
-//! [`Credentials`]: stores, shows and hands out the credentials of providers.
+//! [`Credentials`]: stores, lists and decrypts the credentials of providers.
 //!
-//! Shown are masked values only; the values themselves are opened for one call
-//! and wiped after it.
+//! Lists have masked values only; the values themselves are decrypted for one call
+//! and zeroized after it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -26,11 +26,11 @@ const MAX_IN_SCOPE: usize = 100;
 /// How often a change is tried where others change the same credential.
 const ATTEMPTS: usize = 16;
 
-/// A credential to be stored.
+/// A credential to store.
 pub(crate) struct CredentialRequest {
     /// What people call it; unique for its provider and user.
     pub(crate) name: String,
-    /// Whose it is; the tenant's where it is nobody's.
+    /// The user that it belongs to; the tenant's if missing.
     pub(crate) user: Option<String>,
     /// The values by field.
     pub(crate) values: Vec<(String, FieldValue)>,
@@ -55,7 +55,7 @@ pub(crate) struct CredentialFilter<'a> {
     pub(crate) user: Option<&'a str>,
 }
 
-/// Which credential a call wants.
+/// Which credential a call uses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CredentialChoice<'a> {
     /// The one of this name, of the user or else of the tenant.
@@ -64,7 +64,7 @@ pub(crate) struct CredentialChoice<'a> {
     pub(crate) user: Option<&'a str>,
 }
 
-/// What one call gets. It cannot be printed, and is wiped when it is dropped.
+/// The decrypted values for one call. They cannot be printed, and are zeroized on drop.
 pub(crate) struct RevealedCredential {
     /// Which credential it was, for records and caches.
     pub(crate) id: String,

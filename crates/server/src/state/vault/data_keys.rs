@@ -1,7 +1,7 @@
-//! [`Vault`]: seals and opens values of a tenant, by a key of that tenant.
+//! [`Vault`]: encrypts and decrypts the values of a tenant with its data key.
 //!
-//! The keys of a tenant are one document. New values are sealed by the current
-//! key; retired ones stay for a while, for values that others are about to write.
+//! The data keys of a tenant are one document. New values use the current key;
+//! retired keys stay for a while, for values that other servers are about to write.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -189,7 +189,7 @@ impl Vault {
         Err(busy(tenant))
     }
 
-    /// Makes the first key of a tenant; none where somebody else did.
+    /// Creates the first key of a tenant; none if another server did.
     async fn make(&self, tenant: &TenantId) -> Result<Option<(String, SealKey)>, Error> {
         let ring = self.ring().await?;
         let (sealed, key) = new_key(tenant, &ring)?;

@@ -1,5 +1,5 @@
-//! The values of a credential: checked against what the provider asks for, shown
-//! masked, and written as one block of bytes to be sealed.
+//! The fields of a credential: validated against the provider's schema, masked, and
+//! serialized for encryption.
 
 use serde_json::{Map, Value};
 use windlass::definition::{CredentialField, CredentialKind};
@@ -17,7 +17,7 @@ const SHOWN: usize = 4;
 /// The longest value: room for a private key or a certificate.
 const MAX_VALUE: usize = 64 * 1024;
 
-/// A value that somebody gave.
+/// A given value of a field.
 #[derive(Clone)]
 pub(crate) enum FieldValue {
     /// A text; maybe a masked one that a form sent back.

@@ -1,10 +1,10 @@
-//! Tokens that people granted (OAuth 2.0, authorization code): sealed like
-//! credentials, and refreshed by one server at a time.
+//! OAuth tokens that people granted: encrypted like credentials, and refreshed by one
+//! server at a time.
 //!
-//! Whoever finds a token that is about to end writes into its document that it
-//! refreshes it. Only one server can write the next version, so only one asks
-//! for the next token; the others wait for it. A refresh token that is used
-//! twice is a theft to many services, and takes the grant away.
+//! A server that finds a token about to expire takes a lease in its document. The
+//! version check of the write lets only one server take it; the others wait for the
+//! new token. Many services treat a refresh token that is used twice as stolen and
+//! revoke the grant.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub(crate) struct Grantee<'a> {
     pub(crate) user: Option<&'a str>,
 }
 
-/// What a token endpoint gave.
+/// The response of a token endpoint.
 pub(crate) struct GrantedTokens {
     pub(crate) access: Secret,
     pub(crate) refresh: Option<Secret>,
@@ -49,7 +49,7 @@ pub(crate) type Refresh<'a> = &'a (
         dyn Fn(TokenEndpoint, Secret) -> BoxFuture<'a, Result<GrantedTokens, Error>> + Send + Sync
     );
 
-/// Where tokens come from.
+/// The token endpoint.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct TokenEndpoint {
     pub(crate) token_url: String,
@@ -69,7 +69,7 @@ struct StoredGrant {
     expires_at: Option<Timestamp>,
     #[serde(default)]
     can_refresh: bool,
-    /// Somebody asks for the next token, until then.
+    /// The lease of the server that refreshes the token, until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refreshing_until: Option<Timestamp>,
 }

@@ -1,7 +1,7 @@
-//! The file of master keys: one in base64 on each line, the newest first.
+//! The master key file: one key in base64 on each line, the newest first.
 //!
-//! Nobody but its owner may read it. It is never changed in place: whoever reads
-//! it sees all of the old or all of the new keys.
+//! Only its owner may read it. It is replaced atomically, so that a reader sees all
+//! of the old or all of the new keys.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind::AlreadyExists, ErrorKind::NotFound, Read, Write};
@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 use super::seal::{KEY, SealKey};
 use crate::random;
 
-/// More than any number of keys that somebody still needs.
+/// Far more keys than an installation needs.
 const MAX_BYTES: u64 = 64 * 1024;
 
 /// The keys of a file, the newest first; none where there is no file.

@@ -1,4 +1,5 @@
-//! Master keys: where they come from, and which one seals what is new.
+//! Master keys (key-encryption keys): where they come from, and which one encrypts
+//! new values.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ pub(crate) enum KeySource {
     Memory,
 }
 
-/// What to do where there is no file yet.
+/// What to do if the file does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MissingKeyFile {
     /// Make one: the database is used on this machine only.

@@ -1,6 +1,6 @@
-//! Sealing: XChaCha20-Poly1305 with random nonces. A nonce of 192 bits never
-//! comes twice, however many servers draw them, and the cipher needs no help
-//! from the processor to be safe from timing.
+//! Authenticated encryption: XChaCha20-Poly1305 with random nonces. Random nonces of
+//! 192 bits do not collide, however many servers draw them, and the cipher runs in
+//! constant time without support of the processor.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const NONCE: usize = 24;
 /// The version of everything in this file; part of what a value is bound to.
 const FORMAT: &str = "windlass-sealed-1";
 
-/// A key. It is wiped when its last holder lets go, and cannot be printed.
+/// A symmetric key. It is zeroized on drop and cannot be printed.
 #[derive(Clone)]
 pub(super) struct SealKey(Arc<Zeroizing<[u8; KEY]>>);
 
@@ -76,7 +76,7 @@ impl SealKey {
 }
 
 /// What a sealed value is, in parts that cannot be mistaken for each other.
-/// Whoever opens it must say the same.
+/// Decryption needs the same data.
 pub(super) struct AssociatedData(Vec<u8>);
 
 impl AssociatedData {

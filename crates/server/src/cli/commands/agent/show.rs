@@ -1,5 +1,4 @@
-//! What a person sees of an agent while it runs: its words as they come, the
-//! tools that it calls, and what it costs.
+//! Progress of an agent's run on a terminal: streamed text, tool calls and cost.
 
 use std::io::{self, Write};
 use std::sync::Arc;

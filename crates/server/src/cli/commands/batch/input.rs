@@ -1,5 +1,5 @@
-//! Finds the calls in what somebody has at hand: a list, a model's message, a
-//! whole answer of an API, a line for each call.
+//! Finds the calls in the input: a list, a model's message, a whole API response, or
+//! JSON lines.
 
 use std::collections::HashMap;
 use std::fs::File;

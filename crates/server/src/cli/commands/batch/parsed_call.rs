@@ -1,4 +1,4 @@
-//! One call as somebody wrote it, in one of the forms that there are.
+//! [`ParsedCall`]: one call of the input, in any of the supported formats.
 
 use std::time::Duration;
 

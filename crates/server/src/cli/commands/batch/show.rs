@@ -1,5 +1,4 @@
-//! Prints the results of a batch: a table for people, JSON for programs, or
-//! what the model's next message wants.
+//! Prints the results of a batch: a table, JSON, or the messages of a model API.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! Finds a call by its id or the beginning of it.
+//! Finds a call by its id or a prefix of it.
 //!
-//! Ids are UUIDv7: they begin with the time of the call. The beginning of an
-//! id therefore names a stretch of time, and only that is searched.
+//! Ids are UUIDv7 and begin with a timestamp. A prefix therefore names an interval of
+//! time, and only that is searched.
 
 use jiff::Timestamp;
 use windlass::{CallId, CallRecord, PageRequest, RecordFilter, RecordStore, TenantId};

@@ -1,5 +1,5 @@
-//! Reads definitions as the engine would, and goes on where the engine stops:
-//! to what nothing here can run, and to what could be better.
+//! Checks definitions as the engine would, and continues past the first error: to
+//! definitions that no executor can run, and to lint advice.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
-//! Whether the tools that agents name are there.
+//! Checks that the tools that agents name exist.
 //!
-//! What agents may call is defined anywhere: in other files, in this program, in
-//! imports that the database keeps. So names are asked for at the end.
+//! They may be defined anywhere: in other files, in this program, in imports that the
+//! database keeps. So names are resolved at the end.
 
 use std::collections::HashSet;
 

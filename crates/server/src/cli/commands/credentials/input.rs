@@ -1,5 +1,5 @@
-//! Where the values of a credential come from: a prompt, stdin, or, for what is
-//! no secret, an option.
+//! Where the values of a credential come from: a prompt, stdin, or an option for
+//! fields that are not secret.
 
 use std::io::{self, IsTerminal, Read, Write};
 
@@ -18,10 +18,10 @@ const MAX_BYTES: usize = 256 * 1024;
 /// How values are given.
 #[derive(Debug, Args)]
 pub(super) struct ValueArgs {
-    /// A field that is no secret; may be given several times
+    /// A field that is not secret; may be given several times
     #[arg(long = "field", value_name = "NAME=VALUE")]
     fields: Vec<String>,
-    /// Read fields from stdin: a JSON object, lines of NAME=VALUE, or the one secret alone
+    /// Read fields from stdin: a JSON object, lines of NAME=VALUE, or the value of the only secret
     #[arg(long)]
     stdin: bool,
 }

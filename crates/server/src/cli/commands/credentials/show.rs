@@ -1,4 +1,4 @@
-//! What is shown of credentials: never a secret.
+//! Prints credentials with their secrets masked.
 
 use serde_json::{Map, Value};
 

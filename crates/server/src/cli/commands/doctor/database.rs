@@ -1,5 +1,5 @@
-//! The database: reachable, whole, writable, up to date, with space left; and
-//! the clock, which orders everything in it.
+//! Checks of the database (reachable, intact, writable, schema up to date, free
+//! space) and of the clock, which orders the records.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What is secret: the master key, the vault that it opens, and API keys.
+//! Checks of secrets: the master key, the vault that it opens, and API keys.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! File modes: what other users of this machine could change or read.
+//! Checks of file modes: what other users of this machine can change or read.
 
 use super::Diagnosis;
 use crate::cli::permissions;

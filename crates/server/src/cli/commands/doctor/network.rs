@@ -1,5 +1,4 @@
-//! How the server is reached: its address, TLS, host names; and where its
-//! traces go.
+//! Checks of the listener (address, TLS, host names) and of the trace collector.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
-//! What tools may reach: whether names are found, and whether what was opened
-//! for them is there.
+//! Checks of outbound access: DNS, and the folders, CA files and databases that the
+//! settings open to tools.
 
 use std::env;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Definitions of tools, and whether something here can run them.
+//! Checks of tool definitions: whether they are valid and an executor can run them.
 
 use windlass::{TenantId, definition};
 

@@ -15,7 +15,7 @@ use crate::state::imports::{self, ImportDiff, ImportedProvider};
 /// How many warnings are printed for people; `--json` has all.
 const SHOWN: usize = 20;
 
-/// What came of a document.
+/// The result of an import.
 pub(super) fn import(import: &Import, verb: &str, screen: Screen) -> Result<(), Failure> {
     if screen.json {
         screen.document(&imports::report(import))?;

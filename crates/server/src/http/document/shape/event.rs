@@ -1,4 +1,5 @@
-//! Server-sent events: of a call, of a batch, and of all that happens.
+//! Schemas of server-sent events: of a call, a batch, a turn, an agent's run, and of
+//! the event stream.
 
 use std::borrow::Cow;
 
@@ -115,7 +116,7 @@ impl JsonSchema for RunEventDoc {
     }
 }
 
-/// What a front end shows of a batch.
+/// The queue of a batch, for a front end.
 fn of_batch(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
     let of = |what: &str, name: &str, more: Value| {
         let mut event = json!({"type": {"const": name}, what: text(), "toolUseId": text()});
@@ -146,7 +147,7 @@ fn of_batch(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "EventCall")]
 struct CallDoc {
-    /// What happened; the same as the name of the event.
+    /// The type of the event; the same as its SSE name.
     event_type: String,
     /// When.
     #[schemars(schema_with = "time")]
@@ -160,11 +161,11 @@ struct CallDoc {
     caller: Caller,
 }
 
-/// Something that happened to tools.
+/// An event about tools.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "EventTool")]
 struct ToolEventDoc {
-    /// What happened; the same as the name of the event.
+    /// The type of the event; the same as its SSE name.
     event_type: String,
     /// When.
     #[schemars(schema_with = "time")]
@@ -179,13 +180,13 @@ struct ToolEventDoc {
     errors: Option<u64>,
     /// Where and why a file could not be read.
     error: Option<String>,
-    /// Whose it is; everybody's where it is missing.
+    /// The tenant that it belongs to; shared by all if missing.
     tenant_id: Option<String>,
-    /// How many events the server itself missed, because it was too slow.
+    /// How many events the server itself missed, because it lagged behind.
     count: Option<u64>,
 }
 
-/// What happens, as it is followed.
+/// An event of the event stream.
 pub(crate) struct FollowedEventDoc;
 
 impl JsonSchema for FollowedEventDoc {

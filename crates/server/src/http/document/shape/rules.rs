@@ -1,18 +1,18 @@
-//! Rules that decide about calls, and what people say.
+//! Schemas of approval rules.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 
-/// Rules in order, and what counts where none fits.
+/// Rules in order, and the default if none matches.
 #[derive(Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ApprovalRules")]
 pub(crate) struct RulesDoc {
-    /// The rules; the first that fits decides.
+    /// The rules; the first match decides.
     #[serde(default)]
     #[schemars(length(max = 1000))]
     rules: Vec<RuleDoc>,
-    /// What counts where no rule fits and the tool says nothing.
+    /// The default if no rule matches and the tool's definition has no policy.
     #[serde(default = "allow")]
     default: Word,
 }
@@ -51,11 +51,11 @@ enum Word {
     Allow,
     /// It must not run.
     Deny,
-    /// A person is asked.
+    /// A person has to approve it.
     Ask,
 }
 
-/// What a tool does to the world.
+/// The behaviour of a tool.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "BehaviourTest")]
@@ -68,7 +68,7 @@ enum BehaviourTestDoc {
     OpenWorld,
 }
 
-/// What an argument is.
+/// A test of an argument.
 struct ArgumentRuleDoc;
 
 impl Serialize for ArgumentRuleDoc {

@@ -1,7 +1,7 @@
-//! The answer to a run: its result, or everything that happens until then.
+//! The response to a run: its result, or a stream of everything until then.
 //!
-//! A reader that keeps up hears every word and every event; for a slow one words
-//! gather, so that none is lost.
+//! A client that keeps up gets every delta and every event; for a slow one deltas
+//! are merged, so that no text is lost.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,17 +27,17 @@ use crate::state::runs::AgentConversation;
 /// How many events of calls wait for a slow reader; of more, it hears how many
 /// they were.
 const MAX_WAITING: usize = 4096;
-/// How long a reader may take nothing before it is cut.
+/// Send timeout: a client that reads nothing for this long is disconnected.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A run that was asked for.
+/// A requested run.
 pub(super) struct RunRequest {
     pub(super) request: CallRequest,
     pub(super) id: CallId,
     pub(super) run: Arc<str>,
     /// The conversation that it goes on with.
     pub(super) conversation: Option<AgentConversation>,
-    /// It counts as one that goes on.
+    /// The permit of the concurrency quota.
     pub(super) permit: QuotaPermit,
 }
 

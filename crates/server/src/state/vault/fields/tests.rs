@@ -108,7 +108,7 @@ fn a_masked_value_that_comes_back_changes_nothing() {
     assert_eq!(revealed(&replaced)["api_key"], "newer-key");
 }
 
-/// Whoever may change a provider must not be able to read its credentials.
+/// Changing a provider must not reveal its credentials.
 #[test]
 fn a_secret_stays_one_when_the_definition_changes() {
     let old = check(json!({"api_key": CANARY}), &CredentialFields::default()).unwrap();
