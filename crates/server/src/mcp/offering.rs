@@ -113,7 +113,8 @@ impl McpHandler {
         };
         if let Some(server) = server {
             let is_modern = client.is_modern;
-            let finish = move |answer| Ok(McpReply::Resource(read(for_protocol(is_modern, answer))?));
+            let finish =
+                move |answer| Ok(McpReply::Resource(read(for_protocol(is_modern, answer))?));
             let params = json!({"server": server.name(), "uri": uri});
             let target = McpTarget::Resource(uri);
             let fetched = Fetched::Resource;

@@ -52,7 +52,11 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
                  is a stream of `progress` events and one `result`; with `Prefer: \
                  respond-async` it is 202 at once, and the result is fetched later.",
             )
-            .header("Prefer", "", "`respond-async`: answer at once and run the call in the background")
+            .header(
+                "Prefer",
+                "",
+                "`respond-async`: answer at once and run the call in the background",
+            )
             .header(
                 "Idempotency-Key",
                 format!("^[!-~]{{1,{}}}$", IdempotencyKey::MAX_BYTES),

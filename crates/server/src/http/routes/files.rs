@@ -85,7 +85,10 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
             .answer_as(206, "The requested range", "application/octet-stream", None)
             .problem(416, "The range is outside of the file"),
         RouteSpec::post("/v1/files/{file_id}/link", "link_file", link)
-            .may(Permission::CallTools, "Create a signed link to a file, which needs no key and expires")
+            .may(
+                Permission::CallTools,
+                "Create a signed link to a file, which needs no key and expires",
+            )
             .body::<LinkBody>()
             .example(|| json!({"expires_in": "10m"}))
             .answer::<LinkDoc>(200, "The link"),

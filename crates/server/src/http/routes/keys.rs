@@ -45,7 +45,10 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
             .query::<KeyTenantQuery>()
             .answer::<KeyDoc>(200, "The key"),
         RouteSpec::post("/v1/keys/{key_id}/rotate", "rotate_key", rotate)
-            .may(Permission::ManageKeys, "Rotate a key: it gets a new secret, and the old one stops working")
+            .may(
+                Permission::ManageKeys,
+                "Rotate a key: it gets a new secret, and the old one stops working",
+            )
             .details(OF_OTHERS)
             .query::<KeyTenantQuery>()
             .answer::<NewKeyDoc>(200, "The key"),

@@ -21,7 +21,10 @@ use crate::state::identity::{Identity, Permission};
 pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
         RouteSpec::get("/v1/calls/{call_id}/questions", "get_questions", get)
-            .may(Permission::ReadCalls, "List the open questions of a background call (elicitation)")
+            .may(
+                Permission::ReadCalls,
+                "List the open questions of a background call (elicitation)",
+            )
             .details(
                 "A server of tools may ask in the middle of a call: a form for a person \
                  (`elicitation/create`), or a message for a model (`sampling/createMessage`). \

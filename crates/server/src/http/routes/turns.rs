@@ -53,7 +53,10 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
             .answer::<TurnDoc>(200, "The next input of the model")
             .events::<TurnEventDoc>("The next input of the model"),
         RouteSpec::post("/v1/turns/stream", "stream_turn", follow)
-            .may(Permission::CallTools, "Run the tool calls of a model's message while it streams in")
+            .may(
+                Permission::CallTools,
+                "Run the tool calls of a model's message while it streams in",
+            )
             .details(
                 "The body is the stream of server-sent events of the model's API, passed on as \
                  it comes: each call begins as soon as it is complete and its turn has come. The \
