@@ -66,7 +66,8 @@ enum FileAccess {
     Nothing,
 }
 
-/// The records of a database.
+/// The records of a database. There is one in a process, so its size does not matter.
+#[allow(clippy::large_enum_variant, reason = "one value in a process, moved once")]
 enum Records {
     Memory(MemoryStore),
     File(SqliteStore),

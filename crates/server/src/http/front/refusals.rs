@@ -19,8 +19,11 @@ const WINDOW: Duration = Duration::from_secs(60);
 /// Keys and tenants that are remembered.
 const KNOWN: NonZeroUsize = NonZeroUsize::new(10_000).expect("not zero");
 
-/// What was refused lately.
-pub(crate) struct Refusals(Mutex<LruCache<(TenantId, Option<Arc<str>>), Window>>);
+/// A tenant, and one of its keys or all of them.
+type Holder = (TenantId, Option<Arc<str>>);
+
+/// What was refused lately: a rate limit for entries of the audit log.
+pub(crate) struct Refusals(Mutex<LruCache<Holder, Window>>);
 
 struct Window {
     since: Instant,
