@@ -172,7 +172,7 @@ pub enum EventBody {
         /// The reported content.
         progress: Content,
     },
-    /// A call ended with a result.
+    /// A call succeeded.
     ExecutionCompleted {
         /// The call.
         #[serde(flatten)]

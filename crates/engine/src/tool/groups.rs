@@ -1,5 +1,5 @@
-//! Groups of tools that are switched on and off, for everybody or for one
-//! session. A session is a conversation of a tenant.
+//! Groups of tools, switched on and off globally or per session. A session is a
+//! conversation of a tenant.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::tool::native::schema_of;
 use crate::tool::session_shares::SessionShares;
 use crate::value::name::TenantId;
 
-/// Sessions that are remembered. One that is forgotten falls back to what is set
-/// for everybody.
+/// Maximum number of remembered sessions; the oldest is forgotten first and
+/// falls back to the global setting.
 const MAX_SESSIONS: usize = 10_000;
 
 /// The groups of an engine. Cheap to clone.
@@ -55,38 +55,38 @@ impl Session {
         Self { tenant, conversation: conversation.into() }
     }
 
-    /// Whose conversation it is.
+    /// The tenant of the conversation.
     pub fn tenant(&self) -> &TenantId {
         &self.tenant
     }
 
-    /// The session that a caller is in, if it names a conversation.
+    /// The session of a caller, if it names a conversation.
     pub fn of(caller: &Caller) -> Option<Self> {
         let conversation = Arc::clone(caller.conversation.as_ref()?);
         Some(Self { tenant: caller.tenant.clone(), conversation })
     }
 }
 
-/// A group, as it is for a session.
+/// State of a group in a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GroupInfo {
     /// Its name.
     pub name: String,
-    /// What its tools are for.
+    /// Description.
     pub description: String,
-    /// Whether its tools can be used.
+    /// Whether it is active.
     pub active: bool,
 }
 
 impl Groups {
-    /// Makes a group, or changes its description and default.
+    /// Creates a group, or changes its description and default.
     pub fn create(&self, name: &str, description: &str, active: bool) {
         let group = Group { description: description.to_owned(), active };
         self.0.write().groups.insert(name.to_owned(), group);
     }
 
-    /// Switches groups on or off for everybody. An unknown group is an error
-    /// and changes nothing.
+    /// Switches groups on or off globally. An unknown group is an error, and
+    /// then nothing changes.
     pub fn update(&self, names: &[&str], active: bool) -> Result<(), Error> {
         let mut state = self.0.write();
         state.check(names.iter().copied())?;
@@ -98,8 +98,8 @@ impl Groups {
         Ok(())
     }
 
-    /// Switches groups of one session on and off. An unknown group is an error
-    /// and changes nothing.
+    /// Switches groups of one session on and off. An unknown group is an error,
+    /// and then nothing changes.
     pub fn update_session(
         &self,
         session: &Session,
@@ -109,7 +109,7 @@ impl Groups {
         self.change_session(session, activate, deactivate, |_| {})
     }
 
-    /// Makes these the only active groups of a session.
+    /// Activates only these groups in a session.
     pub fn replace_session(&self, session: &Session, names: &[&str]) -> Result<(), Error> {
         self.change_session(session, names, &[], |own| {
             own.values_mut().for_each(|active| *active = false);
@@ -135,18 +135,17 @@ impl Groups {
         Ok(())
     }
 
-    /// Forgets what a session switched.
+    /// Resets the groups of a session to the global setting.
     pub fn reset_session(&self, session: &Session) {
         self.0.write().sessions.remove(session);
     }
 
-    /// Whether the tools of a group can be used. A group that nobody made is
-    /// active.
+    /// Whether a group is active. Unknown groups are active.
     pub fn is_active(&self, name: &str, session: Option<&Session>) -> bool {
         self.0.read().is_active(name, session)
     }
 
-    /// All groups, as they are for a session.
+    /// All groups with their state in a session.
     pub fn list(&self, session: Option<&Session>) -> Vec<GroupInfo> {
         let state = self.0.read();
         (state.groups.iter())
@@ -158,7 +157,7 @@ impl Groups {
             .collect()
     }
 
-    /// The tool with which a model changes the groups of its own session.
+    /// The tool with which a model switches the groups of its own session.
     pub fn meta_tool(&self) -> ToolBuilder {
         ToolBuilder::native(
             "update_tool_groups",

@@ -1,4 +1,4 @@
-//! Where events go out, and how they are heard.
+//! Event bus and subscriptions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
