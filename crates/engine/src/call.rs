@@ -29,7 +29,7 @@ use crate::journal::{Journal, OpenCall};
 use crate::schedule::{
     Demand, Permit, RetryPolicy, Slot, SlotPool, TicketCell, UpstreamRef, Upstreams,
 };
-use crate::stage::{Checked, Injected};
+use crate::stage::{Checked, InjectedSecrets};
 use crate::tool::Tool;
 use crate::tool::registry::FoundTool;
 use crate::value::name::CallId;
@@ -249,18 +249,18 @@ impl CallRequest {
     }
 }
 
-/// A call whose arguments fit its tool. Only the engine makes one, and only from
-/// arguments that validation has checked: no executor ever sees others.
+/// A call with validated arguments. Only the engine makes one: no executor ever
+/// sees unchecked arguments.
 pub struct Call {
     pub(crate) id: CallId,
     pub(crate) tool: FoundTool,
     arguments: CallArguments,
-    pub(crate) secrets: Injected,
+    pub(crate) secrets: InjectedSecrets,
     pub(crate) context: Arc<Context>,
     pub(crate) deadline: Instant,
     pub(crate) call_ref: Option<Arc<str>>,
     pub(crate) shared: Arc<CallEnvironment>,
-    /// The slot that it runs in, until somebody else has to give it back.
+    /// The slot that it runs in, until a [`Slot`] takes over.
     pub(crate) ticket: TicketCell,
     extras: LazyCallExtras,
 }
@@ -272,8 +272,8 @@ struct LazyCallExtras(OnceLock<Box<CallExtras>>);
 
 #[derive(Default)]
 struct CallExtras {
-    /// The slot of a call that gives it back and takes it again: that of a tool
-    /// that calls tools, or between attempts.
+    /// The slot of a call that releases and reacquires it: between attempts, or
+    /// while nested calls run.
     slot: OnceLock<Arc<Slot>>,
     /// Cancellation token of the nested calls.
     family: OnceLock<CancellationToken>,
@@ -293,8 +293,8 @@ impl LazyCallExtras {
     }
 }
 
-/// The arguments, and what hooks have made of them. Whoever has seen the
-/// earlier ones may keep them.
+/// The arguments, and their rewrites by hooks. Earlier versions stay alive for
+/// whoever has borrowed them.
 struct CallArguments {
     value: Checked,
     next: OnceLock<Box<CallArguments>>,
@@ -305,7 +305,7 @@ impl CallArguments {
         Self { value, next: OnceLock::new() }
     }
 
-    /// As they are now.
+    /// The current version.
     fn now(&self) -> &Arc<Value> {
         self.next.get().map_or(self.value.get(), |next| next.now())
     }
@@ -336,7 +336,7 @@ impl Call {
     pub(crate) fn new(
         tool: FoundTool,
         arguments: Checked,
-        secrets: Injected,
+        secrets: InjectedSecrets,
         request: &CallRequest,
         open: &OpenCall,
         deadline: tokio::time::Instant,
@@ -380,7 +380,7 @@ impl Call {
         charge(self.extras.get_or_init().bill.lock().get_or_insert_default());
     }
 
-    /// What models took to answer it, if any was asked.
+    /// Model usage of the call, if a model was asked.
     pub(crate) fn charged(&self) -> Option<CallUsage> {
         *self.extras.get()?.bill.lock()
     }
@@ -416,7 +416,7 @@ impl Call {
         self.tool.upstream(upstreams, self.arguments(), &self.context)
     }
 
-    /// The arguments as a type.
+    /// Deserialises the arguments.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Error> {
         T::deserialize(self.arguments()).or_else(|error| {
             // JSON Schema accepts 5.0 as an integer, Rust's integer types do

@@ -1,4 +1,4 @@
-//! [`Engine`]: the whole pipeline on one screen.
+//! [`Engine`] and its pipeline, on one screen.
 
 mod approve;
 mod batch;
@@ -44,7 +44,7 @@ use crate::schedule::{
     LimitMetrics, LimitSettings, QuotaCounters, RunningCalls, TenantLoad, UnderWay, Upstreams,
 };
 use crate::shards::Shards;
-use crate::stage::{self, Attempts, Checked, Injected, Outcome};
+use crate::stage::{self, Attempts, Checked, InjectedSecrets, Outcome};
 use crate::tool::groups::Groups;
 use crate::tool::library::Library;
 use crate::tool::providers::Providers;
@@ -64,7 +64,7 @@ pub(crate) struct EngineInner {
     library: Library,
     groups: Groups,
     running: Arc<RunningCalls>,
-    /// None where no calls are limited.
+    /// `None` if no quotas are set.
     quotas: Option<QuotaCounters>,
     upstreams: Upstreams,
     cache: ResultCache,
@@ -73,28 +73,29 @@ pub(crate) struct EngineInner {
     hooks: Vec<Arc<dyn Hook>>,
     credentials: Option<Arc<dyn CredentialSource>>,
     approvals: Option<Arc<dyn Approvals>>,
-    /// Calls that waited for a person and are about to end.
+    /// Suspended calls that are being completed.
     resuming: Arc<Mutex<HashSet<CallId>>>,
     shared: CallEnvironment,
     shards: Shards<Arc<CallEnvironment>>,
     kinds: HashMap<Kind, BindKind>,
     importer: Option<ImportDocument>,
-    /// Work whose callers have gone.
+    /// Detached work, whose callers have gone.
     tasks: TaskTracker,
 }
 
 impl Engine {
-    /// Begins an engine.
+    /// Starts building an engine.
     pub fn builder() -> EngineBuilder {
         EngineBuilder::default()
     }
 
-    /// Runs a call. It always ends in exactly one result and one record; a call
-    /// that waits for a person ends later, see [`Engine::resume`].
+    /// Runs a call. Every call ends in exactly one result and one record; a
+    /// suspended call, which waits for approval, is completed later by
+    /// [`Engine::resume`].
     ///
-    /// If the future is dropped, work that changes nothing stops and is
-    /// recorded as cancelled; work that has begun to change something is
-    /// finished and recorded by the engine.
+    /// If the future is dropped, read-only work stops and is recorded as
+    /// cancelled. Work that has begun to change something runs to completion in
+    /// the background and is recorded.
     pub fn call(&self, request: CallRequest) -> impl Future<Output = CallResult> + Send {
         self.run_opened(request, Self::open)
     }
@@ -145,8 +146,8 @@ impl Engine {
         found: Result<FoundTool, Error>,
     ) -> CallResult {
         let outcome = {
-            // Pinned here, so that wrapping a future moves a pointer and not
-            // all that the call will ever need.
+            // Pinned here, so that wrapping the future moves a pointer and not
+            // the whole state machine.
             let run = pin!(self.run(request, open, found));
             match AssertUnwindSafe(run).catch_unwind().await {
                 Ok(outcome) => outcome,
@@ -156,9 +157,9 @@ impl Engine {
         self.close(open, outcome).await
     }
 
-    /// The pipeline from the tool that was found to the call's outcome, a stage a
-    /// statement. Each stage tests for itself whether it has anything to do; the
-    /// way of few calls is boxed, so that the others do not carry it.
+    /// The pipeline, from the resolved tool to the call's outcome: one
+    /// statement per stage. Each stage has its own fast path, and boxes its
+    /// slow path so that the future stays small.
     async fn run(
         &self,
         request: &CallRequest,
@@ -205,12 +206,12 @@ impl Engine {
         Ok(output)
     }
 
-    /// Who is asked for the credentials of a tool, if anybody is.
+    /// The credential source for the call, if it needs one.
     fn choose_credentials(
         &self,
         request: &CallRequest,
         tool: &Tool,
-        secrets: &Injected,
+        secrets: &InjectedSecrets,
     ) -> Result<Option<&dyn CredentialSource>, Error> {
         stage::choose_credentials(self.0.credentials.as_deref(), request, tool, secrets)
     }
@@ -234,13 +235,13 @@ impl Engine {
         Deadline::new(request, tool, open, self.default_timeout(), &self.0.running)
     }
 
-    /// The result of an earlier call. A hook may refuse a call or change it, so
-    /// where there are any, they come first.
+    /// The cached result of an earlier call. Hooks may refuse or change a call,
+    /// so they run before the cache is consulted.
     fn find_cached(&self, call: &Call, open: &mut OpenCall) -> Option<Arc<Output>> {
         if self.0.hooks.is_empty() { self.0.cache.find(call, open) } else { None }
     }
 
-    /// Asks the hooks, and then for the result of an earlier call.
+    /// Runs the hooks, then consults the cache.
     async fn before(&self, attempts: &mut Attempts<'_, '_>) -> Result<Option<Outcome>, Error> {
         let EngineInner { settings, hooks, cache, .. } = &*self.0;
         if hooks.is_empty() {
@@ -257,7 +258,7 @@ impl Engine {
         self.0.settings.default_timeout
     }
 
-    /// The tools.
+    /// The registry of tools.
     pub fn registry(&self) -> &Registry {
         &self.0.registry
     }
@@ -287,7 +288,7 @@ impl Engine {
         &self.0.settings
     }
 
-    /// The limits as they are now.
+    /// The current limits.
     pub fn limits(&self) -> LimitSettings {
         self.0.shared.limits.settings()
     }
@@ -297,73 +298,74 @@ impl Engine {
         self.0.shared.limits.set(limits);
     }
 
-    /// Cancels a call that has not ended. What it did until then stays done.
-    /// Returns whether there was one.
+    /// Cancels a pending or running call; what it has done so far is not
+    /// undone. Returns whether there was one.
     pub fn cancel_call(&self, tenant: &TenantId, id: CallId) -> bool {
         self.0.running.cancel_call(tenant, id)
     }
 
-    /// Whether a call waits or runs here.
+    /// Whether a call is pending or running in this engine.
     pub fn is_under_way(&self, tenant: &TenantId, id: CallId) -> bool {
         self.0.running.find(tenant, id).is_some()
     }
 
-    /// What is known of a call that waits or runs here.
+    /// Information about a call that is pending or running in this engine.
     pub fn under_way(&self, tenant: &TenantId, id: CallId) -> Option<UnderWay> {
         self.0.running.find(tenant, id)
     }
 
-    /// Cancels all calls of a batch that have not ended; returns how many.
+    /// Cancels all unfinished calls of a batch; returns how many.
     pub fn cancel_batch(&self, tenant: &TenantId, batch: BatchId) -> usize {
         self.cancel_where(tenant, |call| call.batch == Some(batch))
     }
 
-    /// Cancels all calls of a conversation that have not ended; returns how
-    /// many.
+    /// Cancels all unfinished calls of a conversation; returns how many.
     pub fn cancel_conversation(&self, tenant: &TenantId, conversation: &str) -> usize {
         self.cancel_where(tenant, |call| call.caller.conversation.as_deref() == Some(conversation))
     }
 
-    /// Cancels those of a tenant's calls that are chosen and have not ended;
+    /// Cancels the unfinished calls of a tenant that the predicate selects;
     /// returns how many.
     pub fn cancel_where(&self, tenant: &TenantId, chosen: impl Fn(&UnderWay) -> bool) -> usize {
         self.0.running.cancel_where(tenant, chosen)
     }
 
-    /// Cancels all calls that have not ended, of all tenants. Returns how many.
+    /// Cancels all unfinished calls of all tenants; returns how many.
     pub fn cancel_all(&self) -> usize {
         self.0.running.cancel_everything()
     }
 
-    /// How many calls wait or run, but for those that end at once.
+    /// Number of pending and running calls. Calls that finish at their first
+    /// poll are not counted.
     pub fn calls_under_way(&self) -> usize {
         self.0.running.len()
     }
 
-    /// Ends when the work whose callers have gone is done and recorded. A
-    /// program calls it before it ends.
+    /// Waits until all detached work is done and recorded. Call it before the
+    /// program exits (graceful shutdown).
     pub async fn finish(&self) {
         self.0.tasks.wait().await;
     }
 
-    /// How full the engine is.
+    /// Metrics of the concurrency limits.
     pub fn limit_metrics(&self) -> LimitMetrics {
         self.0.shared.limits.metrics()
     }
 
-    /// How much a tenant has the engine do now. It tells nothing of others.
+    /// Load caused by one tenant; reveals nothing about others.
     pub fn tenant_load(&self, tenant: &TenantId) -> TenantLoad {
         let queue_length = self.0.shared.limits.waiting_of(tenant);
         let current_concurrent = self.0.running.of(tenant).saturating_sub(queue_length);
         TenantLoad { current_concurrent, queue_length }
     }
 
-    /// Events from now on.
+    /// Subscribes to events from now on.
     pub fn events(&self) -> Subscription {
         self.0.shared.journal.bus.subscribe()
     }
 
-    /// Calls back for every event from now on, on a thread of its own.
+    /// Registers a callback for events from now on; it runs on a thread of its
+    /// own.
     pub fn subscribe(&self, callback: impl FnMut(&Event) + Send + 'static) -> Result<(), Error> {
         self.0.shared.journal.bus.call_back(callback).map_err(|error| {
             Error::new(ErrorKind::Internal, "no thread for the callback").with_source(error)

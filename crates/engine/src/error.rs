@@ -1,9 +1,9 @@
-//! What can go wrong with a call.
+//! Errors of calls, definitions and the engine.
 //!
-//! An [`Error`] keeps two texts apart: the *message* is for the operator and
-//! may name hosts, files and causes; the *feedback* is what a model may read
-//! and says what to do next. [`ErrorKind`] is the one table from which every
-//! surface takes its own name for the same thing.
+//! An [`Error`] has two separate texts: the *message* is for operators and may
+//! name hosts, files and causes; the *feedback* is for the model and says what
+//! to do next. [`ErrorKind`] is the one table that maps a failure to the names
+//! of all surfaces.
 
 mod kind;
 pub(crate) mod phrase;
@@ -22,10 +22,10 @@ pub use kind::{ErrorKind, KindInfo};
 use crate::call::content::Facts;
 use crate::value::text::{Lang, Text};
 
-/// How many violations one error reports.
+/// Maximum number of violations reported by an error.
 pub(crate) const MAX_VIOLATIONS: usize = 32;
 const MAX_VIOLATION_TEXT: usize = 500;
-/// The longest message and feedback of a call.
+/// Maximum length of the message and feedback of a call.
 const MAX_TEXT: usize = 8 * 1024;
 
 /// Why a call, a definition or a request to the engine failed.
@@ -44,18 +44,18 @@ struct ErrorInner {
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
-/// What is known of what a failed call has done.
+/// What is known about the effect of a failed call.
 #[derive(Clone, Copy, PartialEq)]
 enum Effect {
     Unsaid,
-    /// It failed before anything could be done.
+    /// It failed before it could have an effect.
     Nothing,
-    /// It may have done what it was to do.
+    /// It may have taken effect.
     Possible,
 }
 
 impl Error {
-    /// An error of a kind. The message is lowercase, without a full stop, and
+    /// Creates an error. The message is lowercase, without a full stop, and
     /// says what failed and which one.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Arc::new(ErrorInner {
@@ -70,14 +70,14 @@ impl Error {
         }))
     }
 
-    /// A tool's own failure: what an `Err` of a Rust function becomes. The
-    /// model may read the message.
+    /// A failure reported by the tool itself: what an `Err` of a Rust function
+    /// becomes. The model may read the message.
     pub fn tool(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::ToolError, message)
     }
 
-    /// Invalid arguments, with everything that is wrong with them (of a very
-    /// long list, the beginning).
+    /// Invalid arguments, with all violations (of a very long list, the first
+    /// ones).
     pub fn invalid_arguments(mut violations: Vec<Violation>) -> Self {
         violations.truncate(MAX_VIOLATIONS);
         for violation in &mut violations {
@@ -91,47 +91,46 @@ impl Error {
         error
     }
 
-    /// The same error with a text of its own for the model, instead of the
-    /// kind's default: one for all languages, or one for each.
+    /// Sets the feedback for the model, replacing the kind's default: one text
+    /// for all languages, or one for each.
     #[must_use]
     pub fn with_feedback(mut self, feedback: impl Into<Text>) -> Self {
         self.inner().feedback = Some(feedback.into());
         self
     }
 
-    /// The same error with its cause.
+    /// Sets the source of the error.
     #[must_use]
     pub fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
         self.inner().source = Some(Arc::new(source));
         self
     }
 
-    /// The same error with the time after which another try makes sense.
+    /// Sets the time after which a retry makes sense.
     #[must_use]
     pub fn with_retry_after(mut self, after: Duration) -> Self {
         self.inner().retry_after = Some(after);
         self
     }
 
-    /// The same error with a fact about the run, for people and programs, not
-    /// for the model.
+    /// Adds metadata about the run, for people and programs, not for the model.
     #[must_use]
     pub fn with_metadata(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.inner().metadata.insert(key, value);
         self
     }
 
-    /// What kind of failure this is.
+    /// The kind of failure.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The text for operators.
+    /// The message for operators.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The text for models, in a language.
+    /// The feedback for models, in a language.
     pub fn feedback(&self, lang: Lang) -> String {
         match &self.0.feedback {
             Some(text) => text.get(lang).to_owned(),
@@ -142,8 +141,8 @@ impl Error {
         }
     }
 
-    /// What went wrong, for people, in a language as far as it is Windlass that
-    /// says it. Unlike the message, it can stand alone.
+    /// Explanation for people, in a language as far as it is Windlass's own
+    /// text. Unlike the message, it can stand alone.
     pub fn explain(&self, lang: Lang) -> String {
         match (self.0.violations.as_slice(), lang) {
             ([], _) | (_, Lang::En) => self.0.kind.explain(&self.0.message, lang),
@@ -155,36 +154,36 @@ impl Error {
         }
     }
 
-    /// The text for models that came with the error, in place of the kind's.
+    /// The feedback that was set explicitly, if any.
     pub(crate) fn own_feedback(&self) -> Option<&Text> {
         self.0.feedback.as_ref()
     }
 
-    /// Says that nothing was done: the other side was never asked. Without it, a
-    /// model is told that a call which must not simply be repeated may have
-    /// taken effect.
+    /// Marks the error as free of side effects: the upstream was never asked.
+    /// Otherwise the model is told that a call which is not safe to repeat may
+    /// have taken effect.
     #[must_use]
     pub fn nothing_done(mut self) -> Self {
         self.inner().effect = Effect::Nothing;
         self
     }
 
-    /// Whether the call may have taken effect although it failed. Then it is not
-    /// to be repeated before somebody has looked.
+    /// Whether the call may have taken effect although it failed. Then it must
+    /// not be repeated without checking first.
     pub fn may_have_acted(&self) -> bool {
         self.0.effect == Effect::Possible
     }
 
-    /// The same error of a call that had begun and must not simply be repeated:
-    /// the model reads that it may have taken effect, and what to do.
+    /// Marks the error of a call that had begun and is not safe to repeat: the
+    /// feedback then says that it may have taken effect, and what to do.
     pub(crate) fn after_begin(mut self) -> Self {
         let ErrorInner { kind, message, feedback, effect, .. } = &*self.0;
         let kind = *kind;
         if *effect == Effect::Nothing {
             return self;
         }
-        // That a server cannot be reached is what its own text says of a
-        // connection that broke off, too.
+        // An upstream's own text about an unreachable server would be
+        // misleading for a connection that broke off later.
         let own = feedback.as_ref().filter(|_| kind != ErrorKind::Network);
         let text = |lang| kind.begun(lang, message, own.map(|own| own.get(lang)));
         let (Some(english), Some(chinese)) = (text(Lang::En), text(Lang::Zh)) else { return self };
@@ -196,17 +195,17 @@ impl Error {
         self
     }
 
-    /// What is wrong with the arguments, for [`ErrorKind::InvalidArguments`].
+    /// The violations, for [`ErrorKind::InvalidArguments`].
     pub fn violations(&self) -> &[Violation] {
         &self.0.violations
     }
 
-    /// When another try makes sense, where the other side said so.
+    /// When a retry makes sense, if the upstream said so.
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.retry_after
     }
 
-    /// Facts about the run, as an output has them.
+    /// Metadata about the run.
     pub fn metadata(&self) -> &Facts {
         &self.0.metadata
     }
@@ -216,13 +215,12 @@ impl Error {
     }
 
     /// Whether the same call may succeed later. Whether it is *safe* to repeat
-    /// depends on the tool; one that may have taken effect is not.
+    /// depends on the tool; a call that may have taken effect is not.
     pub fn is_retryable(&self) -> bool {
         self.0.kind.info().retryable && !self.may_have_acted()
     }
 
-    /// The same error with texts of a bounded size: a tool may have put its
-    /// whole input into them.
+    /// Truncates the texts: a tool may have put its whole input into them.
     pub(crate) fn bounded(mut self) -> Self {
         if self.0.message.len() > MAX_TEXT || self.0.feedback.is_some() {
             let inner = self.inner();
@@ -232,8 +230,8 @@ impl Error {
         self
     }
 
-    /// Changes all texts; stops where that fails. A cause has a text, too, but
-    /// it cannot be changed: where `change` would, the cause goes.
+    /// Rewrites all texts; stops if that fails. The text of a source cannot be
+    /// changed: if `change` would change it, the source is dropped.
     pub(crate) fn rewrite<E>(
         &mut self,
         mut change: impl FnMut(&mut String) -> Result<(), E>,
@@ -285,7 +283,7 @@ impl StdError for Error {
     }
 }
 
-/// Cuts a text between two characters.
+/// Truncates a text at a character boundary.
 fn cut(text: &mut String, max_bytes: usize) {
     if text.len() > max_bytes {
         text.truncate(text.floor_char_boundary(max_bytes));
@@ -293,19 +291,19 @@ fn cut(text: &mut String, max_bytes: usize) {
     }
 }
 
-/// One thing that is wrong with the arguments of a call.
+/// A violation of a tool's schema by its arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Violation {
-    /// Where, as a JSON pointer: `/filters/0/name`; empty for the whole.
+    /// Location, as a JSON pointer: `/filters/0/name`; empty for the root.
     pub path: String,
-    /// What the schema wants there.
+    /// What the schema expects there.
     pub expected: String,
-    /// What came, shortened; `hidden` where the value must not be shown.
+    /// The actual value, truncated; `hidden` if it must not be shown.
     pub got: String,
 }
 
 impl Violation {
-    /// The violation in a language.
+    /// Describes the violation in a language.
     pub fn describe(&self, lang: Lang) -> String {
         let place = |whole: &'static str| match self.path.as_str() {
             "" => whole.to_owned(),

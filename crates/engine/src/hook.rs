@@ -1,8 +1,9 @@
-//! Hooks: what an embedder does before, after and instead of a call (S3.13).
+//! Hooks: code of the embedding program that runs before, after or instead of a
+//! tool.
 //!
-//! Hooks run in the order in which they were added, each with the call as the
-//! one before left it. They run within the call's deadline, and a hook that
-//! panics fails the call.
+//! Hooks run in registration order, each on the call as the previous one left
+//! it. They run within the call's deadline, and a panic in a hook fails the
+//! call.
 
 use serde_json::Value;
 
@@ -11,51 +12,50 @@ use crate::call::content::Output;
 use crate::error::Error;
 use crate::tool::executor::BoxFuture;
 
-/// Looks at calls and may change them. Every method has a default that does
-/// nothing.
+/// Observes calls and may change them. All methods have no-op defaults.
 pub trait Hook: Send + Sync + 'static {
-    /// Called when the arguments have been checked, before the tool runs.
+    /// Called after validation, before the tool runs.
     fn before<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Before> {
         let _ = call;
         Box::pin(std::future::ready(Before::Run))
     }
 
-    /// Called when the tool has given a result.
+    /// Called after the tool returned a result.
     fn after<'a>(&'a self, call: &'a Call, output: &'a Output) -> BoxFuture<'a, After> {
         let _ = (call, output);
         Box::pin(std::future::ready(After::Keep))
     }
 
-    /// Called when the tool has failed.
+    /// Called after the tool failed.
     fn error<'a>(&'a self, call: &'a Call, error: &'a Error) -> BoxFuture<'a, After> {
         let _ = (call, error);
         Box::pin(std::future::ready(After::Keep))
     }
 }
 
-/// What becomes of a call that is about to run.
+/// Decision of a hook before the tool runs.
 pub enum Before {
-    /// It runs.
+    /// Run the tool.
     Run,
-    /// It runs with these arguments, once they have been checked.
+    /// Run the tool with these arguments, which are validated first.
     Rewrite(Value),
-    /// It does not run; this is its result.
+    /// Do not run the tool; use this result.
     Skip(Output),
-    /// It does not run; this is its error.
+    /// Do not run the tool; fail with this error.
     Stop(Error),
 }
 
-/// What becomes of a call that ran.
+/// Decision of a hook after the tool ran.
 pub enum After {
-    /// Its result or error stays.
+    /// Keep the result or error.
     Keep,
-    /// This is its result.
+    /// Use this result.
     Rewrite(Output),
-    /// This is its error.
+    /// Fail with this error.
     Stop(Error),
 }
 
-/// A hook from a function that decides before a call runs.
+/// Makes a hook from a function that runs before the tool.
 pub fn before(decide: impl Fn(&Call) -> Before + Send + Sync + 'static) -> impl Hook {
     struct BeforeFn<F>(F);
     impl<F: Fn(&Call) -> Before + Send + Sync + 'static> Hook for BeforeFn<F> {
@@ -66,7 +66,7 @@ pub fn before(decide: impl Fn(&Call) -> Before + Send + Sync + 'static) -> impl 
     BeforeFn(decide)
 }
 
-/// A hook from a function that looks at results.
+/// Makes a hook from a function of results.
 pub fn after(decide: impl Fn(&Call, &Output) -> After + Send + Sync + 'static) -> impl Hook {
     struct AfterFn<F>(F);
     impl<F: Fn(&Call, &Output) -> After + Send + Sync + 'static> Hook for AfterFn<F> {
@@ -77,7 +77,7 @@ pub fn after(decide: impl Fn(&Call, &Output) -> After + Send + Sync + 'static) -
     AfterFn(decide)
 }
 
-/// A hook from a function that looks at errors.
+/// Makes a hook from a function of errors.
 pub fn on_error(decide: impl Fn(&Call, &Error) -> After + Send + Sync + 'static) -> impl Hook {
     struct ErrorFn<F>(F);
     impl<F: Fn(&Call, &Error) -> After + Send + Sync + 'static> Hook for ErrorFn<F> {

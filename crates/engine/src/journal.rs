@@ -1,7 +1,8 @@
-//! Opens and closes calls: the only place that records and reports them.
+//! The journal opens and closes calls. It is the only place that writes records
+//! and emits events of calls.
 //!
-//! A call is opened before anything about it is known to be right, and closed
-//! exactly once. If its future is dropped (the caller went away), the guard
+//! A call is opened before anything about it has been checked, and closed
+//! exactly once. If its future is dropped because the caller went away, a guard
 //! closes it as cancelled.
 
 pub(crate) mod event;
@@ -22,26 +23,26 @@ use crate::journal::record::{CallRecord, RecordStore};
 use crate::value::clock::Clock;
 use crate::value::name::BatchId;
 
-/// How long it takes until a store that could not write is asked again.
+/// Retry interval of a store that failed to write.
 const BETWEEN_WRITES: Duration = Duration::from_millis(100);
 
-/// Where calls are recorded and reported.
+/// Record store, event bus and clock of an engine.
 #[derive(Clone)]
 pub(crate) struct Journal {
     pub(crate) store: Arc<dyn RecordStore>,
     pub(crate) bus: Arc<EventBus>,
     pub(crate) clock: Arc<Clock>,
-    /// How much of the arguments and of the result a record keeps.
+    /// Maximum size of arguments and result in a record.
     pub(crate) max_record_bytes: usize,
-    /// Who sees records before they are kept.
+    /// Observer of records, called before they are stored.
     pub(crate) observer: Option<RecordObserver>,
 }
 
-/// Sees every record once.
+/// Observer that sees every record once.
 pub(crate) type RecordObserver = Arc<dyn Fn(&CallRecord) + Send + Sync>;
 
 impl Journal {
-    /// Keeps the record of a call that ended.
+    /// Stores the record of a finished call.
     fn keep(&self, record: CallRecord) {
         if let Some(look) = &self.observer {
             look(&record);
@@ -49,14 +50,13 @@ impl Journal {
         self.store.append(record);
     }
 
-    /// All calls of a batch have their results.
+    /// Emits that all calls of a batch have their results.
     pub(crate) fn drained(&self, batch_id: BatchId, caller: &Arc<Caller>, calls: usize) {
         let caller = || Arc::clone(caller);
         self.bus.emit(|| EventBody::QueueDrained { batch_id, caller: caller(), calls });
     }
 
-    /// Reports the calls that other processes left behind; the store has closed
-    /// them.
+    /// Reports calls that other processes left behind and the store has closed.
     pub(crate) fn interrupted(&self) {
         for record in self.store.take_interrupted() {
             self.observer.iter().for_each(|look| look(&record));
@@ -76,7 +76,7 @@ impl Journal {
         }
     }
 
-    /// Waits until everything that was recorded is kept for good.
+    /// Waits until all records so far are stored durably.
     async fn kept(&self, deadline: Instant) -> Result<(), Error> {
         loop {
             let Ok(flushed) = tokio::time::timeout_at(deadline, self.store.flush()).await else {

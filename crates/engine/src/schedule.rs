@@ -1,4 +1,5 @@
-//! Decides when a call may run: beside which others, and within which limits.
+//! Scheduling: concurrency limits and queue, batch plans, quotas, retries and
+//! circuit breakers.
 
 mod access;
 mod limits;

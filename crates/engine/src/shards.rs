@@ -1,19 +1,19 @@
-//! A place for each thread: what all threads write to all the time, they write
-//! to different memory.
+//! Per-thread shards of counters and buffers, against false sharing and lock
+//! contention.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
 
-/// Beyond so many lanes, threads share them: whoever adds them up must see all.
+/// Maximum number of shards; further threads share them, because reading has to
+/// sum over all.
 const MAX_SHARDS: usize = 16;
 
 static SHARDS: LazyLock<usize> = LazyLock::new(|| {
     available_parallelism().map_or(1, usize::from).next_power_of_two().clamp(2, MAX_SHARDS)
 });
 
-/// The number of the current thread: the first ones that ask have lanes of
-/// their own.
+/// Number of the current thread; the first threads get shards of their own.
 fn number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local!(static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed));
@@ -21,11 +21,10 @@ fn number() -> usize {
     NUMBER.try_with(|number| *number).unwrap_or_default()
 }
 
-/// One `T` for each lane.
+/// One `T` per shard.
 pub(crate) struct Shards<T>(Box<[Shard<T>]>);
 
-/// Apart from its neighbours by two cache lines, which processors fetch
-/// together.
+/// Aligned to two cache lines, which processors prefetch together.
 #[derive(Default)]
 #[repr(align(128))]
 struct Shard<T>(T);
@@ -35,7 +34,7 @@ impl<T> Shards<T> {
         Self((0..*SHARDS).map(|_| Shard(make())).collect())
     }
 
-    /// That of the current thread, with its position.
+    /// The shard of the current thread, with its index.
     pub(crate) fn current(&self) -> (usize, &T) {
         let at = number() & (self.0.len() - 1);
         (at, &self.0[at].0)

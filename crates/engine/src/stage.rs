@@ -1,6 +1,5 @@
-//! The stages of the pipeline, one function each, in the order in which a call
-//! passes them. [`crate::Engine`] calls them one after the other; those that need
-//! more of an engine than its settings are its own, in `engine/`.
+//! The stages of the pipeline: one function each, called by [`crate::Engine`]
+//! in this order.
 
 mod admit;
 mod attempt;

@@ -1,4 +1,5 @@
-//! A tool: its description, its compiled schemas and the code that runs it.
+//! Tools: [`ToolSpec`] describes one, [`Tool`] is checked and registered, and
+//! an [`Executor`] runs it.
 
 mod compact;
 pub(crate) mod executor;
@@ -11,6 +12,7 @@ pub(crate) mod registry;
 mod schema;
 pub(crate) mod search;
 pub(crate) mod search_tool;
+pub(crate) mod session_shares;
 mod spec;
 
 use std::borrow::Cow;
@@ -36,43 +38,43 @@ use crate::value::name::{TenantId, ToolName};
 use crate::value::secret::Secret;
 use crate::value::text::Text;
 
-/// A registered tool: everything about it is checked and compiled.
+/// A registered tool, with checked schemas and its executor.
 pub struct Tool {
     spec: ToolSpec,
-    /// None where a model sees all of the input schema.
+    /// `None` if the model sees the whole input schema.
     model_schema: Option<Value>,
     input: LazySchema,
-    /// What of the arguments is not checked, and why.
+    /// Parts of the arguments that are not validated, and why.
     unchecked: Option<String>,
-    /// Its schemas come from elsewhere: what does not compile is not checked.
+    /// Whether the schemas are foreign: what does not compile is not checked.
     of_others: bool,
     output: Option<LazySchema>,
     hidden: Vec<HiddenParameter>,
     executor: Arc<dyn Executor>,
     source: Source,
     owner: Option<TenantId>,
-    /// What its calls are counted as: tools of different owners are different
-    /// tools, whatever they are called.
+    /// Name for counting its calls, qualified by owner: tools of different
+    /// owners are different tools.
     counted_as: Arc<str>,
-    /// Tells this tool from an earlier one of the same name.
+    /// Distinguishes it from an earlier tool of the same name.
     generation: u64,
     upstream: OnceLock<Arc<Upstream>>,
     asks_many: bool,
     wire: Option<WireNames>,
 }
 
-/// The names that model APIs take, of a tool whose own name they do not.
+/// Wire names of a tool whose own name is not accepted by model APIs.
 pub(crate) struct WireNames {
-    /// The one that people can read.
+    /// The readable one, which may not be unique.
     pub(crate) readable: Arc<str>,
-    /// The one that no other tool can have.
+    /// The unique one, with a hash.
     pub(crate) hashed: Arc<str>,
-    /// Another tool of the same owner has the readable one, too.
+    /// Whether another tool of the same owner has the same readable name.
     pub(crate) is_shared: AtomicBool,
 }
 
-/// Where a tool came from: one file, one server, or the program itself. All
-/// tools of a source are replaced together.
+/// Source of a tool: a file, a server, or the program itself. All tools of a
+/// source are replaced together.
 pub type Source = Arc<str>;
 
 impl Tool {
@@ -105,7 +107,8 @@ impl Tool {
         drop(arguments);
         let enforced = spec.output.as_ref().filter(|_| !spec.output_advisory);
         let output = match enforced.map(LazySchema::check).transpose() {
-            // Nothing can be told from it, and a call is not to fail for that.
+            // Defaults of a foreign schema that does not compile are unknown;
+            // that must not fail calls.
             Err(_) if of_others => None,
             output => output.map_err(about)?,
         };
@@ -153,9 +156,9 @@ impl Tool {
         &self.spec.name
     }
 
-    /// The name that model APIs take and models see: see [`ToolName::wire`].
-    /// Where another tool of the engine would have the same, it is
-    /// [`ToolName::hashed`]. The registry finds a tool by each of its names.
+    /// The name for model APIs: see [`ToolName::wire`], or [`ToolName::hashed`]
+    /// if another tool of the engine would have the same. The registry finds a
+    /// tool by each of its names.
     pub fn wire_name(&self) -> &str {
         match &self.wire {
             None => self.spec.name.as_str(),
@@ -173,23 +176,23 @@ impl Tool {
         &self.spec
     }
 
-    /// The input schema as a model sees it: without hidden parameters.
+    /// The model's view of the input schema: without hidden parameters.
     pub fn model_schema(&self) -> &Value {
         self.model_schema.as_ref().unwrap_or(&self.spec.input)
     }
 
-    /// What of its arguments is not checked before a call, and why: its schema
-    /// is somebody else's and does not compile.
+    /// Parts of the arguments that are not validated, and why: a foreign schema
+    /// did not compile.
     pub fn unchecked(&self) -> Option<&str> {
         self.unchecked.as_deref()
     }
 
-    /// Where it came from.
+    /// The source of the tool.
     pub fn source(&self) -> &Source {
         &self.source
     }
 
-    /// The tenant that it belongs to; none for a tool that everybody has.
+    /// The tenant that owns the tool; `None` if it is shared by all tenants.
     pub fn owner(&self) -> Option<&TenantId> {
         self.owner.as_ref()
     }
@@ -198,7 +201,7 @@ impl Tool {
         &self.counted_as
     }
 
-    /// What arguments are checked against, compiled where it is not yet.
+    /// The schema of the arguments, compiled on first use.
     pub(crate) fn input(&self) -> Result<CacheGuard<Schema>, Error> {
         self.input.get(|| {
             let forms = asked_of_people(&self.spec);
@@ -214,7 +217,7 @@ impl Tool {
         })
     }
 
-    /// What results are checked against, where they are.
+    /// The schema of results, if they are validated.
     pub(crate) fn output(&self) -> Result<Option<CacheGuard<Schema>>, Error> {
         let (Some(lazy), Some(output)) = (&self.output, &self.spec.output) else {
             return Ok(None);
@@ -234,8 +237,8 @@ impl Tool {
         self.generation
     }
 
-    /// The other side, looked up once; for each call where the arguments say
-    /// which one it is.
+    /// The upstream, looked up once; for each call if the arguments determine
+    /// it.
     pub(crate) fn upstream(
         &self,
         upstreams: &Upstreams,
@@ -255,8 +258,8 @@ impl fmt::Debug for Tool {
     }
 }
 
-/// A name among those of its owner. No name of a tool has a line break, so none
-/// of everybody's looks like one of a tenant.
+/// Qualifies a name by owner. Names of tools contain no line break, so
+/// qualified names cannot collide with unqualified ones.
 pub(crate) fn scoped(owner: Option<&TenantId>, name: Arc<str>) -> Arc<str> {
     match owner {
         Some(tenant) => format!("{tenant}\n{name}").into(),
@@ -264,35 +267,34 @@ pub(crate) fn scoped(owner: Option<&TenantId>, name: Arc<str>) -> Arc<str> {
     }
 }
 
-/// A tool before it is registered: a description and the code that runs it.
+/// A tool before registration: a description and an executor.
 #[derive(Clone)]
 pub struct ToolBuilder {
     spec: ToolSpec,
     presets: Vec<(String, Preset)>,
     executor: Arc<dyn Executor>,
-    /// Its schemas were written by somebody else.
+    /// Whether the schemas are foreign.
     of_others: bool,
-    /// What was wrong from the beginning; told at registration, so that a
-    /// builder can be written without `?`.
+    /// An early error, reported at registration, so that builders need no `?`.
     problem: Option<Error>,
-    /// Its schemas were checked before.
+    /// Whether the schemas were already checked.
     checked: bool,
 }
 
 impl ToolBuilder {
-    /// A tool from its parts.
+    /// Creates a tool from its parts.
     pub fn new(spec: ToolSpec, executor: Arc<dyn Executor>) -> Self {
         let (presets, problem) = (Vec::new(), None);
         Self { spec, presets, executor, of_others: false, problem, checked: false }
     }
 
-    /// Takes the schemas as they are: they were checked before. One that is
-    /// wrong all the same is told by the first call.
+    /// Skips checking the schemas, because they were checked before. An invalid
+    /// one is reported by the first call.
     pub(crate) fn checked(self, checked: bool) -> Self {
         Self { checked, ..self }
     }
 
-    /// A Rust function with this name and input schema.
+    /// Creates a native tool with this name and input schema.
     pub fn native(name: &str, input: Value, executor: Arc<dyn Executor>) -> Self {
         let (name, problem) = match ToolName::new(name) {
             Ok(name) => (name, None),
@@ -303,26 +305,25 @@ impl ToolBuilder {
         Self { problem, ..Self::new(spec, executor) }
     }
 
-    /// The description so far.
+    /// The current description.
     pub fn spec(&self) -> &ToolSpec {
         &self.spec
     }
 
-    /// Says that the schemas were written by somebody else: they reach a model
-    /// as they are, and what of them does not compile is not checked (see
-    /// [`Tool::unchecked`]).
+    /// Marks the schemas as foreign: models see them unchanged, and parts that
+    /// do not compile are not validated (see [`Tool::unchecked`]).
     #[must_use]
     pub fn schemas_of_others(mut self) -> Self {
         self.of_others = true;
         self
     }
 
-    /// Whether it could be registered: its name, schemas and presets are right.
+    /// Checks whether it could be registered: name, schemas and presets.
     pub fn check(&self) -> Result<(), Error> {
         Tool::compile(self.clone(), "check".into(), None).map(drop)
     }
 
-    /// Changes the description.
+    /// Modifies the description.
     #[must_use]
     pub fn with(mut self, change: impl FnOnce(&mut ToolSpec)) -> Self {
         change(&mut self.spec);
@@ -341,52 +342,51 @@ impl ToolBuilder {
         self.with(|spec| spec.group = Some(group.into()))
     }
 
-    /// Sets how long a call may take.
+    /// Sets the timeout of calls.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         self.with(|spec| spec.timeout = Some(timeout))
     }
 
-    /// Sets what calling the tool means for the world.
+    /// Sets the behaviour: its side effects.
     #[must_use]
     pub fn behaviour(self, behaviour: Behaviour) -> Self {
         self.with(|spec| spec.behaviour = behaviour)
     }
 
-    /// Sets whether calls may run, need a person's word, or must not.
+    /// Sets whether calls are allowed, need approval, or are denied.
     #[must_use]
     pub fn approval(self, approval: Approval) -> Self {
         self.with(|spec| spec.approval = Some(approval))
     }
 
-    /// Sets how often a call is tried, also where it is not known to be safe
-    /// to repeat.
+    /// Sets the retry policy, also for tools that are not known to be safe to
+    /// repeat.
     #[must_use]
     pub fn retry(self, retry: RetryPolicy) -> Self {
         self.with(|spec| spec.retry = Some(retry))
     }
 
-    /// Lets results be given again for the same arguments, for so long. The
-    /// tool must be read-only.
+    /// Caches results for this long, by arguments. The tool must be read-only.
     #[must_use]
     pub fn cache(self, keep: Duration) -> Self {
         self.with(|spec| spec.cache = Some(keep))
     }
 
-    /// Names the other side, whose failures count together; `{url}` is that of
-    /// the argument `url`.
+    /// Sets the upstream, whose failures are counted together; `{url}` stands
+    /// for the argument `url`.
     #[must_use]
     pub fn upstream(self, name: impl Into<String>) -> Self {
         self.with(|spec| spec.upstream = Some(name.into()))
     }
 
-    /// Says what the tool changes, such as `memory:{user_id}`.
+    /// Declares a resource that the tool writes, such as `memory:{user_id}`.
     #[must_use]
     pub fn writes(self, resource: impl Into<String>) -> Self {
         self.with(|spec| spec.writes.push(resource.into()))
     }
 
-    /// Says that a call may run beside others if a parameter has one of these
+    /// Declares that calls may run concurrently if a parameter has one of these
     /// values.
     #[must_use]
     pub fn safe_when(self, parameter: &str, values: impl IntoIterator<Item = Value>) -> Self {
@@ -395,7 +395,7 @@ impl ToolBuilder {
         })
     }
 
-    /// Fills a parameter and hides it from the model (S2.7).
+    /// Presets a parameter and hides it from the model.
     #[must_use]
     pub fn preset(mut self, parameter: &str, preset: impl Into<Preset>) -> Self {
         self.presets.push((parameter.to_owned(), preset.into()));
@@ -403,7 +403,7 @@ impl ToolBuilder {
     }
 }
 
-/// What fills a parameter in place of the model.
+/// A preset: fills a parameter in place of the model.
 #[derive(Clone)]
 pub struct Preset {
     pub(crate) value: PresetValue,
@@ -418,7 +418,7 @@ pub(crate) enum PresetValue {
 }
 
 impl Preset {
-    /// This value.
+    /// A fixed value.
     pub fn value(value: impl Into<Value>) -> Self {
         Self { value: PresetValue::Value(value.into()), overridable: false }
     }
@@ -428,12 +428,12 @@ impl Preset {
         Self { value: PresetValue::Variable(name.into()), overridable: false }
     }
 
-    /// A secret: it reaches the tool, but not as an argument.
+    /// A secret, which the tool can read but which is not an argument.
     pub fn secret(secret: impl Into<Secret>) -> Self {
         Self { value: PresetValue::Secret(secret.into()), overridable: false }
     }
 
-    /// Lets the model see the parameter and set it to something else.
+    /// Lets the model see and override the parameter.
     #[must_use]
     pub fn overridable(mut self) -> Self {
         self.overridable = true;
@@ -453,24 +453,24 @@ impl From<Secret> for Preset {
     }
 }
 
-/// A parameter that something other than the model fills.
+/// A parameter that is not filled by the model.
 pub(crate) struct HiddenParameter {
     pub(crate) name: String,
     pub(crate) filled_by: FilledBy,
     pub(crate) required: bool,
     pub(crate) preset: Option<PresetValue>,
-    /// The model may see and set it; then it is not hidden at all.
+    /// Whether the model may see and override it; then it is not hidden.
     pub(crate) overridable: bool,
 }
 
-/// Parameters that people fill in place of the model: their defaults are what
-/// the definition's author has chosen for them.
+/// Parameters filled by people in forms; their defaults are the author's
+/// choice.
 fn asked_of_people(spec: &ToolSpec) -> Vec<&str> {
     let forms = spec.parameters.iter().filter(|(_, one)| one.filled_by == FilledBy::Form);
     forms.map(|(name, _)| name.as_str()).collect()
 }
 
-/// Brings together what the definition hides and what presets fill.
+/// Combines the hidden parameters of the definition with the presets.
 fn hidden_parameters(
     spec: &ToolSpec,
     presets: Vec<(String, Preset)>,
@@ -522,8 +522,8 @@ fn hidden_parameters(
     Ok(hidden)
 }
 
-/// The schema that arguments are checked against: all parameters but secrets,
-/// which are never arguments.
+/// The schema for validation: all parameters except secrets, which are never
+/// arguments.
 fn arguments_schema<'s>(input: &'s Value, hidden: &[HiddenParameter]) -> Cow<'s, Value> {
     let is_secret = |parameter: &HiddenParameter| parameter.filled_by == FilledBy::Secret;
     match hidden.iter().any(is_secret) {
@@ -532,10 +532,10 @@ fn arguments_schema<'s>(input: &'s Value, hidden: &[HiddenParameter]) -> Cow<'s,
     }
 }
 
-/// The schema that a model sees.
+/// The model's view of the schema.
 fn model_schema(input: &Value, hidden: &[HiddenParameter]) -> Value {
     let mut schema = without(input, hidden, |parameter| !parameter.overridable);
-    // What an overridable preset fills, the model need not.
+    // Parameters with an overridable preset are optional for the model.
     if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
         required.retain(|name| !hidden.iter().any(|parameter| *name == parameter.name.as_str()));
     }
@@ -559,7 +559,7 @@ fn without(
     schema
 }
 
-/// The object in a schema under a key, for reading.
+/// A nested object of a schema, by key.
 pub(crate) fn object<'a>(schema: &'a Value, key: &str) -> Option<&'a Map<String, Value>> {
     schema.get(key).and_then(Value::as_object)
 }

@@ -1,14 +1,14 @@
-//! A model's turn: the message that it wrote goes in, the message that it is
-//! to read next comes out.
+//! Turns: the message of a model goes in, the message that it is to read next
+//! comes out.
 //!
 //! ```text
 //! message ─ read ─► calls ─ batch ─► results ─ answer ─► next messages
 //! stream  ─ sse ─► slots ──┘ each call begins as soon as it is complete
 //! ```
 //!
-//! One file for each API says where its calls are and how its answers look.
-//! Every call that a message asks for gets exactly one answer, however broken
-//! it is: a model API refuses a conversation in which one is missing.
+//! Each model API has one file, which knows where its calls are and what its
+//! answers look like. Every call of a message gets exactly one answer, however
+//! malformed it is: model APIs refuse a conversation in which one is missing.
 
 mod anthropic;
 mod chat;
@@ -42,12 +42,12 @@ pub use open::OpenTurn;
 pub use reason::failure_reason;
 pub use sse::{SseDecoder, SseEvent, SseFields, SseReader};
 
-/// The API whose messages are read and written.
+/// Message format of a model API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TurnFormat {
     /// Anthropic's Messages.
     Anthropic,
-    /// OpenAI's Chat Completions, and all that copy it.
+    /// OpenAI's Chat Completions, and compatible APIs.
     OpenAi,
     /// OpenAI's Responses.
     Responses,
@@ -59,7 +59,7 @@ impl TurnFormat {
     /// All formats.
     pub const ALL: [Self; 4] = [Self::Anthropic, Self::OpenAi, Self::Responses, Self::Gemini];
 
-    /// The name, as written in requests and on a command line.
+    /// The name in requests and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic",
@@ -69,14 +69,14 @@ impl TurnFormat {
         }
     }
 
-    /// The format that a message is in.
+    /// Detects the format of a message.
     pub fn of(message: &Value) -> Option<Self> {
         let has = |key: &str| message.get(key).is_some();
         let items = message.as_array().map(Vec::as_slice).unwrap_or_default();
         match () {
             () if has("choices") || has("tool_calls") || has("function_call") => Some(Self::OpenAi),
             () if has("candidates") || has("parts") => Some(Self::Gemini),
-            // The answer to a question that was refused.
+            // The response to a prompt that was blocked.
             () if has("promptFeedback") || has("prompt_feedback") => Some(Self::Gemini),
             () if has("output") || message["object"] == "response" => Some(Self::Responses),
             () if items.iter().any(anthropic::is_block) => Some(Self::Anthropic),
@@ -85,7 +85,7 @@ impl TurnFormat {
             }
             () if message["content"].is_array() => Some(Self::Anthropic),
             () if message["content"].is_string() => Some(Self::OpenAi),
-            // OpenAI's message without words.
+            // An OpenAI message without content.
             () if has("content") && message["role"] == "assistant" => Some(Self::OpenAi),
             () => None,
         }
@@ -103,42 +103,42 @@ impl FromStr for TurnFormat {
     }
 }
 
-/// A call as a model wrote it. Nothing in it has been checked.
+/// A call as a model wrote it, unchecked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelCall {
-    /// The id that its answer carries; none where the API has none.
+    /// The id that its answer refers to; `None` if the API has no ids.
     pub id: Option<Arc<str>>,
-    /// The tool's name; empty where the model gave none.
+    /// The tool's name; empty if the model gave none.
     pub name: Arc<str>,
-    /// An object, or what the model wrote as one.
+    /// An object, or the text that the model wrote as one.
     pub arguments: Value,
     form: AnswerForm,
     is_broken: bool,
-    /// What the API said of the call besides, as far as an answer repeats it.
+    /// Further fields of the call that an answer has to repeat.
     repeated: Map<String, Value>,
 }
 
-/// What an answer may have to repeat: on whose behalf the call was made, such as
-/// that of a program that the model wrote, and the family of its tool.
+/// Fields that an answer may have to repeat: on whose behalf the call was made
+/// (such as a program that the model wrote), and the toolset of its tool.
 const REPEATED: [&str; 2] = ["caller", "toolset_name"];
 
-/// How the answer to a call is written.
+/// Form of the answer to a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum AnswerForm {
-    /// As the API does it.
+    /// The API's usual form.
     #[default]
     Usual,
-    /// As OpenAI did it before there were several calls.
+    /// OpenAI's legacy `function_call`.
     Legacy,
-    /// As OpenAI does it for a tool that takes a text in place of arguments.
+    /// OpenAI's custom tools, which take text instead of arguments.
     Custom,
-    /// With the keys that Google's SDK for Python writes.
+    /// With the snake_case keys of Google's Python SDK.
     Snake,
-    /// OpenAI's shell of the caller's machine, in its first form.
+    /// OpenAI's `local_shell`, the first form of its shell.
     LocalShell,
     /// OpenAI's shell.
     Shell,
-    /// OpenAI's patches to files.
+    /// OpenAI's `apply_patch`.
     Patch,
 }
 
@@ -149,7 +149,7 @@ impl ModelCall {
         Self { id, name, arguments, form: AnswerForm::Usual, is_broken: false, repeated }
     }
 
-    /// The same with what its answer may have to repeat of what the API wrote.
+    /// Keeps the fields that its answer may have to repeat.
     fn repeating(mut self, written: &Value) -> Self {
         let told = REPEATED.into_iter().filter_map(|key| Some((key, written.get(key)?)));
         let told = told.filter(|(_, value)| !value.is_null());
@@ -157,7 +157,7 @@ impl ModelCall {
         self
     }
 
-    /// Repeats in an answer what the API wants to read in it.
+    /// Copies a repeated field into an answer.
     fn repeat(&self, answer: &mut Value, key: &str) {
         if let Some(value) = self.repeated.get(key) {
             answer[key] = value.clone();
@@ -184,18 +184,18 @@ impl ModelCall {
     }
 }
 
-/// What a model wrote, read.
+/// A model's message, parsed.
 #[derive(Clone, Debug)]
 pub struct Turn {
     format: TurnFormat,
     calls: Vec<ModelCall>,
-    /// What it wrote, as the conversation is to keep it.
+    /// The message as the conversation is to store it.
     message: Value,
     is_mended: bool,
 }
 
 impl Turn {
-    /// Reads a model's message, or the whole answer of its API.
+    /// Parses a model's message, or the whole response of its API.
     pub fn read(message: Value) -> Result<Self, Error> {
         let format = TurnFormat::of(&message).ok_or_else(|| {
             unreadable("this is no message of Anthropic, OpenAI or Gemini; name its format")
@@ -203,7 +203,7 @@ impl Turn {
         Self::read_as(format, message)
     }
 
-    /// Reads a model's message that is known to be in this format.
+    /// Parses a model's message of a known format.
     pub fn read_as(format: TurnFormat, answer: Value) -> Result<Self, Error> {
         let mut ids = Ids::default();
         let read = match format {
@@ -216,28 +216,28 @@ impl Turn {
         Ok(Self { format, calls, message, is_mended: ids.mended })
     }
 
-    /// The format it was in.
+    /// The format of the message.
     pub fn format(&self) -> TurnFormat {
         self.format
     }
 
-    /// The calls that it asks for, in order.
+    /// The calls in the message, in order.
     pub fn calls(&self) -> &[ModelCall] {
         &self.calls
     }
 
-    /// The message, as the conversation is to keep it.
+    /// The message as the conversation is to store it.
     pub fn message(&self) -> &Value {
         &self.message
     }
 
-    /// Whether the message could not stay as the model wrote it: calls without an
-    /// id, or with the same one, have got ids of their own.
+    /// Whether the message had to be repaired: calls without an id, or with
+    /// duplicate ids, got new ones.
     pub fn is_mended(&self) -> bool {
         self.is_mended
     }
 
-    /// Its calls as a batch of this caller.
+    /// The calls as a batch in this context.
     pub fn batch(&self, context: impl Into<Arc<Context>>) -> Batch {
         let context = context.into();
         let mut batch = Batch::new(self.calls.iter().map(|call| call.request(&context)));
@@ -246,8 +246,8 @@ impl Turn {
         batch
     }
 
-    /// The same, where it is known from elsewhere that these of its calls, from
-    /// 0, broke off before they were complete: [`ModelCall::is_broken`].
+    /// Marks calls (by index, from 0) as incomplete, if that is known from
+    /// elsewhere: [`ModelCall::is_broken`].
     #[must_use]
     pub fn broken_off(mut self, calls: &[usize]) -> Self {
         for at in calls {
@@ -258,8 +258,8 @@ impl Turn {
         self
     }
 
-    /// What the model is to read next. `results` are those of the calls, in
-    /// their order.
+    /// Writes the messages that the model is to read next; `results` are in the
+    /// order of the calls.
     pub fn answer(self, results: Vec<CallResult>, lang: Lang) -> TurnAnswer {
         let messages = messages(self.format, &self.calls, &results, lang);
         let assistant = self.is_mended.then_some(self.message);
@@ -289,26 +289,27 @@ fn unreadable(why: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidArguments, why)
 }
 
-/// What a turn has come to.
+/// The outcome of a turn.
 #[derive(Clone, Debug)]
 pub struct TurnAnswer {
-    /// What the model is to read next, in order: messages for the conversation,
-    /// or items of the input of OpenAI's Responses. None if it called no tool.
+    /// The messages that the model is to read next, in order: messages for the
+    /// conversation, or input items for OpenAI's Responses. Empty if it called
+    /// no tool.
     pub messages: Vec<Value>,
-    /// The model's own message, where it could not stay as it was: calls
-    /// without an id or with the same one have got ids of their own, and what
-    /// its API would refuse is put right. The conversation must keep this in
-    /// its place. A turn that was streamed always has it.
+    /// The model's own message, if it had to be repaired: calls without an id
+    /// or with duplicate ids got new ones, and what the API would refuse was
+    /// fixed. The conversation must store this one instead. Always set for a
+    /// streamed turn.
     pub assistant: Option<Value>,
-    /// The results, one for each call, in order.
+    /// The results, one per call, in order.
     pub results: Vec<CallResult>,
-    /// Whether the model's message was whole; only a stream can break off.
+    /// Whether the model's message was complete; only a stream can break off.
     pub is_whole: bool,
 }
 
 impl Engine {
-    /// Runs the calls that a model's message asks for, as one batch, and
-    /// writes the message that the model is to read next.
+    /// Runs the calls of a model's message as one batch, and writes the message
+    /// that the model is to read next.
     pub async fn turn(
         &self,
         turn: Turn,

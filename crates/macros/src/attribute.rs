@@ -1,6 +1,6 @@
-//! What people wrote: `#[tool(..)]` on functions and blocks, `#[param(..)]`
-//! and `#[inject]` on parameters. Only read here; what it adds up to is
-//! decided in [`crate::function`] and [`crate::parameter`].
+//! Parses attributes: `#[tool(..)]` on functions and blocks, `#[param(..)]` and
+//! `#[inject]` on parameters. Their meaning is decided in [`crate::function`]
+//! and [`crate::parameter`].
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub(crate) struct ToolOptions {
     pub(crate) retry: Option<Retry>,
     pub(crate) cache: Option<CacheOption>,
     pub(crate) safe_when: Option<Vec<SafeWhen>>,
-    /// Where `inline` stands.
+    /// Span of `inline`.
     pub(crate) inline: Option<Span>,
     pub(crate) root: Option<Path>,
 }
@@ -41,7 +41,7 @@ impl ToolOptions {
         Ok(options)
     }
 
-    /// Reads a `#[tool]` that was found on a method.
+    /// Parses the `#[tool]` attribute of a method.
     pub(crate) fn from_attribute(attribute: &Attribute) -> Result<Self> {
         match &attribute.meta {
             Meta::Path(_) => Ok(Self::default()),
@@ -50,7 +50,7 @@ impl ToolOptions {
         }
     }
 
-    /// Takes over what a block says for all of its methods.
+    /// Inherits the options of the block.
     pub(crate) fn inheriting(mut self, block: &BlockOptions) -> Self {
         for (own, shared) in
             [(&mut self.group, &block.group), (&mut self.category, &block.category)]
@@ -119,14 +119,14 @@ impl BlockOptions {
     }
 }
 
-/// What stands on one parameter.
+/// Attributes of one parameter.
 #[derive(Default)]
 pub(crate) struct ParameterOptions {
     pub(crate) name: Option<LitStr>,
     /// The doc comment, unless `description` says otherwise.
     pub(crate) description: Option<String>,
     pub(crate) default: Option<DefaultValue>,
-    /// Where `#[inject]` stands.
+    /// Span of `#[inject]`.
     pub(crate) inject: Option<Span>,
 }
 
@@ -137,7 +137,7 @@ pub(crate) enum DefaultValue {
 }
 
 impl ParameterOptions {
-    /// Takes what is ours out of a parameter's attributes; the rest stays.
+    /// Removes our attributes from a parameter and parses them.
     pub(crate) fn take(attributes: &mut Vec<Attribute>) -> Result<Self> {
         let doc = text::doc_comment(attributes);
         let ours = ["doc", "param", "inject"];
@@ -166,12 +166,12 @@ impl ParameterOptions {
     }
 }
 
-/// The name of a key; a path of several segments is no key at all.
+/// The name of a key; empty for a path of several segments.
 pub(crate) fn key(meta: &ParseNestedMeta<'_>) -> String {
     meta.path.get_ident().map(ToString::to_string).unwrap_or_default()
 }
 
-/// Reads the value of a key that may be given once.
+/// Parses the value of a key that may be given once.
 pub(crate) fn once<T>(
     slot: &mut Option<T>,
     meta: &ParseNestedMeta<'_>,

@@ -1,9 +1,10 @@
-//! From a checked function to the expression that builds its tool.
+//! Code generation: from a checked function to the expression that builds its
+//! tool.
 //!
-//! The expression is a block with its own items: an argument struct, whose
-//! derives give the schema and the parsing, and an executor. Nothing of it can
-//! clash with the names of the surrounding module. Names that could meet a
-//! user's begin with two underscores.
+//! The expression is a block with items of its own: an argument struct, whose
+//! derives provide the schema and the parsing, and an executor. They cannot
+//! clash with names of the surrounding module; names that could meet a user's
+//! start with two underscores.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -71,7 +72,7 @@ fn tool(
     }}
 }
 
-/// The argument struct and the functions that give its defaults.
+/// The argument struct and the functions for its defaults.
 fn arguments(function: &ToolFunction) -> TokenStream {
     if function.arguments().next().is_none() {
         return TokenStream::new();
@@ -109,13 +110,13 @@ fn default_name(at: usize) -> proc_macro2::Ident {
     format_ident!("__default_{at}")
 }
 
-/// The path of a crate that the engine re-exports, as derives want it.
+/// The path of a re-exported crate, as derives expect it.
 fn path_text(root: &Path, name: &str) -> String {
     let root = quote!(#root).to_string().replace(' ', "");
     format!("{root}::__private::{name}")
 }
 
-/// Fills the parameters, runs the function and converts what it returns.
+/// Fills the parameters, runs the function and converts the return value.
 fn body(function: &ToolFunction) -> TokenStream {
     let ToolFunction { root, callee, .. } = function;
     let parse = function
@@ -158,13 +159,13 @@ fn body(function: &ToolFunction) -> TokenStream {
     quote!(#parse #(#extract)* #result)
 }
 
-/// Generated code whose errors are shown at a place that the user wrote. It is
-/// still generated code: lints leave it alone.
+/// Span for generated code whose errors are shown at a user's location; lints
+/// still treat it as generated.
 fn at_place(place: Span) -> Span {
     Span::call_site().located_at(place)
 }
 
-/// Statements that set what the attribute says on `__spec`.
+/// Statements that apply the attribute's options to `__spec`.
 fn settings(function: &ToolFunction) -> Vec<TokenStream> {
     let ToolFunction { root, description, options, .. } = function;
     let mut settings =
@@ -211,8 +212,8 @@ fn settings(function: &ToolFunction) -> Vec<TokenStream> {
     settings
 }
 
-/// Declares a secret, so that presets find it and a model that sends it is
-/// refused. It is in no schema.
+/// Declares a secret, so that presets find it and models cannot set it. It is
+/// not part of the schema.
 fn secret(root: &Path, injected: &InjectedParameter) -> Option<TokenStream> {
     let required = match injected.source {
         InjectSource::Context => return None,

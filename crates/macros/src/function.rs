@@ -1,4 +1,4 @@
-//! A function that has been checked: its tool can be built without asking the
+//! A checked function, from which code can be generated without looking at the
 //! signature again.
 
 use proc_macro2::{Span, TokenStream};
@@ -22,15 +22,15 @@ pub(crate) struct ToolFunction {
     pub(crate) options: ToolOptions,
     pub(crate) root: Path,
     pub(crate) run: RunMode,
-    /// How to name the function in a call.
+    /// Path for calling the function.
     pub(crate) callee: TokenStream,
     pub(crate) takes_self: bool,
     pub(crate) parameters: Vec<ToolParameter>,
-    /// Where the return type stands.
+    /// Span of the return type.
     pub(crate) returned: Span,
 }
 
-/// Where a function stands.
+/// Whether a function is free, or a method of a block.
 #[derive(Clone, Copy)]
 pub(crate) enum FunctionPlace<'a> {
     Free,
@@ -43,13 +43,13 @@ pub(crate) enum RunMode {
     Async,
     /// On a thread for blocking work.
     Blocking,
-    /// In place.
+    /// Inline, on the caller's thread.
     Inline,
 }
 
 impl ToolFunction {
-    /// Checks a function and takes our attributes off its parameters, also
-    /// when the check fails.
+    /// Checks a function and removes our attributes from its parameters, even
+    /// if the check fails.
     pub(crate) fn read(
         attributes: &[Attribute],
         signature: &mut Signature,
@@ -122,7 +122,7 @@ fn arguments(parameters: &[ToolParameter]) -> impl Iterator<Item = &Argument> + 
     })
 }
 
-/// Errors that are told together.
+/// Collected errors, reported together.
 #[derive(Default)]
 pub(crate) struct Errors(Option<Error>);
 
@@ -134,12 +134,12 @@ impl Errors {
         }
     }
 
-    /// The value; an error is kept for later.
+    /// The value; an error is collected.
     pub(crate) fn keep<T>(&mut self, result: Result<T>) -> Option<T> {
         result.map_err(|error| self.add(error)).ok()
     }
 
-    /// The value, if nothing went wrong on the way to it.
+    /// The value, or the collected errors.
     pub(crate) fn finish<T>(self, value: T) -> Result<T> {
         self.0.map_or(Ok(value), Err)
     }

@@ -1,4 +1,4 @@
-//! What is put beside a function or an impl block that carries `#[tool]`.
+//! Items generated beside a function or an impl block with `#[tool]`.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -32,8 +32,9 @@ fn together(item: &impl ToTokens, beside: Result<TokenStream>) -> TokenStream {
     quote!(#item #beside)
 }
 
-/// A type of the function's name with a function `tool`. A struct with braces
-/// is in the namespace of types only, so it leaves the function its name.
+/// Generates a type of the function's name with a function `tool`. A struct
+/// with braces is in the type namespace only, so it does not clash with the
+/// function.
 fn beside_function(attribute: TokenStream, item: &mut ItemFn) -> Result<TokenStream> {
     let options = ToolOptions::parse(attribute);
     let function = ToolFunction::read(&item.attrs, &mut item.sig, options, FunctionPlace::Free)?;
@@ -57,7 +58,8 @@ fn beside_function(attribute: TokenStream, item: &mut ItemFn) -> Result<TokenStr
     })
 }
 
-/// `tools` and `shared_tools`, which make the tools of all marked methods.
+/// Generates `tools` and `shared_tools`, which create the tools of all marked
+/// methods.
 fn beside_block(attribute: TokenStream, block: &mut ItemImpl) -> Result<TokenStream> {
     let mut errors = Errors::default();
     let shared = errors.keep(BlockOptions::parse(attribute)).unwrap_or_default();
@@ -124,18 +126,19 @@ fn check_block(block: &ItemImpl, errors: &mut Errors) {
     }
 }
 
-/// `#[tool]` by any path, such as `#[windlass::tool]`.
+/// Whether an attribute is `#[tool]`, under any path such as
+/// `#[windlass::tool]`.
 fn is_tool(attribute: &Attribute) -> bool {
     attribute.path().segments.last().is_some_and(|last| last.ident == "tool")
 }
 
-/// The `cfg`s of an item, which hold for what stands beside it as well.
+/// The `cfg` attributes of an item, which apply to generated items as well.
 fn conditions(attributes: &[Attribute]) -> Vec<Attribute> {
     attributes.iter().filter(|attribute| attribute.path().is_ident("cfg")).cloned().collect()
 }
 
-/// A tool owns its parameters and has as many as it has; clippy's advice on
-/// signatures does not apply.
+/// Suppresses clippy's advice on signatures: a tool owns its parameters and may
+/// have many.
 fn allow_tool_signature(attributes: &mut Vec<Attribute>) {
     attributes.push(parse_quote! {
         #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments, clippy::unused_async)]

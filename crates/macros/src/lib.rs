@@ -10,9 +10,9 @@
 //! item.rs        what is put beside a function or an impl block
 //! ```
 //!
-//! Every mistake is a `syn::Error` at the place of the mistake, and several
-//! are told at once. The item itself is always given back, so that one mistake
-//! does not bring errors at every place that uses the item.
+//! Every mistake is a `syn::Error` at its location, and all are reported at
+//! once. The item itself is always emitted, so that one mistake does not cause
+//! further errors at its uses.
 
 mod attribute;
 mod expand;
@@ -49,9 +49,9 @@ use proc_macro::TokenStream;
 /// # Ok::<(), windlass::Error>(())
 /// ```
 ///
-/// The function stays as it is and can be called directly. Beside it stands a
-/// type of the same name, whose only use is `greet::tool()`: a
-/// `ToolBuilder`, on which presets and other settings can be added.
+/// The function is unchanged and can be called directly. A type of the same
+/// name is generated, whose only use is `greet::tool()`: a `ToolBuilder`, to
+/// which presets and other settings can be added.
 ///
 /// # The function
 ///

@@ -1,4 +1,4 @@
-//! A parameter: who fills it, and with what.
+//! Parameters of a function, by who fills them.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -34,7 +34,7 @@ pub(crate) struct InjectedParameter {
     pub(crate) source: InjectSource,
 }
 
-/// What an injected parameter is.
+/// Kind of an injected parameter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InjectSource {
     Context,
@@ -42,10 +42,10 @@ pub(crate) enum InjectSource {
     OptionalSecret,
 }
 
-/// Stands for `Self` in generated items, which do not know it.
+/// Replaces `Self` in generated items, where it is not available.
 pub(crate) const OWNER: &str = "__Owner";
 
-/// Checks a parameter and takes our attributes off it.
+/// Checks a parameter and removes our attributes.
 pub(crate) fn read(typed: &mut PatType, run: RunMode) -> Result<ToolParameter> {
     let options = ParameterOptions::take(&mut typed.attrs)?;
     if let Some(cfg) = typed.attrs.iter().find(|attribute| attribute.path().is_ident("cfg")) {
@@ -105,7 +105,7 @@ pub(crate) fn read(typed: &mut PatType, run: RunMode) -> Result<ToolParameter> {
     }))
 }
 
-/// Refuses two parameters of one name.
+/// Rejects duplicate parameter names.
 pub(crate) fn check_names(parameters: &[ToolParameter], signature: &Signature) -> Result<()> {
     let mut seen: Vec<&str> = Vec::new();
     for parameter in parameters {
@@ -127,8 +127,8 @@ pub(crate) fn check_names(parameters: &[ToolParameter], signature: &Signature) -
     Ok(())
 }
 
-/// What an injected parameter is, told from its type; nothing for a parameter
-/// that the model fills.
+/// Detects an injected parameter by its type; `None` for a parameter that the
+/// model fills.
 fn source(ty: &Type) -> Option<InjectSource> {
     let (name, inside) = last_segment(ty)?;
     match (name.to_string().as_str(), inside) {
@@ -143,9 +143,8 @@ fn source(ty: &Type) -> Option<InjectSource> {
     }
 }
 
-/// The default as an expression of the parameter's type. A literal text
-/// becomes what the parameter needs, and the default of an `Option<T>` is
-/// written as a `T`.
+/// The default as an expression of the parameter's type. A string literal is
+/// converted, and the default of an `Option<T>` is written as a `T`.
 fn default_of(default: DefaultValue, ty: &Type) -> TokenStream {
     let value = match default {
         DefaultValue::OfType => return quote!(::core::default::Default::default()),
@@ -158,7 +157,8 @@ fn default_of(default: DefaultValue, ty: &Type) -> TokenStream {
     if is_option { quote!(::core::option::Option::Some(#value)) } else { value }
 }
 
-/// The last name in a type's path, and its type argument if it has just one.
+/// The last segment of a type's path, and its type argument if it has exactly
+/// one.
 fn last_segment(ty: &Type) -> Option<(&Ident, Option<&Type>)> {
     let Type::Path(path) = plain(ty) else { return None };
     let last = path.path.segments.last()?;
@@ -172,12 +172,12 @@ fn last_segment(ty: &Type) -> Option<(&Ident, Option<&Type>)> {
     Some((&last.ident, inside))
 }
 
-/// Whether a type's path ends in this name.
+/// Whether a type's path ends with this name.
 pub(crate) fn is_named(ty: &Type, name: &str) -> bool {
     last_segment(ty).is_some_and(|(own, _)| own == name)
 }
 
-/// A type without the parentheses and invisible groups around it.
+/// Strips parentheses and invisible groups from a type.
 pub(crate) fn plain(ty: &Type) -> &Type {
     match ty {
         Type::Group(group) => plain(&group.elem),
@@ -186,7 +186,7 @@ pub(crate) fn plain(ty: &Type) -> &Type {
     }
 }
 
-/// The same code with [`OWNER`] in place of `Self`.
+/// Replaces `Self` with [`OWNER`].
 fn without_self(code: TokenStream) -> TokenStream {
     use proc_macro2::{Group, TokenTree};
     code.into_iter()

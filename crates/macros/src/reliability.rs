@@ -1,5 +1,5 @@
-//! `writes`, `retry`, `cache` and `safe_when` of `#[tool(..)]`: what a definition
-//! in YAML says with the same words.
+//! The options `writes`, `retry`, `cache` and `safe_when` of `#[tool(..)]`, as
+//! in YAML definitions.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ pub(crate) fn writes(meta: &ParseNestedMeta<'_>) -> Result<Vec<LitStr>> {
     Ok(texts)
 }
 
-/// A name with closed braces around the names of parameters.
+/// Checks that braces around parameter names are balanced.
 fn check_resource(text: &str) -> std::result::Result<(), String> {
     if text.trim().is_empty() {
         return Err("`writes` has an empty name".to_owned());
@@ -107,7 +107,8 @@ impl Retry {
         let backoff = self.backoff.map(span).map(|span| quote!(backoff: #span,));
         let max_backoff = self.max_backoff.map(span).map(|span| quote!(max_backoff: #span,));
         let given = [&attempts, &backoff, &multiplier, &max_backoff];
-        // Where all are given, the compiler would warn that this adds nothing.
+        // If all fields are given, the compiler would warn about a needless
+        // update.
         let rest = given
             .iter()
             .any(|field| field.is_none())
@@ -153,7 +154,7 @@ impl CacheOption {
         Ok(Self { keep, at })
     }
 
-    /// Refuses it on a tool that may change something.
+    /// Rejects it on a tool that is not read-only.
     pub(crate) fn check(&self, read_only: Option<bool>) -> Result<()> {
         match read_only {
             Some(true) => Ok(()),
@@ -195,7 +196,7 @@ impl SafeWhen {
         Ok(all)
     }
 
-    /// Refuses a parameter that the function does not have.
+    /// Rejects an unknown parameter.
     pub(crate) fn check<'a>(
         all: &[Self],
         arguments: &(impl Iterator<Item = &'a Argument> + Clone),
@@ -220,7 +221,7 @@ impl SafeWhen {
     }
 }
 
-/// What JSON has a value for, too.
+/// Whether a literal has a JSON value.
 fn is_literal(value: &Expr) -> bool {
     match value {
         Expr::Lit(ExprLit {

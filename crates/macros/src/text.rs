@@ -1,8 +1,8 @@
-//! The rules for names, durations and doc comments.
+//! Rules for names, durations and doc comments.
 //!
-//! Names and durations are the engine's rules once more: a macro cannot ask
-//! the crate that it writes code for, and a mistake is better found by the
-//! compiler than at registration, where the engine checks again.
+//! The rules for names and durations repeat the engine's: a macro cannot call
+//! the crate that it generates code for, and the compiler should find mistakes
+//! before registration does.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const MAX_TOOL_NAME: usize = 128;
 /// As in the engine's `duration.rs`.
 const MAX_DURATION: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Says what is wrong with a tool's name.
+/// Checks a tool's name.
 pub(crate) fn check_tool_name(name: &str) -> Result<(), String> {
     if name.is_empty() {
         return Err("a tool name is empty".to_owned());
@@ -29,7 +29,7 @@ pub(crate) fn check_tool_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// Reads `30s`, `500ms`, `2m`, `1h`, or a bare number of seconds.
+/// Parses `30s`, `500ms`, `2m`, `1h`, or a bare number of seconds.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is not a duration; write 30s, 500ms, 2m or 1h");
     let trimmed = text.trim();
@@ -49,8 +49,8 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// The text of the doc comments among attributes, without the indentation
-/// that all its lines share and without empty lines around it.
+/// The joined doc comments, without common indentation and surrounding empty
+/// lines.
 pub(crate) fn doc_comment(attributes: &[Attribute]) -> Option<String> {
     let written: Vec<String> = attributes.iter().filter_map(doc_text).collect();
     let lines: Vec<&str> = written.iter().flat_map(|text| text.split('\n')).collect();
@@ -68,8 +68,8 @@ pub(crate) fn doc_comment(attributes: &[Attribute]) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// The text of one `#[doc = "…"]`. The stars that lead the lines of a
-/// `/** … */` comment are not part of it.
+/// The text of one `#[doc = "…"]`, without the leading stars of a `/** … */`
+/// comment.
 fn doc_text(attribute: &Attribute) -> Option<String> {
     let Meta::NameValue(MetaNameValue { path, value, .. }) = &attribute.meta else { return None };
     let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = value else { return None };

@@ -35,6 +35,7 @@ use document::operation;
 pub(crate) use front::failed_keys::FailedKeys;
 pub(crate) use front::listen::{HttpListener, Tls};
 pub(crate) use front::problem::Problem;
+pub(crate) use front::refusals::Refusals;
 use front::{Ingress, observe};
 pub(crate) use metrics::Metrics;
 pub(crate) use readiness::Readiness;

@@ -13,6 +13,7 @@
 use std::env;
 use std::io;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::OnceCell;
@@ -65,7 +66,8 @@ enum FileAccess {
     Nothing,
 }
 
-/// The records of a database.
+/// The records of a database. There is one in a process, so its size does not matter.
+#[allow(clippy::large_enum_variant, reason = "one value in a process, moved once")]
 enum Records {
     Memory(MemoryStore),
     File(SqliteStore),
@@ -370,6 +372,8 @@ fn run<T>(
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
     let runtime = runtime.enable_all().build()?;
+    // Boxed, so that the runtime is not compiled again for every command.
+    let work: Pin<Box<dyn Future<Output = Result<T, Failure>> + '_>> = Box::pin(work);
     let done = runtime.block_on(work);
     // What ignores its cancellation must not keep the program from ending.
     runtime.shutdown_background();

@@ -50,7 +50,7 @@ impl ResultCache {
         Some(Arc::clone(&cached.output))
     }
 
-    /// Keeps the result of a call, if its tool gave it and wants that.
+    /// Caches the result of a call, if its tool asks for that.
     pub(crate) fn put(&self, call: &Call, open: &OpenCall, output: &Arc<Output>) {
         let (Some(cache), Some(keep)) = (&self.0, call.tool().spec().cache) else { return };
         if open.attempts() == 0 {
@@ -59,7 +59,7 @@ impl ResultCache {
         let Some(key) = CacheKey::of(call) else { return };
         let until = Instant::now() + keep.min(duration::MAX);
         let cached = CachedResult { call: call.id(), output: Arc::clone(output), until };
-        // What makes room is dropped after the lock.
+        // The evicted entry is dropped after the lock is released.
         let _gone = cache.lock().push(key, cached);
     }
 }

@@ -56,7 +56,7 @@ pub enum Payload<'a> {
     Text(&'a str),
     /// Any JSON.
     Value(&'a Value),
-    /// Bytes.
+    /// Binary data.
     Data(&'a Data),
 }
 
@@ -68,7 +68,7 @@ pub(crate) enum PayloadMut<'a> {
 }
 
 impl Body {
-    /// What the block holds.
+    /// Type and content of the block.
     pub fn payload(&self) -> Payload<'_> {
         match self {
             Self::Text(text) | Self::Link(text) | Self::ImageLink(text) | Self::FileVar(text) => {
@@ -102,7 +102,7 @@ impl Body {
     }
 }
 
-/// Bytes with their type. The bytes are base64 on the wire.
+/// Binary data with its media type, base64 on the wire.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Data {
     /// The bytes, in base64.
@@ -281,7 +281,7 @@ impl From<Map<String, Value>> for Facts {
 pub struct Output {
     /// The blocks, in order.
     pub content: Vec<Content>,
-    /// Structured result, where it differs from the blocks.
+    /// The result as data, where it differs from the blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured: Option<Box<Value>>,
     /// Metadata about the run, for people and programs, not for the model.

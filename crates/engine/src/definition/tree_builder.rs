@@ -219,7 +219,7 @@ impl<'l> TreeBuilder<'l> {
                 match std::mem::replace(key, PendingKey::None) {
                     PendingKey::None => *key = read_key(node, report),
                     PendingKey::Name(name, at) => {
-                        entries.push(MapEntry { key: name, at, value: node })
+                        entries.push(MapEntry { key: name, at, value: node });
                     }
                     PendingKey::Merge => merged.push(node),
                 }

@@ -1,4 +1,4 @@
-//! Whether a call may run, and how one that waited for a person goes on.
+//! Approval stage, and completion of suspended calls.
 
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
@@ -20,23 +20,24 @@ use crate::journal::record::CallRecord;
 use crate::stage;
 use crate::value::name::CallId;
 
-/// How long a call that was resumed waits until its record is kept.
+/// How long a resumed call waits for its record to be flushed.
 const LAST_FLUSH: Duration = Duration::from_secs(5);
 
 impl Engine {
-    /// Runs a call that waited for a person, or ends it as refused: under the
+    /// Completes a suspended call: runs it, or ends it as refused, under the
     /// same id, in the same batch and for the same caller. It gets its one
-    /// record now. Whoever drops the future does not stop it.
+    /// record now. Dropping the future does not stop it.
     ///
-    /// A call that has ended already is not run again; its recorded outcome
-    /// comes back. One that another process is running, and whose intent both can
-    /// see, is not run either: its outcome is waited for. Nobody records it twice.
+    /// A call that has already ended is not run again; its recorded outcome is
+    /// returned. The same holds for a call that another process is running on a
+    /// shared store: its outcome is awaited.
     pub async fn resume(&self, suspended: SuspendedCall, verdict: Verdict) -> CallResult {
         self.resume_with(suspended, verdict, |context| context).await
     }
 
-    /// The same for a call whose tool needs what was not kept: `complete` puts
-    /// objects and secrets back into its context. The caller stays who it was.
+    /// Like [`Engine::resume`], for tools that need what is not stored:
+    /// `complete` puts objects and secrets back into the context. The caller
+    /// stays the same.
     pub async fn resume_with(
         &self,
         suspended: SuspendedCall,
@@ -49,15 +50,14 @@ impl Engine {
         self.end_suspended(suspended, Some(verdict), context).await
     }
 
-    /// Ends a call that waited for a person as cancelled, because nobody wants
-    /// it any more. One that has ended already keeps its outcome, which comes
-    /// back.
+    /// Ends a suspended call as cancelled. One that has already ended keeps its
+    /// outcome, which is returned.
     pub async fn withdraw(&self, suspended: SuspendedCall) -> CallResult {
         let context = suspended.context();
         self.end_suspended(suspended, None, context).await
     }
 
-    /// Ends a call as was decided, or as cancelled where nothing was.
+    /// Completes a call as decided, or as cancelled without a verdict.
     async fn end_suspended(
         &self,
         suspended: SuspendedCall,
@@ -96,15 +96,15 @@ impl Engine {
             Err(refused) => open.close(Err(refused)),
             Ok(()) => self.run_opened(request, |_, _| open).await,
         };
-        // Whoever resumes it once more finds its record.
+        // A repeated resume finds its record.
         if tokio::time::timeout(LAST_FLUSH, store.flush()).await.is_err() {
             tracing::warn!(call = %result.id, "the record of a resumed call is not kept yet");
         }
         result
     }
 
-    /// Refuses a call that must not run; one that needs a person's word is handed
-    /// over to whoever asks them.
+    /// The approval stage: refuses a call that must not run, and suspends one
+    /// that needs approval.
     pub(super) async fn approve(
         &self,
         request: &CallRequest,
@@ -118,7 +118,7 @@ impl Engine {
         }
     }
 
-    /// What was decided about a call; nothing where it may simply run.
+    /// The policy's decision; `None` if the call may simply run.
     fn decision(&self, request: &CallRequest, call: &Call) -> Option<Decision> {
         match request.approved() {
             Some(_) => Some(Decision::Allow),
@@ -148,7 +148,8 @@ impl Engine {
         }
     }
 
-    /// What the embedder says; where there is none, what the tool says.
+    /// The embedder's decision; without an embedder's policy, the tool's own
+    /// setting.
     fn decide(&self, call: &Call) -> Decision {
         let tool = call.tool();
         match (&self.0.approvals, tool.spec().approval) {
@@ -158,10 +159,11 @@ impl Engine {
         }
     }
 
-    /// Hands a call over to whoever keeps it. Returns what the caller hears.
+    /// Suspends a call: hands it to the approval store. Returns what the caller
+    /// is told.
     ///
-    /// The handing over is a task of its own: if it were dropped half-way with
-    /// its caller, the call could be recorded as cancelled and run all the same.
+    /// Runs as a task of its own: if it were dropped half-way together with its
+    /// caller, the call could be recorded as cancelled and still be run later.
     async fn suspend(
         &self,
         request: &CallRequest,
@@ -198,13 +200,14 @@ impl Engine {
                 *open = own;
                 kept.err().unwrap_or(error)
             }
-            // The runtime ends, and has closed the call with the task.
+            // The runtime is shutting down, and has closed the call with the
+            // task.
             Err(_) => Error::new(ErrorKind::Cancelled, "the program ends"),
         }
     }
 }
 
-/// Whether a person's word lets this very call run.
+/// Whether the verdict allows this very call.
 fn may_run(suspended: &SuspendedCall, verdict: Option<&Verdict>) -> Result<(), Error> {
     let Some(verdict) = verdict else {
         return Err(Error::new(ErrorKind::Cancelled, "the call was cancelled"));
@@ -224,8 +227,8 @@ fn may_run(suspended: &SuspendedCall, verdict: Option<&Verdict>) -> Result<(), E
     Err(Error::new(ErrorKind::Denied, why))
 }
 
-/// Refuses a call that is no longer the one that was approved: its tool fills
-/// in other values now.
+/// Refuses a call that differs from the approved one because its tool now fills
+/// in other values.
 fn is_still(call: &Call, approved: &str) -> Result<(), Error> {
     if fingerprint_of(call) == approved {
         return Ok(());
@@ -234,8 +237,8 @@ fn is_still(call: &Call, approved: &str) -> Result<(), Error> {
     Err(changed(call.tool.name().as_str(), why))
 }
 
-/// The error of a call whose arguments do not fit: they did when it was approved,
-/// if it was, so its tool takes others now.
+/// The error of invalid arguments; for an approved call, that its tool now
+/// accepts other arguments, because they were valid when it was approved.
 pub(super) fn unfit(request: &CallRequest, error: Error) -> Error {
     match request.approved() {
         Some(_) => changed(&request.tool, error.message()),
@@ -253,14 +256,14 @@ fn not_kept() -> Error {
     Error::new(ErrorKind::Timeout, why)
 }
 
-/// The answer about a call that has ended.
+/// The result of a call that has already ended.
 fn recorded(suspended: &SuspendedCall, record: CallRecord) -> CallResult {
     let (attempts, run_time) = (record.attempts, record.run_time);
     let same_as = record.details.as_ref().and_then(|details| details.same_as);
     CallResult { attempts, run_time, same_as, ..ended_before(suspended, outcome(record)) }
 }
 
-/// The answer about a call that ended another time, or does not end now.
+/// The result of a call that ended elsewhere, or cannot be completed now.
 fn ended_before(suspended: &SuspendedCall, outcome: Result<Arc<Output>, Error>) -> CallResult {
     CallResult {
         id: suspended.id,
@@ -276,7 +279,7 @@ fn ended_before(suspended: &SuspendedCall, outcome: Result<Arc<Output>, Error>) 
     }
 }
 
-/// The right to resume a call, for one at a time.
+/// Guard: only one task at a time resumes a call.
 struct ResumeClaim {
     resuming: Arc<Mutex<HashSet<CallId>>>,
     id: CallId,

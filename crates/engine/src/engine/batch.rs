@@ -1,5 +1,5 @@
-//! Several calls of one turn: planned together, run together where that is
-//! safe, answered in the order in which they were asked.
+//! Batches: calls of one turn, planned together, run concurrently where that is
+//! safe, with results in call order.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,13 +20,14 @@ use crate::stage;
 use crate::tool::executor::BoxFuture;
 use crate::value::name::{BatchId, CallId};
 
-/// Calls that are asked for together. A list of calls is one.
+/// Calls that are requested together. Any list of requests converts into a
+/// batch.
 #[derive(Clone)]
 pub struct Batch {
     pub(crate) id: BatchId,
     pub(crate) calls: Vec<CallRequest>,
     pub(crate) parallel: bool,
-    /// Calls that are not to run, by their place, and why.
+    /// Calls that must not run, by position, with the reason.
     pub(crate) refused: Vec<(usize, Error)>,
 }
 
@@ -41,19 +42,19 @@ impl Batch {
         }
     }
 
-    /// The id, by which the batch can be cancelled.
+    /// The batch's id, with which it can be cancelled.
     pub fn id(&self) -> BatchId {
         self.id
     }
 
-    /// The ids that its calls will have, in order: for whoever has to know them
-    /// before the calls are told about.
+    /// Assigns and returns the ids of its calls, in order, for callers that
+    /// need them in advance.
     pub fn call_ids(&mut self) -> Vec<CallId> {
         self.calls.iter_mut().map(CallRequest::known_id).collect()
     }
 
-    /// Whether calls may run together; if not, each waits for the one before
-    /// it.
+    /// Whether calls may run concurrently; if not, each waits for its
+    /// predecessor.
     #[must_use]
     pub fn parallel(mut self, parallel: bool) -> Self {
         self.parallel = parallel;
@@ -75,15 +76,15 @@ struct PlannedCall {
 }
 
 impl Engine {
-    /// Runs a batch. Calls that only look run together; a call that changes
-    /// something runs alone, or beside those that write something else. There
-    /// is one result for each call, in the order of the calls; a failure
-    /// touches no other call.
+    /// Runs a batch. Read-only calls run concurrently; a call that changes
+    /// something runs alone, or beside calls that write other resources.
+    /// Returns one result per call, in call order; a failure does not affect
+    /// other calls.
     pub async fn call_batch(&self, batch: impl Into<Batch>) -> Vec<CallResult> {
         let Batch { id, calls, parallel, refused } = batch.into();
         let mut growing = GrowingBatch::new(self, id, parallel);
-        // All are opened before the first begins: a batch that is dropped
-        // leaves a record of every call, and one that waits can be cancelled.
+        // All calls are opened before the first starts: so a dropped batch
+        // leaves a record of every call, and pending calls can be cancelled.
         let mut refused = refused.into_iter().peekable();
         for (at, call) in calls.into_iter().enumerate() {
             match refused.next_if(|(place, _)| *place == at) {
@@ -102,7 +103,7 @@ impl Engine {
     ) -> impl Future<Output = (usize, CallResult)> + Send {
         let PlannedCall { request, mut open, listed } = call;
         let run = self.run_opened(request, |_, _| {
-            // Its time begins now: what it waited for were other calls' times.
+            // Its timeout starts now: waiting for other calls is not counted.
             open.began = Instant::now();
             open
         });
@@ -113,8 +114,8 @@ impl Engine {
         })
     }
 
-    /// What a call does to the world. A call that will be refused does
-    /// nothing, so it holds nobody up.
+    /// The access of a call. A call that will be refused has no effect, so it
+    /// blocks no other call.
     ///
     /// The tool is looked up for the plan only: a call before this one may bring,
     /// replace or take away what this one runs.
@@ -131,7 +132,7 @@ impl Engine {
     }
 }
 
-/// A batch that runs while calls are still added to it.
+/// A batch to which calls are added while it runs.
 pub(crate) struct GrowingBatch<'e> {
     engine: &'e Engine,
     id: BatchId,
@@ -139,7 +140,7 @@ pub(crate) struct GrowingBatch<'e> {
     plan: BatchPlan,
     waiting: Vec<Option<PlannedCall>>,
     results: Vec<Option<CallResult>>,
-    /// Calls that wait for no other, the first of them first.
+    /// Calls that are ready to run, in call order.
     ready: BinaryHeap<Reverse<usize>>,
     running: FuturesUnordered<BoxFuture<'e, (usize, CallResult)>>,
     caller: Option<Arc<Caller>>,
@@ -160,7 +161,7 @@ impl<'e> GrowingBatch<'e> {
         }
     }
 
-    /// Adds a call behind all others. One that is too many is answered at once.
+    /// Appends a call. Beyond the maximum batch size it is refused at once.
     pub(crate) fn add(&mut self, mut request: CallRequest) {
         let max = self.engine.0.settings.max_batch;
         let position = self.results.len();
@@ -185,13 +186,13 @@ impl<'e> GrowingBatch<'e> {
         self.results.push(None);
     }
 
-    /// Adds a call that is not to run, with the reason as its result.
+    /// Appends a call that must not run, with the reason as its result.
     pub(crate) fn refuse(&mut self, mut request: CallRequest, why: Error) {
         let position = self.results.len();
         let mut open = self.open(&mut request, position);
         self.results.push(Some(open.close(Err(why))));
         self.waiting.push(None);
-        // Nobody has to wait for it.
+        // Blocks no other call.
         self.plan.add(Access::Shared);
         self.plan.done(position);
     }
@@ -203,13 +204,13 @@ impl<'e> GrowingBatch<'e> {
         open
     }
 
-    /// Whether a call runs or could.
+    /// Whether any call is running or ready.
     pub(crate) fn is_busy(&self) -> bool {
         !self.running.is_empty() || !self.ready.is_empty()
     }
 
-    /// Begins what can begin and waits until one call has ended. False if none
-    /// runs. Nothing is lost where the future is dropped.
+    /// Starts all calls that are ready and waits for one to end; `false` if
+    /// none is running. Cancel-safe.
     pub(crate) async fn step(&mut self) -> bool {
         let window = self.engine.0.settings.max_parallel.max(1);
         while self.running.len() < window
@@ -225,7 +226,7 @@ impl<'e> GrowingBatch<'e> {
         true
     }
 
-    /// The results, in the order of the calls.
+    /// The results, in call order.
     pub(crate) fn finish(self) -> Vec<CallResult> {
         let results: Vec<CallResult> = self.results.into_iter().flatten().collect();
         if let Some(caller) = &self.caller {

@@ -1,5 +1,5 @@
-//! What happens between the slot and the first attempt: the store hears what
-//! is about to be done, and calls with the same key become one.
+//! Write-ahead intents and idempotency keys: what happens between the slot and
+//! the first attempt.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use crate::stage::{Attempts, Outcome};
 use crate::value::fingerprint::Fingerprint;
 use crate::value::name::CallId;
 
-/// How long a twin waits before it looks again whether the first call has
-/// ended: twice as long each time, and then from the beginning.
+/// Polling interval for a duplicate that waits for the first call: doubled each
+/// time, up to the maximum, then starting over.
 const FIRST_LOOK: Duration = Duration::from_millis(5);
 const LAST_LOOK: Duration = Duration::from_millis(320);
 
 impl Engine {
-    /// Backpressure of the store: waits while it is so far behind that taking
-    /// more calls would have no bound, but no longer than the call may take.
+    /// Backpressure: waits while the store is too far behind, within the call's
+    /// deadline, so that its queue stays bounded.
     pub(super) async fn catch_up(&self, until: &Deadline<'_>) -> Result<(), Error> {
         let store = &*self.0.shared.journal.store;
         if store.keeps_up() {
@@ -34,9 +34,8 @@ impl Engine {
         })
     }
 
-    /// Tells the store what a call is about to do, where it must know. Returns the
-    /// result of an earlier call with the same key, if there is one; then this
-    /// call must not run.
+    /// Stores the call's intent. Returns the result of an earlier call with the
+    /// same idempotency key, if there is one; then this call must not run.
     pub(super) async fn begin(
         &self,
         attempts: &mut Attempts<'_, '_>,
@@ -81,8 +80,9 @@ impl Engine {
                     open.same_as(first);
                     return outcome(record).map(Some);
                 }
-                // It takes long. The store finds out whether whoever runs the
-                // first call is still there, and whether it ever began.
+                // It takes long. Asking again lets the store find out whether
+                // the process of the first call is still alive, and whether it
+                // ever began.
                 None => {
                     begun = store.begin(intent.clone()).await?;
                     away.come_back().await;
@@ -100,13 +100,13 @@ impl Engine {
         Ok(None)
     }
 
-    /// The record of another call, which may still run; none where it has not
-    /// ended for a while.
+    /// Waits for the record of another call; `None` if it has not ended for a
+    /// while.
     async fn end_of(&self, first: CallId, call: &Call) -> Result<Option<CallRecord>, Error> {
         let mut pause = FIRST_LOOK;
         while pause <= LAST_LOOK {
             let found = self.0.shared.journal.store.get(&call.caller().tenant, first).await?;
-            // Another one that never ran says nothing, and has given its key back.
+            // Another call that never ran has released its key.
             let says = |record: &CallRecord| record.attempts > 0 || first == call.id;
             if let Some(record) = found.filter(says) {
                 return Ok(Some(record));
@@ -118,14 +118,14 @@ impl Engine {
     }
 }
 
-/// Whether the first call was cut off and changed nothing: nobody gains from
-/// hearing that again.
+/// Whether the first call was interrupted without an effect: then a repetition
+/// is useful.
 fn may_be_done_again(first: &CallRecord, call: &Call) -> bool {
     let cut_off = [Status::Cancelled, Status::TimedOut, Status::Interrupted];
     call.tool.spec().behaviour.read_only && cut_off.contains(&first.status)
 }
 
-/// What a call came to, as its record says.
+/// The outcome stored in a record.
 pub(super) fn outcome(record: CallRecord) -> Result<Arc<Output>, Error> {
     match (record.result, record.error) {
         (Some(output), _) => Ok(output),
@@ -134,8 +134,8 @@ pub(super) fn outcome(record: CallRecord) -> Result<Arc<Output>, Error> {
     }
 }
 
-/// A key with what stands for the tool, its arguments and the person: what one
-/// person got is not another's.
+/// The idempotency key with the fingerprint of tool, arguments and person:
+/// results are never shared between people.
 fn identify(key: &Arc<str>, call: &Call) -> Result<IdempotencyKey, Error> {
     let mut fingerprint = Fingerprint::default();
     fingerprint.text(call.tool.name().as_str());

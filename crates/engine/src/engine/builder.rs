@@ -1,4 +1,4 @@
-//! Puts an engine together.
+//! [`EngineBuilder`].
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -31,11 +31,12 @@ use crate::tool::search_tool;
 use crate::tool::{Kind, ToolBuilder, ToolSpec};
 use crate::value::clock::Clock;
 
-/// Finds the code that runs a defined tool.
+/// Finds the executor of a defined tool.
 pub(crate) type BindKind =
     Arc<dyn Fn(&ToolSpec) -> Result<Arc<dyn Executor>, Error> + Send + Sync + 'static>;
 
-/// Reads the document that a provider's definition names, relative to a folder.
+/// Reads the API document of a provider's definition; its path is relative to a
+/// folder.
 pub(crate) type ImportDocument =
     Arc<dyn Fn(&ImportRequest, &Path) -> Result<Parsed, Error> + Send + Sync + 'static>;
 
@@ -77,8 +78,7 @@ impl EngineBuilder {
         self
     }
 
-    /// Lets definitions name tools of this kind. `bind` finds the code for a
-    /// definition.
+    /// Registers a kind of tool. `bind` returns the executor for a definition.
     #[must_use]
     pub fn kind(
         mut self,
@@ -89,8 +89,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Lets definitions of providers name an API document. `import` reads it;
-    /// the folder is the one that the definition stands in.
+    /// Registers the reader of API documents that definitions of providers
+    /// name; the folder is that of the definition.
     #[must_use]
     pub fn importer(
         mut self,
@@ -100,22 +100,21 @@ impl EngineBuilder {
         self
     }
 
-    /// Gives all tools an object, which they find by its type (S2.9, toolkit
-    /// level).
+    /// Adds a context object that all tools can find by its type.
     #[must_use]
     pub fn object<T: Send + Sync + 'static>(mut self, object: T) -> Self {
         self.objects.insert(object);
         self
     }
 
-    /// Makes a group of tools, switched on or off.
+    /// Creates a group of tools, active or not.
     #[must_use]
     pub fn group(self, name: &str, description: &str, active: bool) -> Self {
         self.groups.create(name, description, active);
         self
     }
 
-    /// Adds the tool `update_tool_groups`, with which a model changes the
+    /// Adds the tool `update_tool_groups`, with which a model switches the
     /// groups of its own session.
     #[must_use]
     pub fn group_tool(mut self) -> Self {
@@ -123,71 +122,72 @@ impl EngineBuilder {
         self
     }
 
-    /// Adds the tool `read_output`, with which a model reads on in a result
-    /// that was cut.
+    /// Adds the tool `read_output`, with which a model reads the rest of a
+    /// truncated result.
     #[must_use]
     pub fn output_tool(mut self) -> Self {
         self.output_tool = true;
         self
     }
 
-    /// Adds the tool `tool_search`, with which a model finds tools that are
-    /// deferred. It is shown only where there are some.
+    /// Adds the tool `tool_search`, with which a model finds deferred tools. It
+    /// is only listed if there are any.
     #[must_use]
     pub fn search_tool(mut self) -> Self {
         self.search_tool = true;
         self
     }
 
-    /// Searches for tools by meaning as well as by words, with the vectors of an
-    /// embedding model. Where it fails, the words decide alone.
+    /// Adds semantic search for tools, with vectors of an embedding model. If
+    /// the model fails, keyword search decides alone.
     #[must_use]
     pub fn search_embedder(mut self, embedder: impl Embedder) -> Self {
         self.embedder = Some(Arc::new(embedder));
         self
     }
 
-    /// Adds a hook, after those that were added before.
+    /// Appends a hook.
     #[must_use]
     pub fn hook(mut self, hook: impl Hook) -> Self {
         self.hooks.push(Arc::new(hook));
         self
     }
 
-    /// Asks here for the credentials of tools that name a provider.
+    /// Sets the source of credentials for tools that name a provider.
     #[must_use]
     pub fn credentials(mut self, source: impl CredentialSource) -> Self {
         self.credentials = Some(Arc::new(source));
         self
     }
 
-    /// Asks here whether a call may run, and hands over the calls that wait for
-    /// a person. Without it, the tools' own word counts, and there is nobody to
-    /// ask.
+    /// Sets the approval policy, which also stores suspended calls. Without
+    /// one, the tools' own settings apply, and calls that need approval are
+    /// refused.
     #[must_use]
     pub fn approvals(mut self, approvals: impl Approvals) -> Self {
         self.approvals = Some(Arc::new(approvals));
         self
     }
 
-    /// Keeps records here; in memory otherwise.
+    /// Sets the record store; records are kept in memory by default.
     #[must_use]
     pub fn store(mut self, store: impl RecordStore) -> Self {
         self.store = Some(Arc::new(store));
         self
     }
 
-    /// Shows every record before it is kept, also those of calls that an earlier
-    /// process left behind. Calls wait for whoever looks, so it should be quick.
+    /// Registers an observer of every record, called before it is stored; also
+    /// for calls that an earlier process left behind. It runs on the path of
+    /// calls, so it should be fast.
     #[must_use]
     pub fn on_record(mut self, look: impl Fn(&CallRecord) + Send + Sync + 'static) -> Self {
         self.observer = Some(Arc::new(look));
         self
     }
 
-    /// Calls back for every event, on a thread of its own. Unlike
-    /// [`Engine::subscribe`], it also hears of the calls that an earlier process
-    /// left behind.
+    /// Registers a callback for every event, on a thread of its own. Unlike
+    /// [`Engine::subscribe`], it also receives the calls that an earlier
+    /// process left behind.
     #[must_use]
     pub fn on_event(mut self, callback: impl FnMut(&Event) + Send + 'static) -> Self {
         self.callbacks.push(Box::new(callback));
@@ -201,7 +201,7 @@ impl EngineBuilder {
         self
     }
 
-    /// Checks everything and makes the engine.
+    /// Validates everything and builds the engine.
     pub fn build(self) -> Result<Engine, Error> {
         let bus = EventBus::new(self.settings.event_capacity);
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
@@ -240,7 +240,8 @@ impl EngineBuilder {
             breaker: self.settings.breaker,
         });
         let toolkit = self.objects;
-        // Closed, it still takes tasks; only then can one wait for all.
+        // A closed tracker still accepts tasks, and only a closed one can be
+        // awaited.
         let tasks = TaskTracker::new();
         tasks.close();
         Ok(Engine(Arc::new_cyclic(|engine| {

@@ -1,4 +1,4 @@
-//! How long a call may go on: until its deadline, or until it is cancelled.
+//! Deadline and cancellation of a call.
 
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
@@ -16,7 +16,7 @@ use crate::schedule::{ListedCall, RunningCalls};
 use crate::tool::Tool;
 use crate::value::name::{BatchId, CallId};
 
-/// The end of a call's time.
+/// The deadline of a call, and its cancellation.
 pub(crate) struct Deadline<'a> {
     pub(crate) deadline: Instant,
     timeout: Duration,
@@ -24,12 +24,12 @@ pub(crate) struct Deadline<'a> {
     id: CallId,
     batch: Option<BatchId>,
     running: &'a Arc<RunningCalls>,
-    /// Set as soon as the call has to wait for anything, or somebody could know
-    /// of it.
+    /// Entry in the list of running calls; set as soon as the call has to wait,
+    /// or somebody could know of it.
     listed: OnceLock<ListedCall>,
 }
 
-/// Why work was stopped.
+/// Why a call was stopped.
 #[derive(Clone, Copy)]
 pub(crate) enum StopReason {
     Deadline,
@@ -37,6 +37,7 @@ pub(crate) enum StopReason {
 }
 
 impl<'a> Deadline<'a> {
+    /// The call's own timeout counts, else the tool's, else the engine's.
     pub(super) fn new(
         request: &'a CallRequest,
         tool: &Tool,
@@ -56,9 +57,9 @@ impl<'a> Deadline<'a> {
         }
     }
 
-    /// Runs work until the end. Work that is done wins; work that is not is
-    /// dropped. Work that is done at once needs neither a timer nor a place in
-    /// the list of calls.
+    /// Runs work until the deadline or cancellation, when it is dropped; work
+    /// that completes at the same moment wins. Work that completes at its first
+    /// poll needs neither a timer nor a list entry.
     pub(crate) async fn run<T>(
         &self,
         mut work: Pin<&mut impl Future<Output = T>>,
@@ -70,7 +71,8 @@ impl<'a> Deadline<'a> {
         if let Poll::Ready(done) = first.await {
             return Ok(done);
         }
-        // Timers and lists are large, and most calls need neither.
+        // Boxed: timers and list entries are large, and most calls need
+        // neither.
         Box::pin(self.wait_for(work)).await
     }
 
@@ -84,8 +86,7 @@ impl<'a> Deadline<'a> {
         }
     }
 
-    /// Waits for work for as long as the call has time, and for as long as it is
-    /// given more.
+    /// Awaits work until the deadline, which may be extended meanwhile.
     async fn in_time<T>(
         &self,
         mut work: Pin<&mut impl Future<Output = T>>,
@@ -100,22 +101,22 @@ impl<'a> Deadline<'a> {
         }
     }
 
-    /// The error of a call that was stopped.
+    /// The error of a stopped call.
     pub(crate) fn error(&self, stop: StopReason, tool: &Tool) -> Error {
         let given = self.request.own_grace().and_then(Grace::until);
         let more = given.map(|later| later.saturating_duration_since(self.deadline));
         stop.error(tool, self.timeout + more.unwrap_or_default())
     }
 
-    /// Puts the call on the list of those that can be cancelled.
+    /// Adds the call to the list of calls that can be cancelled.
     pub(crate) fn list(&self) -> &ListedCall {
         let own = self.request.cancel.as_ref();
         let context = &self.request.context;
         self.listed.get_or_init(|| self.running.list(self.id, context, self.batch, own))
     }
 
-    /// Refuses to begin what has no time left. Only a call that has waited can
-    /// have lost its time.
+    /// Fails if the deadline has passed. Only a call that has waited can have
+    /// missed it.
     pub(crate) fn check(&self, tool: &Tool) -> Result<(), Error> {
         if self.listed.get().is_none() {
             return Ok(());
@@ -137,7 +138,7 @@ impl<'a> Deadline<'a> {
     }
 }
 
-/// Ends when a token is cancelled; never where there is none.
+/// Completes when a token is cancelled; never without a token.
 async fn cancelled(token: Option<&CancellationToken>) {
     match token {
         Some(token) => token.cancelled().await,
@@ -146,7 +147,7 @@ async fn cancelled(token: Option<&CancellationToken>) {
 }
 
 impl StopReason {
-    /// The error of a call that was stopped.
+    /// The error of a stopped call.
     pub(super) fn error(self, tool: &Tool, timeout: Duration) -> Error {
         match self {
             Self::Cancelled => Error::new(ErrorKind::Cancelled, "the call was cancelled"),

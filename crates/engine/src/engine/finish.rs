@@ -1,5 +1,5 @@
-//! How calls end: what they had is taken back, and they are closed. Also work that
-//! goes on when its caller goes away, and calls that ended with their process.
+//! The end of calls: resources are released, and the call is closed. Also work
+//! that outlives its caller, and calls that ended with their process.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use crate::stage::{self, Attempts, Outcome};
 use crate::tool::executor::BoxFuture;
 
 impl Engine {
-    /// Takes back what a call had while it could run: its slot, what it cost, and
-    /// the arguments that hooks have changed.
+    /// Releases what a call held while it ran: its slot, its cost, and the
+    /// arguments that hooks changed.
     pub(super) async fn settle(
         &self,
         attempts: &mut Attempts<'_, '_>,
@@ -43,8 +43,8 @@ impl Engine {
         }
     }
 
-    /// Closes a call, unless somebody else does: one record, one finished event,
-    /// one result.
+    /// Closes a call, unless somebody else does: one record, one finished
+    /// event, one result.
     pub(super) async fn close(
         &self,
         open: &mut OpenCall,
@@ -63,13 +63,13 @@ impl Engine {
         result
     }
 
-    /// Ends a call as interrupted that another process took and left without an
-    /// intent: `request` is what was asked for, under the call's id. A call that
-    /// has a record keeps it.
+    /// Records a call as interrupted that another process accepted and left
+    /// without an intent; `request` is the original request, under the call's
+    /// id. A call that has a record keeps it.
     ///
     /// # Errors
     ///
-    /// Where the store cannot be asked, or has not kept the record yet.
+    /// If the store cannot be reached, or has not stored the record yet.
     pub async fn give_up(
         &self,
         mut request: CallRequest,
@@ -94,18 +94,19 @@ impl Engine {
 }
 
 /// A call that may change something. If its caller drops it after it began to
-/// take effect, a task of the engine finishes and records it; before that, it
-/// is simply cancelled.
+/// take effect, a background task completes and records it; before that, it is
+/// simply cancelled.
 pub(super) struct DurableCall {
     work: Option<BoxFuture<'static, CallResult>>,
     effect: Arc<AtomicBool>,
     tasks: TaskTracker,
-    /// Where it goes on; whoever drops it may be outside of every runtime.
+    /// The runtime on which it continues: the caller may drop it outside of any
+    /// runtime.
     runtime: Option<Handle>,
 }
 
 impl DurableCall {
-    /// `effect` is set when the work begins to take effect.
+    /// `effect` is set when the call begins to take effect.
     pub(super) fn new(
         work: impl Future<Output = CallResult> + Send + 'static,
         effect: Arc<AtomicBool>,

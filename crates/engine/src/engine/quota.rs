@@ -1,4 +1,4 @@
-//! Call quotas: what a call takes of them, and what has been used.
+//! Quota stage: counts calls and cost against quotas, and reports usage.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::value::name::TenantId;
 use crate::value::usage::Usage;
 
 impl Engine {
-    /// Takes a call out of the quotas, or refuses it. One that waited for a person
-    /// was counted when it came.
+    /// Counts a call against its quotas, or refuses it. A resumed call was
+    /// counted when it was received.
     pub(super) fn take_quota(&self, request: &CallRequest, tool: &Tool) -> Result<(), Error> {
         let Some(quotas) = &self.0.quotas else { return Ok(()) };
         if request.approved().is_some() {
@@ -22,7 +22,7 @@ impl Engine {
         quotas.take(&context.caller, context.begun_by.as_ref(), tool.name().as_str())
     }
 
-    /// Takes what models cost to answer a call out of the quotas.
+    /// Counts the model cost of a call against its quotas.
     pub(super) fn spend_quota(&self, call: &Call, own: &Usage) {
         if let Some(quotas) = &self.0.quotas {
             let (caller, key) = (call.caller(), call.context.begun_by.as_ref());
@@ -30,20 +30,20 @@ impl Engine {
         }
     }
 
-    /// What has been used of a tenant's call quota; nothing where none is set.
+    /// Quota usage of a tenant; zero if no quota is set.
     pub fn quota_use(&self, tenant: &TenantId, scope: QuotaScope<'_>) -> QuotaUse {
         let quotas = self.0.quotas.as_ref();
         quotas.map(|quotas| quotas.used(tenant, scope)).unwrap_or_default()
     }
 
-    /// What tenants, and their keys, have used here today: for programs that keep
-    /// it, or share it with others.
+    /// Today's usage per tenant and key in this process, for programs that
+    /// persist or share it.
     pub fn quota_uses(&self) -> Vec<(TenantId, Option<Arc<str>>, QuotaUse)> {
         self.0.quotas.as_ref().map(QuotaCounters::of_today).unwrap_or_default()
     }
 
-    /// What tenants, and their keys, have used elsewhere today. It counts, in place
-    /// of what was said before.
+    /// Sets today's usage per tenant and key in other processes, replacing the
+    /// previous values. It counts against the quotas.
     pub fn set_quota_uses(&self, elsewhere: &[(TenantId, Option<Arc<str>>, QuotaUse)]) {
         if let Some(quotas) = &self.0.quotas {
             quotas.set_elsewhere(elsewhere);

@@ -1,42 +1,40 @@
-//! What can be set about an engine.
+//! Settings of an engine.
 
 use std::time::Duration;
 
 use crate::schedule::{BreakerSettings, CallQuotas, LimitSettings, RetryBudget, RetryPolicy};
 
-/// The settings of an engine. The defaults are those of the requirements.
+/// Settings of an engine.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Settings {
-    /// How many calls run at once, and which wait.
+    /// Concurrency limits and the queue.
     pub limits: LimitSettings,
-    /// How many calls may begin, and what they may cost, by tenant, user, key and
-    /// tool.
+    /// Quotas for calls and their cost, by tenant, user, key and tool.
     pub quotas: CallQuotas,
-    /// How many calls of one batch run at once (S3.23).
+    /// Maximum number of calls of one batch that run concurrently.
     pub max_parallel: usize,
-    /// How many calls a batch may have; each one more gets an error (S3.24).
+    /// Maximum number of calls in a batch; further ones get an error.
     pub max_batch: usize,
-    /// How deep tools may call tools that call tools.
+    /// Maximum nesting depth of calls.
     pub max_depth: u32,
-    /// How often a call is tried that is safe to repeat and does not say so
-    /// itself.
+    /// Default retry policy of calls that are safe to repeat.
     pub retry: RetryPolicy,
-    /// How many extra attempts an upstream gets from all calls together.
+    /// Retry budget of an upstream, shared by all calls.
     pub retry_budget: RetryBudget,
-    /// When an upstream that keeps failing is left alone; none: never.
+    /// Circuit breaker for failing upstreams; `None` disables it.
     pub breaker: Option<BreakerSettings>,
-    /// How many results of tools with `cache` are kept (S3.26).
+    /// Maximum number of cached results of tools with `cache`.
     pub cache_entries: usize,
-    /// How long a call may take if neither it nor its tool says so.
+    /// Default timeout of calls.
     pub default_timeout: Duration,
-    /// Refuse arguments that would have to be repaired, and unknown keys.
+    /// Refuse arguments that need repair, and unknown keys.
     pub strict_validation: bool,
-    /// How many bytes of a result the caller gets; the whole is kept.
+    /// Maximum size of a result for the caller, in bytes; the whole is stored.
     pub max_output_bytes: usize,
-    /// How many bytes of the arguments and of the result a record keeps.
+    /// Maximum size of arguments and result in a record, in bytes.
     pub max_record_bytes: usize,
-    /// How many events a slow subscriber may lag behind.
+    /// Capacity of the event buffer: how far a slow subscriber may lag behind.
     pub event_capacity: usize,
 }
 

@@ -1,44 +1,40 @@
-//! Which tools a model is told of.
+//! Tools that are visible to a model: active groups and deferred tools that it
+//! has found.
 
 use std::collections::HashSet;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use lru::LruCache;
 use parking_lot::Mutex;
 
 use super::Engine;
 use crate::call::context::Caller;
 use crate::tool::groups::Session;
 use crate::tool::search_tool;
+use crate::tool::session_shares::SessionShares;
 use crate::tool::{Exposure, Tool, ToolSpec};
 use crate::value::name::{TenantId, ToolName};
 use crate::value::secret::Secret;
 
-/// Sessions whose tools are remembered; the one that was longest unused is
-/// forgotten first.
-const MAX_SESSIONS: NonZeroUsize = match NonZeroUsize::new(10_000) {
-    Some(many) => many,
-    None => NonZeroUsize::MIN,
-};
+/// Sessions whose tools are remembered.
+const MAX_SESSIONS: usize = 10_000;
 /// The field of a provider's credential that is its key.
 const KEY_FIELD: &str = "api_key";
-/// Tools that a session may have found.
+/// Maximum number of tools that a session has found.
 const MAX_ACTIVATED: usize = 1_000;
 
 /// Deferred tools that sessions have found.
-pub(crate) struct ActivatedTools(Mutex<LruCache<Session, HashSet<ToolName>>>);
+pub(crate) struct ActivatedTools(Mutex<SessionShares<HashSet<ToolName>>>);
 
 impl Default for ActivatedTools {
     fn default() -> Self {
-        Self(Mutex::new(LruCache::new(MAX_SESSIONS)))
+        Self(Mutex::new(SessionShares::new(MAX_SESSIONS)))
     }
 }
 
 impl Engine {
-    /// The tools that a model sees in a session: those of active groups that
-    /// are exposed directly or were found in it, by name. A session has the
-    /// tools of its tenant; without one, these are the tools that everybody has.
+    /// The tools visible to a model in a session, by name: tools of active
+    /// groups that are exposed directly or were found in the session. Without a
+    /// session, only the tools shared by all tenants.
     pub fn active_tools(&self, session: Option<&Session>) -> Vec<Arc<Tool>> {
         let tools = match session {
             Some(session) => self.0.registry.list_for(session.tenant()),
@@ -47,15 +43,15 @@ impl Engine {
         self.only_active(tools, session)
     }
 
-    /// The same for a tenant outside of every conversation.
+    /// The tools visible to a tenant outside of conversations.
     pub fn active_tools_for(&self, tenant: &TenantId) -> Vec<Arc<Tool>> {
         self.only_active(self.0.registry.list_for(tenant), None)
     }
 
-    /// Shows deferred tools to a session from now on.
+    /// Activates deferred tools in a session.
     pub fn activate<'n>(&self, session: &Session, names: impl Iterator<Item = &'n ToolName>) {
         let mut sessions = self.0.activated.0.lock();
-        let own = sessions.get_or_insert_mut(session.clone(), HashSet::new);
+        let own = sessions.of(session, HashSet::new);
         for name in names {
             if own.len() < MAX_ACTIVATED {
                 own.insert(name.clone());
@@ -63,7 +59,7 @@ impl Engine {
         }
     }
 
-    /// The tools that a search may find: all that are not hidden.
+    /// The tools that a search may return: all that are not hidden.
     pub(crate) fn findable_tools(
         &self,
         tenant: &TenantId,
@@ -76,8 +72,8 @@ impl Engine {
         tools
     }
 
-    /// Those of these tools that fit a question, best first: by words, and by
-    /// meaning where the engine has an embedder.
+    /// Ranks tools by relevance to a query, best first: by keywords, and by
+    /// meaning if the engine has an embedder.
     pub async fn find_tools(&self, tools: Vec<Arc<Tool>>, question: &str) -> Vec<Arc<Tool>> {
         let key = match self.0.finder.provider() {
             Some(provider) => self.operators_key(provider).await,
@@ -86,7 +82,7 @@ impl Engine {
         self.0.finder.find(tools, question, key.as_ref()).await
     }
 
-    /// The operator's key for a provider, where a store has one.
+    /// The stored API key of a provider for the embedder.
     async fn operators_key(&self, provider: &str) -> Option<Secret> {
         let source = self.0.credentials.as_ref()?;
         let mut asks = ToolSpec::new(ToolName::new(search_tool::NAME).ok()?);
@@ -116,8 +112,9 @@ impl Engine {
             return tools;
         }
         let mut sessions = self.0.activated.0.lock();
-        let found = session.and_then(|session| sessions.get(session));
-        let is_found = |tool: &Tool| found.is_some_and(|found| found.contains(tool.name()));
+        let found = session.and_then(|session| sessions.touch(session));
+        let is_found =
+            |tool: &Tool| found.as_ref().is_some_and(|found| found.contains(tool.name()));
         // Where there is something to be found, there is something to find it by.
         tools.retain(|tool| match tool.spec().exposure {
             Exposure::Direct => true,

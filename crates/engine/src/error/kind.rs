@@ -1,4 +1,4 @@
-//! The one table of failures: a row a kind, a column a surface.
+//! The table of all kinds of failure: a row per kind, a column per surface.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::value::text::Lang;
 
-/// What every surface calls one kind of failure.
+/// Names and properties of one kind of failure, on all surfaces.
 #[derive(Debug, Clone, Copy)]
 pub struct KindInfo {
-    /// Our name, used in records, events, metrics and the HTTP API.
+    /// Name in records, events, metrics and the HTTP API.
     pub name: &'static str,
-    /// S0's `error_type`.
+    /// The coarse `error_type`: one of eight families.
     pub error_type: &'static str,
-    /// S1's error class.
+    /// Name as an exception class, such as `ValidationError`.
     pub class: &'static str,
-    /// S3's error code.
+    /// Upper-case error code.
     pub code: &'static str,
     /// The HTTP status where a request is refused for it.
     pub status: u16,
@@ -25,26 +25,25 @@ pub struct KindInfo {
     /// result like any other, and 200, but where a person is asked first or the
     /// server itself had no room or no database.
     pub call_status: u16,
-    /// The JSON-RPC code that MCP wants, or none where MCP wants a result with
-    /// `isError`.
+    /// JSON-RPC error code in MCP; `None` if MCP gets a result with `isError`.
     pub mcp_code: Option<i32>,
     /// Whether the same call may succeed later.
     pub retryable: bool,
-    /// What it means, for the reference page.
+    /// Meaning, for the reference page.
     pub meaning: &'static str,
-    /// What a model reads; `{detail}` is the message.
+    /// Feedback for the model; `{detail}` is the message.
     pub feedback_en: &'static str,
-    /// The same in Chinese (S4.13).
+    /// Feedback in Chinese.
     pub feedback_zh: &'static str,
-    /// What a model reads in its place where a tool that must not simply be
-    /// repeated had begun: what happened, without advice to try again. Empty
-    /// where a failure of this kind means that nothing was done.
+    /// Feedback if a tool that is not safe to repeat had begun: what happened,
+    /// without advice to try again. Empty if a failure of this kind excludes an
+    /// effect.
     pub begun_en: &'static str,
     /// The same in Chinese.
     pub begun_zh: &'static str,
 }
 
-/// What follows where it is not known whether a call took effect.
+/// Appended if it is unknown whether a call took effect.
 const DOUBT_EN: &str = "The call may have taken effect. Do not simply repeat it: check first \
     whether it did, for example by looking up what it would have changed; if you cannot check, \
     ask the user.";
@@ -57,7 +56,7 @@ macro_rules! kinds {
         $status:literal, $call_status:literal, $mcp:expr, $retryable:literal,
         $meaning:literal, $en:literal, $zh:literal
         $(, begun $begun_en:literal, $begun_zh:literal)?;)*) => {
-        /// Every way in which a call can fail.
+        /// Every kind of failure.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[non_exhaustive]
         pub enum ErrorKind {
@@ -65,7 +64,7 @@ macro_rules! kinds {
         }
 
         impl ErrorKind {
-            /// All kinds, in the order of the table.
+            /// All kinds, in table order.
             pub const ALL: &[Self] = &[$(Self::$kind),*];
 
             /// The row of this kind.
@@ -230,7 +229,7 @@ kinds! {
 }
 
 impl ErrorKind {
-    /// Our name of the kind, such as `tool_not_found`.
+    /// The name, such as `tool_not_found`.
     pub const fn name(self) -> &'static str {
         self.info().name
     }
@@ -240,7 +239,7 @@ impl ErrorKind {
         Self::ALL.iter().copied().find(|kind| kind.name() == name)
     }
 
-    /// The default text for a model.
+    /// The default feedback for the model.
     pub fn feedback(self, lang: Lang, detail: &str) -> String {
         let info = self.info();
         let template = match lang {
@@ -250,8 +249,8 @@ impl ErrorKind {
         template.replace("{detail}", detail)
     }
 
-    /// An operator's message as a text that can stand alone: that of an unknown
-    /// tool is its name.
+    /// Turns an operator's message into a text that can stand alone: the
+    /// message about an unknown tool is just its name.
     pub fn explain(self, message: &str, lang: Lang) -> String {
         match (self, lang) {
             (Self::ToolNotFound, Lang::En) => format!("unknown tool: {message}"),
@@ -260,9 +259,9 @@ impl ErrorKind {
         }
     }
 
-    /// The text for a model where a tool that must not simply be repeated had
-    /// begun; none where a failure of this kind means that nothing was done.
-    /// `own` is what the other side says, in place of what the kind says.
+    /// Feedback if a tool that is not safe to repeat had begun; `None` if a
+    /// failure of this kind excludes an effect. `own` replaces the kind's own
+    /// description.
     pub(crate) fn begun(self, lang: Lang, detail: &str, own: Option<&str>) -> Option<String> {
         let info = self.info();
         let (template, doubt) = match lang {
@@ -277,7 +276,7 @@ impl ErrorKind {
         Some(if self == Self::ToolError { said } else { format!("{said}{doubt}") })
     }
 
-    /// Whether a text in English says that a call may have taken effect.
+    /// Whether an English feedback says that a call may have taken effect.
     pub(crate) fn says_doubt(feedback: &str) -> bool {
         feedback.ends_with(DOUBT_EN)
     }

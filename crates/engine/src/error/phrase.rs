@@ -1,9 +1,9 @@
-//! What a violation says, in the languages that Windlass speaks.
+//! Phrases of violations in English and Chinese.
 //!
-//! Violations are kept and sent in English. Whoever reads Chinese gets the same
-//! phrases in Chinese: a phrase is found again by what stands around its value.
+//! Violations are stored and sent in English. For readers of Chinese the
+//! phrases are recognised by the text around their values, and translated.
 
-/// Words with a place for a value between them, in English and Chinese.
+/// A phrase with a placeholder for a value, in English and Chinese.
 pub(crate) struct Phrase {
     english: (&'static str, &'static str),
     chinese: (&'static str, &'static str),
@@ -16,7 +16,7 @@ macro_rules! phrases {
             chinese: ($zh, concat!($($zh_after)?)),
         };)*
 
-        /// All of them; the longer before those that they begin with.
+        /// All phrases, longer ones before their own prefixes.
         const ALL: &[&Phrase] = &[$(&$name),*];
     };
 }
@@ -80,7 +80,7 @@ impl Phrase {
         format!("{before}{value}{after}")
     }
 
-    /// The value of a text that is this phrase.
+    /// The value, if a text is an instance of this phrase.
     fn value<'a>(&self, text: &'a str) -> Option<&'a str> {
         let (before, after) = self.english;
         let value = text.strip_prefix(before)?.strip_suffix(after)?;
@@ -89,9 +89,9 @@ impl Phrase {
     }
 }
 
-/// A part of a violation in Chinese; what is no phrase stays as it is.
+/// Translates a part of a violation; unknown text stays unchanged.
 pub(crate) fn chinese(text: &str) -> String {
-    // Alternatives are phrases, too.
+    // Translates each alternative.
     if let Some((first, rest)) = text.split_once(OR)
         && first.matches('"').count() % 2 == 0
         && is_phrase(first)
@@ -107,10 +107,10 @@ pub(crate) fn chinese(text: &str) -> String {
     }
 }
 
-/// What stands between a key and the parameter that it may be meant for.
+/// Separates an unknown key from the suggested parameter.
 pub(crate) const NO_PARAMETER: &str = "` is not a parameter; is `";
 
-/// What stands between alternatives.
+/// Separates alternatives.
 pub(crate) const OR: &str = " or ";
 
 fn is_phrase(text: &str) -> bool {

@@ -1,7 +1,7 @@
-//! Events: everything that happens, once, in order, for whoever listens.
+//! Events: everything that happens, once and in order, for all subscribers.
 //!
-//! The bus is bounded. A subscriber that falls behind is told how much it
-//! missed; nobody waits for it. While nobody listens, no event is built.
+//! The bus is bounded. A subscriber that falls behind is told how many events
+//! it missed; nothing waits for it. Without subscribers, no event is built.
 
 mod bus;
 mod queue_view;
@@ -24,38 +24,38 @@ use crate::tool::Kind;
 use crate::value::name::{BatchId, CallId, TenantId, ToolName};
 use crate::value::secret::Veil;
 
-/// Something that happened.
+/// An event.
 #[derive(Clone, Debug, Serialize)]
 pub struct Event {
-    /// Counts up by one for every event of an engine.
+    /// Increases by one with every event of an engine.
     pub sequence: u64,
-    /// When.
+    /// Time of the event.
     pub at: Timestamp,
-    /// What.
+    /// Type and content.
     #[serde(flatten)]
     pub body: EventBody,
 }
 
-/// The kinds of events. The names are S0.21's where it has one.
+/// Types of events.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event_type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EventBody {
-    /// A definition was read.
+    /// A definition was loaded.
     ToolLoaded {
         /// The tool.
         tool_name: ToolName,
         /// The file or other source.
         source: Arc<str>,
-        /// Whose it is; nobody else may hear of it.
+        /// The owning tenant; the event is visible to it alone.
         #[serde(rename = "tenant_id", skip_serializing_if = "Option::is_none")]
         tenant: Option<TenantId>,
     },
-    /// A tool is new.
+    /// A tool was added.
     ToolAdded {
         /// The tool.
         tool_name: ToolName,
-        /// Whose it is; nobody else may hear of it.
+        /// The owning tenant; the event is visible to it alone.
         #[serde(rename = "tenant_id", skip_serializing_if = "Option::is_none")]
         tenant: Option<TenantId>,
     },
@@ -63,105 +63,105 @@ pub enum EventBody {
     ToolUpdated {
         /// The tool.
         tool_name: ToolName,
-        /// Whose it is; nobody else may hear of it.
+        /// The owning tenant; the event is visible to it alone.
         #[serde(rename = "tenant_id", skip_serializing_if = "Option::is_none")]
         tenant: Option<TenantId>,
     },
-    /// A tool is gone.
+    /// A tool was removed.
     ToolRemoved {
         /// The tool.
         tool_name: ToolName,
-        /// Whose it is; nobody else may hear of it.
+        /// The owning tenant; the event is visible to it alone.
         #[serde(rename = "tenant_id", skip_serializing_if = "Option::is_none")]
         tenant: Option<TenantId>,
     },
-    /// Definitions are being read again.
+    /// A reload of definitions started.
     ReloadStarted {
         /// The folder.
         source: Arc<str>,
     },
-    /// Definitions have been read again.
+    /// A reload of definitions completed.
     ReloadCompleted {
         /// The folder.
         source: Arc<str>,
-        /// How many tools it has now.
+        /// Number of tools in it now.
         tools: usize,
-        /// How many files could not be read.
+        /// Number of files with errors.
         errors: usize,
     },
-    /// A definition could not be read; its last good version stays.
+    /// A definition has errors; its last good version stays.
     LoadError {
         /// The file.
         source: Arc<str>,
-        /// Where and why.
+        /// The error, with its position.
         error: String,
-        /// Whose it is; nobody else may hear of it.
+        /// The owning tenant; the event is visible to it alone.
         #[serde(rename = "tenant_id", skip_serializing_if = "Option::is_none")]
         tenant: Option<TenantId>,
     },
-    /// A call of a batch was taken.
+    /// A call of a batch was queued.
     ToolQueued {
         /// The call.
         #[serde(flatten)]
         call: CallInfo,
         /// The batch.
         batch_id: BatchId,
-        /// Its place in the batch, from 0.
+        /// Position in the batch, from 0.
         position: usize,
     },
     /// All calls of a batch have their results.
     QueueDrained {
         /// The batch.
         batch_id: BatchId,
-        /// Who called first.
+        /// The caller.
         #[serde(flatten)]
         caller: Arc<Caller>,
-        /// How many there were.
+        /// Number of calls.
         calls: usize,
     },
-    /// The arguments of a call were refused.
+    /// The arguments of a call are invalid.
     ValidationError {
         /// The call.
         #[serde(flatten)]
         call: CallInfo,
-        /// What is wrong with them.
+        /// The violations.
         errors: Vec<Violation>,
     },
-    /// A call waits for a person.
+    /// A call was suspended and waits for approval.
     ApprovalRequested {
         /// The call.
         #[serde(flatten)]
         call: CallInfo,
-        /// Why a person is asked.
+        /// Why approval is needed.
         reason: String,
     },
-    /// A person has said what becomes of a call that waited.
+    /// A person decided about a suspended call.
     ApprovalDecided {
         /// The call.
         #[serde(flatten)]
         call: CallInfo,
-        /// What was said.
+        /// The decision.
         #[serde(flatten)]
         verdict: Verdict,
     },
-    /// A call begins to run.
+    /// A call starts to run.
     ExecutionStarted {
         /// The call.
         #[serde(flatten)]
         call: CallInfo,
     },
-    /// An attempt failed, and the call will be tried again.
+    /// An attempt failed and will be retried.
     ExecutionRetried {
         /// The call.
         #[serde(flatten)]
         call: CallInfo,
         /// The attempt that failed, from 1.
         attempt: u32,
-        /// What kind of error.
+        /// The kind of error.
         error_kind: ErrorKind,
-        /// The operator's text.
+        /// The message for operators.
         error: String,
-        /// How long until the next attempt, in seconds.
+        /// Backoff before the next attempt, in seconds.
         delay: f64,
     },
     /// A running call reports progress.
@@ -169,34 +169,34 @@ pub enum EventBody {
         /// The call.
         #[serde(flatten)]
         call: CallInfo,
-        /// What it reports.
+        /// The reported content.
         progress: Content,
     },
-    /// A call ended with a result.
+    /// A call succeeded.
     ExecutionCompleted {
         /// The call.
         #[serde(flatten)]
         call: CallInfo,
-        /// How long it ran, in seconds.
+        /// Execution time, in seconds.
         execution_time: f64,
     },
-    /// A call ended with an error.
+    /// A call failed.
     ExecutionFailed {
         /// The call.
         #[serde(flatten)]
         call: CallInfo,
-        /// How it ended.
+        /// Its final status.
         status: Status,
-        /// What kind of error.
+        /// The kind of error.
         error_kind: ErrorKind,
-        /// The operator's text.
+        /// The message for operators.
         error: String,
-        /// How long it ran, in seconds.
+        /// Execution time, in seconds.
         execution_time: f64,
     },
     /// This subscriber was too slow and missed events.
     Missed {
-        /// How many.
+        /// Number of missed events.
         count: u64,
     },
 }
@@ -250,7 +250,7 @@ impl EventBody {
         }
     }
 
-    /// The tenant that the event is for alone; none where it is for everybody.
+    /// The only tenant that may see the event; `None` if all may.
     pub fn tenant(&self) -> Option<&TenantId> {
         match self {
             Self::ToolLoaded { tenant, .. }
@@ -273,7 +273,7 @@ impl EventBody {
     }
 }
 
-/// The call that an event is about.
+/// The call of an event.
 #[derive(Clone, Debug, Serialize)]
 pub struct CallInfo {
     /// Its id.
@@ -283,23 +283,23 @@ pub struct CallInfo {
     pub call_ref: Option<Arc<str>>,
     /// The tool.
     pub tool_name: Arc<str>,
-    /// What runs the tool; none as long as the tool is not looked up. The name
-    /// says as much to whoever reads events elsewhere.
+    /// Kind of the tool; `None` before the tool is resolved. Not serialised:
+    /// other processes derive it from the name.
     #[serde(skip)]
     pub kind: Option<Kind>,
-    /// Who called.
+    /// The caller.
     #[serde(flatten)]
     pub caller: Arc<Caller>,
 }
 
-/// Reports the progress of one call. Cheap to clone and to call: while nobody
-/// listens, nothing is built.
+/// Reports progress of a call. Cheap to clone and to use: without subscribers,
+/// nothing is built.
 #[derive(Clone)]
 pub struct Emitter {
     pub(crate) bus: Arc<EventBus>,
     pub(crate) call: CallInfo,
-    /// What hides the call's secrets, where it has any. The secrets go with the
-    /// call, and nothing is reported after that.
+    /// Redacts the call's secrets, if it has any. It is dropped with the call,
+    /// after which nothing is reported.
     pub(crate) veil: Option<Weak<Veil>>,
 }
 

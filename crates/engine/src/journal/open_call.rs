@@ -1,4 +1,4 @@
-//! One call from its acceptance to its one result.
+//! An open call: from its acceptance to its one result.
 
 mod waiting;
 
@@ -26,25 +26,25 @@ use crate::value::secret::HIDDEN;
 use crate::value::text::Text;
 use crate::value::usage::CallUsage;
 
-/// How long a call that ran past its deadline waits for its record.
+/// How long a call past its deadline waits for its record to be written.
 const LAST_WRITE: Duration = Duration::from_secs(5);
-/// How many failed attempts a record tells of.
+/// Maximum number of failed attempts in a record.
 const MAX_FAILED_ATTEMPTS: usize = 20;
-/// The longest tool name that is kept of a call for a tool that does not exist.
+/// Maximum length of the name of an unknown tool in a record.
 const MAX_UNKNOWN_NAME: usize = 256;
 
-/// A call that has been accepted and has no result yet.
+/// A call that was accepted and has no result yet.
 pub(crate) struct OpenCall {
     shared: Arc<CallEnvironment>,
     pub(crate) id: CallId,
     call_ref: Option<Arc<str>>,
     tool_name: Arc<str>,
-    /// What runs the tool, once that is known.
+    /// Kind of the tool, once it is resolved.
     kind: Option<Kind>,
-    /// Whether doing it again does no harm.
+    /// Whether the call is safe to repeat.
     repeatable: bool,
     caller: Arc<Caller>,
-    /// The tool whose hidden parameters are masked, if it has any.
+    /// The tool, if it has hidden parameters to mask.
     masks: Option<Arc<Tool>>,
     arguments: PreparedArguments,
     created_at: Timestamp,
@@ -54,18 +54,18 @@ pub(crate) struct OpenCall {
     details: Option<Box<Details>>,
     /// The batch that it belongs to.
     pub(crate) batch: Option<BatchId>,
-    /// When it is stopped, once that is known.
+    /// The deadline, once it is known.
     deadline: Option<Instant>,
     /// Set when the call begins to take effect.
     pub(crate) effect: Option<Arc<AtomicBool>>,
-    /// Whether the store has been told before the call ran.
+    /// Whether an intent was stored before the call ran.
     pub(crate) intended: bool,
-    /// What the finished event has to tell, from the record until the event.
+    /// The result for the finished event, between record and event.
     unreported: Option<Box<CallResult>>,
     closed: bool,
 }
 
-/// Arguments: the call's own while they are prepared, then shared with it.
+/// The arguments: owned while they are prepared, then shared with the call.
 enum PreparedArguments {
     Own(Value),
     CallEnvironment(Arc<Value>),
@@ -116,7 +116,7 @@ impl OpenCall {
         }
     }
 
-    /// What it shares with the calls of its thread.
+    /// The environment, shared per thread.
     pub(crate) fn shared(&self) -> &Arc<CallEnvironment> {
         &self.shared
     }
@@ -130,7 +130,7 @@ impl OpenCall {
         });
     }
 
-    /// The tool is known; its hidden parameters are masked from here on.
+    /// The tool was resolved; from here on its hidden parameters are masked.
     pub(crate) fn resolved(&mut self, tool: &Arc<Tool>) {
         self.kind = Some(tool.spec().kind);
         self.repeatable = tool.spec().behaviour.may_be_repeated();
@@ -151,7 +151,7 @@ impl OpenCall {
         }
     }
 
-    /// Sets when it is stopped: after this time, but at the latest then.
+    /// Sets the deadline: the timeout from now, but not after `latest`.
     pub(crate) fn until(&mut self, timeout: Duration, latest: Option<Instant>) -> Instant {
         let own = self.began + timeout.min(duration::MAX);
         let deadline = latest.map_or(own, |latest| own.min(latest));
@@ -159,14 +159,14 @@ impl OpenCall {
         deadline
     }
 
-    /// The arguments, to be shared between the call and its record.
+    /// Shares the arguments between the call and its record.
     pub(crate) fn share_arguments(&mut self) -> Arc<Value> {
         let shared = std::mem::take(&mut self.arguments).share();
         self.arguments = PreparedArguments::CallEnvironment(Arc::clone(&shared));
         shared
     }
 
-    /// What the call is about to do, for the store.
+    /// The intent for the store.
     pub(crate) fn intent(&mut self, key: Option<IdempotencyKey>) -> Intent {
         if let Some(key) = &key {
             self.details().idempotency_key = Some(Arc::clone(&key.key));
@@ -182,7 +182,7 @@ impl OpenCall {
         }
     }
 
-    /// The call has its slot and begins to run.
+    /// The call has its slot and starts to run.
     pub(crate) fn started(&mut self, waited: bool) {
         if waited {
             self.queue_wait = self.began.elapsed();
@@ -199,12 +199,12 @@ impl OpenCall {
         self.began + self.queue_wait
     }
 
-    /// How often it has been tried.
+    /// Number of attempts so far.
     pub(crate) fn attempts(&self) -> u32 {
         self.attempts
     }
 
-    /// An attempt failed, and there will be another one.
+    /// An attempt failed and will be retried.
     pub(crate) fn retried(&mut self, error: &Error, run_time: Duration, delay: Duration) {
         let attempt = self.attempts;
         self.shared.journal.bus.emit(|| EventBody::ExecutionRetried {
@@ -224,22 +224,22 @@ impl OpenCall {
         });
     }
 
-    /// The next attempt begins.
+    /// The next attempt starts.
     pub(crate) fn tried_again(&mut self) {
         self.attempts += 1;
     }
 
-    /// A hook has changed the arguments.
+    /// A hook rewrote the arguments.
     pub(crate) fn rewritten(&mut self, arguments: &Arc<Value>) {
         self.arguments = PreparedArguments::CallEnvironment(Arc::clone(arguments));
     }
 
-    /// The call's result is that of an earlier call.
+    /// The call has the result of an earlier call.
     pub(crate) fn same_as(&mut self, earlier: CallId) {
         self.details().same_as = Some(earlier);
     }
 
-    /// What models took to answer.
+    /// Sets the model usage.
     pub(crate) fn used(&mut self, bill: CallUsage) {
         let nested = bill.total != bill.own;
         let details = self.details();
@@ -247,15 +247,15 @@ impl OpenCall {
         details.total_usage = nested.then_some(bill.total);
     }
 
-    /// Closes the call with what came of it.
+    /// Closes the call with its outcome.
     pub(crate) fn close(&mut self, outcome: Result<Arc<Output>, Error>) -> CallResult {
         let result = self.end(outcome);
         self.report(&result);
         result
     }
 
-    /// Closes the call once its record is kept for good, and no sooner. Where
-    /// that takes too long, the caller hears so instead of the result.
+    /// Closes the call once its record is stored durably. If that takes too
+    /// long, the caller gets an error instead of the result.
     pub(crate) async fn close_durably(
         &mut self,
         outcome: Result<Arc<Output>, Error>,
@@ -274,7 +274,7 @@ impl OpenCall {
         result
     }
 
-    /// Hands the record to the store.
+    /// Appends the record to the store.
     fn end(&mut self, outcome: Result<Arc<Output>, Error>) -> CallResult {
         self.closed = true;
         let outcome = outcome.map_err(|error| {
@@ -290,8 +290,8 @@ impl OpenCall {
         self.answer(outcome, run_time)
     }
 
-    /// What the caller hears. Where the call goes on without the caller, that
-    /// is all there is.
+    /// The result for the caller. For a call that continues without its caller,
+    /// this is all that happens here.
     pub(crate) fn answer(
         &self,
         outcome: Result<Arc<Output>, Error>,
@@ -317,7 +317,7 @@ impl OpenCall {
     fn record(&mut self, outcome: &Result<Arc<Output>, Error>, run_time: Duration) -> CallRecord {
         let arguments = std::mem::take(&mut self.arguments).share();
         let arguments = self.redacted(arguments);
-        // A call with the same key gets this result again, so it is kept whole.
+        // Duplicates get this result again, so it is recorded whole.
         let max_bytes = match self.details.as_ref().and_then(|it| it.idempotency_key.as_ref()) {
             Some(_) => usize::MAX,
             None => self.shared.journal.max_record_bytes,
@@ -348,7 +348,7 @@ impl OpenCall {
         }
     }
 
-    /// The arguments, redacted and capped.
+    /// The arguments, redacted and truncated.
     fn recorded_arguments(&mut self) -> Arc<Value> {
         let arguments = self.share_arguments();
         self.redacted(arguments)
@@ -430,7 +430,7 @@ impl Drop for OpenCall {
     }
 }
 
-/// The answer of a call that ran and could not be recorded.
+/// The error of a call that ran and could not be recorded.
 fn not_recorded(id: CallId, cause: &Error) -> Error {
     let why = format!(
         "the call ran, but its result could not be recorded: {cause}; it is written as soon as \
@@ -455,7 +455,8 @@ fn masked(tool: &Tool, arguments: &Value) -> Value {
     masked
 }
 
-/// A tool's name is bounded, but a caller may ask for anything.
+/// Truncates the name: names of tools are bounded, but callers may ask for
+/// anything.
 fn kept_name(name: &Arc<str>) -> Arc<str> {
     if name.len() <= MAX_UNKNOWN_NAME {
         return Arc::clone(name);

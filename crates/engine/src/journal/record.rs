@@ -1,7 +1,7 @@
-//! What is kept of a call, and the store that keeps it.
+//! Records of calls, and the store that keeps them.
 //!
-//! A record is made by the journal alone, after redaction: hidden parameters
-//! are masked and secrets were never part of the arguments.
+//! Records are made by the journal alone, after redaction: hidden parameters
+//! are masked, and secrets were never part of the arguments.
 
 mod brief;
 mod histogram;
@@ -39,13 +39,13 @@ use crate::value::text::{Lang, Text};
 use crate::value::trace::TraceContext;
 use crate::value::usage::Usage;
 
-/// What calls of names that no tool has are counted as.
+/// Statistics count calls of unknown tools under this name.
 pub(crate) const UNKNOWN_TOOL: &str = "(unknown tool)";
 
-/// One call, as it is kept (S0.18 and more).
+/// The record of a call.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CallRecord {
-    /// The call's id; also the record's.
+    /// The id of the call and of its record.
     #[serde(rename = "record_id")]
     pub id: CallId,
     /// The id that the model gave the call (`tool_use_id`).
@@ -53,86 +53,85 @@ pub struct CallRecord {
     pub call_ref: Option<Arc<str>>,
     /// The tool's name, as asked for.
     pub tool_name: Arc<str>,
-    /// The arguments: redacted and capped.
+    /// The arguments, redacted and truncated.
     #[serde(rename = "params")]
     pub arguments: Arc<Value>,
-    /// The result, capped; absent for a failed call.
+    /// The result, truncated; absent for a failed call.
     pub result: Option<Arc<Output>>,
-    /// How it ended.
+    /// Final status of the call.
     #[serde(flatten, serialize_with = "with_success")]
     #[schemars(with = "StatusAndSuccess")]
     pub status: Status,
-    /// Why it failed.
+    /// The error of a failed call.
     pub error: Option<Box<RecordedError>>,
-    /// Who called.
+    /// The caller.
     #[serde(flatten)]
     pub caller: Arc<Caller>,
-    /// How often it was tried.
+    /// Number of attempts.
     pub attempts: u32,
-    /// How long it waited for a slot.
+    /// Time in the queue, in seconds on the wire.
     #[serde(serialize_with = "seconds")]
     #[schemars(with = "f64")]
     pub queue_wait: Duration,
-    /// How long it ran.
+    /// Execution time, in seconds on the wire.
     #[serde(rename = "execution_time", serialize_with = "seconds")]
     #[schemars(with = "f64")]
     pub run_time: Duration,
-    /// When the call came.
+    /// When the call was received.
     #[schemars(schema_with = "time")]
     pub created_at: Timestamp,
-    /// What few calls have to tell.
+    /// Rarely used fields.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub details: Option<Box<Details>>,
 }
 
-/// What few calls have to tell.
+/// Rarely used fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Details {
-    /// The attempts that failed before the last one, in order.
+    /// Failed attempts before the last one, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failed_attempts: Vec<FailedAttempt>,
-    /// The caller's key.
+    /// The caller's idempotency key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<Arc<str>>,
-    /// The earlier call whose result this is: one with the same key, or one
-    /// whose result was cached.
+    /// The earlier call whose result this is: one with the same idempotency
+    /// key, or one whose result was cached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub same_as: Option<CallId>,
-    /// What a person said, for a call that waited for it.
+    /// The decision of a person, for a call that needed approval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<Verdict>,
-    /// Where in a trace the call belongs: the header `traceparent` that it came
-    /// with.
+    /// Trace context of the call: the `traceparent` header that it came with.
     #[serde(rename = "traceparent", skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceContext>,
-    /// What models took to answer this call.
+    /// Model usage of this call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// The same with the calls that it made, where those asked models, too.
+    /// Model usage including nested calls, if those asked models too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_usage: Option<Usage>,
 }
 
-/// An attempt after which the call was tried again.
+/// A failed attempt that was retried.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FailedAttempt {
-    /// Why it failed.
+    /// The error of a failed call.
     pub error: RecordedError,
     /// How long it ran, in seconds.
     pub execution_time: f64,
-    /// How long the engine waited before the next one, in seconds.
+    /// Backoff before the next attempt, in seconds.
     pub delay: f64,
 }
 
 impl CallRecord {
-    /// S0.18's `is_success`.
+    /// Whether the call succeeded.
     pub fn is_success(&self) -> bool {
         self.status == Status::Succeeded
     }
 
-    /// The run-time bucket that statistics count the call in; none for a call
-    /// that never ran.
+    /// The histogram bucket of the execution time; `None` for a call that never
+    /// ran.
     pub fn run_bucket(&self) -> Option<u32> {
         (self.attempts > 0).then(|| Histogram::bucket(self.run_time))
     }
@@ -143,18 +142,18 @@ impl CallRecord {
         self.created_at.as_microsecond().saturating_add(took.unwrap_or(i64::MAX))
     }
 
-    /// What models took to answer it, without the calls that it made.
+    /// Model usage of the call, without nested calls.
     pub fn usage(&self) -> Option<Usage> {
         self.details.as_ref()?.usage
     }
 
-    /// The key that the caller gave.
+    /// The caller's idempotency key.
     pub fn idempotency_key(&self) -> Option<&Arc<str>> {
         self.details.as_ref()?.idempotency_key.as_ref()
     }
 
-    /// The tool that statistics count the call for. Names that nobody
-    /// registered are one row together: callers can make up any number of them.
+    /// The name under which statistics count the call. Names of unknown tools
+    /// share one row: callers can make up any number of them.
     pub fn counted_as(&self) -> Arc<str> {
         match &self.error {
             Some(error) if error.kind == ErrorKind::ToolNotFound => UNKNOWN_TOOL.into(),
@@ -163,17 +162,17 @@ impl CallRecord {
     }
 }
 
-/// What [`with_success`] writes.
+/// Describes what [`with_success`] writes.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "it only describes what `with_success` writes")]
 struct StatusAndSuccess {
-    /// How it ended.
+    /// Final status of the call.
     status: Status,
-    /// Whether it has a result.
+    /// Whether the call succeeded.
     is_success: bool,
 }
 
-/// `status`, and `is_success` beside it.
+/// Serialises `status`, and `is_success` beside it.
 fn with_success<S: serde::Serializer>(status: &Status, to: S) -> Result<S::Ok, S::Error> {
     let mut map = to.serialize_map(Some(2))?;
     map.serialize_entry("status", status)?;
@@ -181,7 +180,7 @@ fn with_success<S: serde::Serializer>(status: &Status, to: S) -> Result<S::Ok, S
     map.end()
 }
 
-/// A time of day, such as `2026-01-31T12:00:00Z`.
+/// Schema of a timestamp such as `2026-01-31T12:00:00Z`.
 pub(crate) fn time(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "format": "date-time"})
 }
@@ -190,15 +189,15 @@ pub(crate) fn seconds<S: serde::Serializer>(duration: &Duration, to: S) -> Resul
     to.serialize_f64(duration.as_secs_f64())
 }
 
-/// The error of a call, as it is kept.
+/// The error of a call, as recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordedError {
-    /// What kind.
+    /// The kind of error.
     pub kind: ErrorKind,
-    /// The operator's text.
+    /// The message for operators.
     pub message: String,
-    /// The tool's own text for the model, where it gave one; in English, where
-    /// it gave several.
+    /// The tool's own feedback for the model, if any; in English, if there are
+    /// several languages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback: Option<String>,
 }
@@ -217,7 +216,7 @@ impl From<&RecordedError> for Error {
     fn from(recorded: &RecordedError) -> Self {
         let error = Self::new(recorded.kind, recorded.message.as_str());
         match &recorded.feedback {
-            // Kept in English only; both languages are made of it again.
+            // Stored in English only; both languages are restored from it.
             Some(feedback) if ErrorKind::says_doubt(feedback) => {
                 let error = error.after_begin();
                 let chinese = error.feedback(Lang::Zh);

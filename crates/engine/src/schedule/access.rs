@@ -1,5 +1,5 @@
-//! What a call does to the world, judged by its tool, its arguments and, where
-//! nothing was declared, its name.
+//! Classifies the access of a call: by its tool, its arguments and, if nothing
+//! is declared, its name.
 
 use serde_json::Value;
 
@@ -7,14 +7,15 @@ use super::plan::Access;
 use crate::call::context::Context;
 use crate::tool::{Tool, ToolSpec};
 
-/// Names that look at things (S4.2). They only count where a tool declares
-/// nothing.
+/// Prefixes of names that suggest a read-only tool. Only used for tools that
+/// declare nothing.
 const SAFE_PREFIXES: [&str; 4] = ["invoke_", "search_", "get_", "check_"];
 const SAFE_NAMES: [&str; 1] = ["web_search"];
 
 impl Access {
-    /// Judges a call, in this order: its arguments, what the tool declares,
-    /// what it writes, its name. Whatever is not known to be safe is exclusive.
+    /// Classifies a call by, in this order: its arguments, the tool's declared
+    /// behaviour, the resources it writes, its name. Anything not known to be
+    /// safe is exclusive.
     pub(crate) fn of(tool: &Tool, arguments: &Value, context: &Context) -> Self {
         let spec = tool.spec();
         let declared = match spec.safe_when.is_empty() {
@@ -41,15 +42,15 @@ fn is_safe_name(name: &str) -> bool {
     SAFE_NAMES.contains(&name) || SAFE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// The resources that a call writes; exclusive where one cannot be named.
+/// The resources that a call writes; exclusive if one cannot be named.
 fn resources(spec: &ToolSpec, arguments: &Value, context: &Context) -> Access {
     let named: Option<Vec<String>> =
         spec.writes.iter().map(|template| fill(template, arguments, context)).collect();
     named.map_or(Access::Exclusive, Access::Writes)
 }
 
-/// `memory:{user_id}` with the argument, variable or caller's user of that
-/// name.
+/// Expands a template such as `memory:{user_id}` with arguments, variables and
+/// the caller's user.
 pub(super) fn fill(template: &str, arguments: &Value, context: &Context) -> Option<String> {
     let mut filled = String::with_capacity(template.len());
     let mut rest = template;

@@ -1,10 +1,11 @@
-//! How many calls run at once, and which of those that wait comes next.
+//! Concurrency limits and the bounded queue, with fair sharing between tenants.
 //!
-//! One short lock guards all counts. A call that finds room passes without
-//! waiting and without allocating; any other waits in its tenant's queue.
-//! Tenants take turns, so that one that floods the engine holds up itself:
-//! when the queue is full, the newest call of the longest queue makes room.
-//! Where there is plenty of room, most calls do not even need the lock.
+//! One short lock guards all counters. A call that finds a free slot takes it
+//! without waiting or allocating; otherwise it waits in its tenant's queue.
+//! Tenants are served round-robin, so a tenant that floods the engine only
+//! delays itself: when the queue is full, the newest call of the longest queue
+//! is evicted. While slots are plentiful, most calls bypass the lock
+//! ([`fast_path`]).
 
 mod demand;
 mod fast_path;
@@ -38,11 +39,11 @@ use crate::value::name::TenantId;
 pub(crate) struct SlotPool {
     fast_path: Arc<FastPath>,
     state: Mutex<LimitState>,
-    /// How long calls ran; only for the average.
+    /// Total execution time, for the average.
     run_micros: Shards<AtomicU64>,
 }
 
-/// A slot for a call. Dropping it gives the slot back.
+/// A slot for a call (RAII): dropping it returns the slot.
 pub(crate) struct Permit<'a> {
     limits: &'a Arc<SlotPool>,
     demand: Demand<'a>,
@@ -51,8 +52,8 @@ pub(crate) struct Permit<'a> {
     pub(crate) waited: bool,
 }
 
-/// A slot for a call that waits. Where nobody takes it any more, it is given
-/// back.
+/// A slot granted to a waiting call. If nobody receives it, dropping it returns
+/// the slot.
 struct GrantedSlot {
     limits: Arc<SlotPool>,
     demand: OwnDemand,
@@ -66,8 +67,8 @@ impl SlotPool {
         Arc::new(Self { fast_path, state, run_micros: Shards::default() })
     }
 
-    /// A slot, at once or after waiting; an error at once where the call may
-    /// not wait. Dropping the future leaves the queue.
+    /// Acquires a slot, waiting if necessary; fails at once if the call may not
+    /// wait. Dropping the future leaves the queue.
     pub(crate) async fn admit<'a>(
         self: &'a Arc<Self>,
         demand: Demand<'a>,
@@ -80,7 +81,7 @@ impl SlotPool {
         Ok(Permit { limits: self, demand, ticket: Some(ticket), waited })
     }
 
-    /// A slot, if there is one.
+    /// Acquires a slot if one is free.
     fn admit_now(self: &Arc<Self>, demand: Demand<'_>) -> Result<Option<Ticket>, Error> {
         let only_slot = demand.tool.spec().max_concurrent.is_none() && !demand.bypasses();
         match if only_slot { self.fast_path.enter() } else { FastPathPass::Closed } {
@@ -112,9 +113,9 @@ impl SlotPool {
         answer.await.map_err(|_| gone())??.ticket.take().ok_or_else(gone)
     }
 
-    /// A slot for a call that had one and gave it back while it waited. It was
-    /// admitted already: it comes before those of its tenant that were not, and
-    /// the size of the queue is not its concern.
+    /// Reacquires the slot of a call that released it while it waited. The call
+    /// was admitted before: it precedes its tenant's new calls, and the queue's
+    /// limit does not apply.
     pub(crate) async fn admit_again(self: &Arc<Self>, demand: Demand<'_>) -> Ticket {
         loop {
             let (id, answer) = {
@@ -133,13 +134,12 @@ impl SlotPool {
         }
     }
 
-    /// A slot for a call that had one and does not wait for another: one more
-    /// than there are, if need be.
+    /// Reacquires a slot without waiting, exceeding the limit if necessary.
     pub(crate) fn admit_anyway(&self, demand: Demand<'_>) -> Ticket {
         self.state.lock().take_anyway(demand)
     }
 
-    /// Takes a slot back, and hands it to whoever waits.
+    /// Returns a slot, and grants it to a waiting call.
     pub(crate) fn give_back(self: &Arc<Self>, ticket: Ticket, demand: Demand<'_>) {
         match ticket.shard() {
             Some(shard) => {
@@ -155,23 +155,23 @@ impl SlotPool {
         }
     }
 
-    /// The limits as they are.
+    /// The current limits.
     pub(crate) fn settings(&self) -> LimitSettings {
         self.state.lock().settings.clone()
     }
 
-    /// Changes the limits. Running calls are not touched; calls that wait and
-    /// now fit begin.
+    /// Changes the limits. Running calls are not affected; waiting calls that
+    /// now fit start.
     pub(crate) fn set(self: &Arc<Self>, settings: LimitSettings) {
         let mut state = self.state.lock();
         state.set(settings);
         self.grant(state);
     }
 
-    /// Counts a call that ran.
+    /// Adds the execution time of a finished call.
     pub(crate) fn finished(&self, run_time: Duration) {
         let micros = u64::try_from(run_time.as_micros()).unwrap_or(u64::MAX);
-        // Most calls of small tools add nothing, and then touch nothing.
+        // Skipped for very short calls, to avoid touching shared memory.
         if micros > 0 {
             self.run_micros.current().1.fetch_add(micros, Ordering::Relaxed);
         }
@@ -207,12 +207,12 @@ impl SlotPool {
         }
     }
 
-    /// How many calls of a tenant wait.
+    /// Number of waiting calls of a tenant.
     pub(crate) fn waiting_of(&self, tenant: &TenantId) -> usize {
         self.state.lock().queue.of(tenant)
     }
 
-    /// Hands slots to those who wait, as long as there are any that fit.
+    /// Grants slots to waiting calls as long as any fit.
     fn grant(self: &Arc<Self>, mut state: MutexGuard<'_, LimitState>) {
         if state.queue.len() == 0 {
             state.try_fast_path();
@@ -228,7 +228,7 @@ impl SlotPool {
 }
 
 impl Permit<'_> {
-    /// The slot itself, which the caller has to give back from now on.
+    /// The ticket of the slot, which the caller must return.
     pub(crate) fn into_ticket(mut self) -> Option<Ticket> {
         self.ticket.take()
     }
@@ -250,7 +250,7 @@ impl Drop for GrantedSlot {
     }
 }
 
-/// A place in the queue; dropping it leaves the queue.
+/// Guard of a queue entry; dropping it leaves the queue.
 struct QueueGuard<'a> {
     limits: &'a SlotPool,
     tenant: TenantId,

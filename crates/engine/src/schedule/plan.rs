@@ -1,24 +1,24 @@
-//! Which calls of a batch may run together.
+//! Batch plan: which calls of a batch may run concurrently.
 //!
-//! A pure function of what the calls do to the world: calls that only look run
-//! together; a call that changes something waits for all before it, and all
-//! after it wait for it; calls that name what they write wait only for those
-//! that write the same. So effects happen in the order of the calls, and
-//! nothing waits without a reason.
+//! A pure function of the calls' access: read-only calls run concurrently; a
+//! call that changes something waits for all before it, and all after it wait
+//! for it; calls that name the resources they write wait only for those with
+//! the same ones. So effects keep the order of the calls, and nothing waits
+//! without need.
 
-/// What a call does to the world, as far as other calls are concerned.
+/// The access of a call, as far as other calls are concerned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// It may run beside any other that is shared.
+    /// It may run beside other shared calls.
     Shared,
-    /// It runs alone.
+    /// It must run alone.
     Exclusive,
-    /// It writes these resources, and nothing else.
+    /// It writes these resources and nothing else.
     Writes(Vec<String>),
 }
 
 impl Access {
-    /// Whether two calls have to keep their order.
+    /// Whether two calls must keep their order.
     fn conflicts(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Shared, Self::Shared) => false,
@@ -30,9 +30,8 @@ impl Access {
     }
 }
 
-/// The order of a batch: who waits for whom. Calls may be added while others
-/// run: a call waits for earlier ones only, so what comes later changes nothing
-/// for those that are there.
+/// Dependency graph of a batch. Calls may be added while others run: a call
+/// depends on earlier ones only.
 #[derive(Debug, Default)]
 pub(crate) struct BatchPlan {
     calls: Vec<Planned>,
@@ -41,17 +40,16 @@ pub(crate) struct BatchPlan {
 #[derive(Debug)]
 struct Planned {
     access: Access,
-    /// How many calls it still waits for.
+    /// Number of calls it still waits for.
     waiting_for: usize,
-    /// The calls that wait for it.
+    /// Calls that wait for it.
     unlocks: Vec<usize>,
     is_done: bool,
 }
 
 impl BatchPlan {
-    /// Adds a call behind all others. It waits for every one of them that it
-    /// conflicts with and that is not done. Returns whether it waits for
-    /// nothing.
+    /// Appends a call, which waits for all unfinished calls that it conflicts
+    /// with. Returns whether it is ready.
     pub(crate) fn add(&mut self, access: Access) -> bool {
         let own = self.calls.len();
         let mut waiting_for = 0;
@@ -65,7 +63,8 @@ impl BatchPlan {
         waiting_for == 0
     }
 
-    /// A call is done: the calls that now wait for nothing, in call order.
+    /// Marks a call as done; returns the calls that are now ready, in call
+    /// order.
     pub(crate) fn done(&mut self, call: usize) -> Vec<usize> {
         self.calls[call].is_done = true;
         let mut ready = std::mem::take(&mut self.calls[call].unlocks);

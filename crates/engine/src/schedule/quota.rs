@@ -1,13 +1,12 @@
-//! Call quotas: how many calls begin in a minute and in a day, and what models
-//! may cost in a day, by tenant, user, key and tool.
+//! Call quotas: calls per minute and per day, and model cost per day, by
+//! tenant, user, key and tool.
 //!
-//! Windows are the minutes and days of UTC, so that everybody can tell when one
-//! ends. A call counts when its arguments have been checked, wherever it comes
-//! from; what models cost counts when the call ends that asked them, so that one
-//! call may go past the limit, and none begins after that.
+//! Windows are the minutes and days of UTC. A call is counted after validation,
+//! wherever it comes from; its model cost is counted when it ends, so one call
+//! may exceed the limit, and none starts after that.
 //!
-//! Slots are another matter: [`super::limits`] decides when a call runs, this
-//! decides whether it may.
+//! Not to be confused with concurrency: [`super::limits`] decides when a call
+//! runs, quotas decide whether it may.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,18 +21,19 @@ use crate::value::name::TenantId;
 
 const MINUTE: i64 = 60;
 const DAY: i64 = 24 * 60 * 60;
-/// How many users, and how many tools, are told apart for a tenant. More of them
-/// share one count: names that callers make up are not worth more memory.
+/// Maximum number of users, and of tools, counted separately per tenant.
+/// Further ones share one counter, because callers can make up any number of
+/// names.
 const MAX_NAMES: usize = 10_000;
 
-/// What one of them may do. What is not set has no limit.
+/// One quota. Unset means unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CallQuota {
-    /// Calls that begin in a minute.
+    /// Calls per minute.
     pub per_minute: Option<u64>,
-    /// Calls that begin in a day.
+    /// Calls per day.
     pub per_day: Option<u64>,
-    /// What models may cost in a day, in US dollars.
+    /// Model cost per day, in US dollars.
     pub cost_per_day: Option<f64>,
 }
 
@@ -43,51 +43,52 @@ impl CallQuota {
     }
 }
 
-/// Call quotas, by whose they are.
+/// Call quotas by scope.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CallQuotas {
-    /// Of each tenant.
+    /// Quota of each tenant.
     pub tenant: CallQuota,
-    /// Of each user of a tenant.
+    /// Quota of each user of a tenant.
     pub user: CallQuota,
-    /// Of whoever began the calls: [`Context::begun_by`](crate::Context::begun_by).
+    /// Quota of each initiator:
+    /// [`Context::begun_by`](crate::Context::begun_by).
     pub key: CallQuota,
-    /// Of each tool, for each tenant.
+    /// Quota of each tool, per tenant.
     pub tool: CallQuota,
 }
 
-/// Whose quota it is.
+/// Scope of a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuotaScope<'a> {
-    /// A tenant's.
+    /// A tenant.
     Tenant,
-    /// That of one of its users.
+    /// A user of the tenant.
     User(&'a str),
-    /// A key's.
+    /// A key of the tenant.
     Key(&'a str),
-    /// A tenant's use of a tool.
+    /// A tool, as used by the tenant.
     Tool(&'a str),
 }
 
-/// What has been used.
+/// Usage of a quota.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct QuotaUse {
-    /// Calls of this minute.
+    /// Calls in this minute.
     pub in_minute: u64,
-    /// Calls of this day.
+    /// Calls today.
     pub in_day: u64,
-    /// What models cost today, in US dollars.
+    /// Model cost today, in US dollars.
     pub cost: f64,
 }
 
-/// What has been used, while it counts.
+/// Counters of one quota.
 #[derive(Clone, Copy, Default)]
 struct QuotaCounter {
     minute: i64,
     in_minute: u64,
     in_day: u64,
     cost: f64,
-    /// What other processes have counted today.
+    /// Today's usage in other processes.
     elsewhere: (u64, f64),
 }
 
@@ -130,7 +131,7 @@ struct TenantCounters {
 }
 
 impl QuotaCounters {
-    /// None where nothing is limited: then nothing is counted.
+    /// `None` if nothing is limited: then nothing is counted.
     pub(crate) fn new(settings: CallQuotas) -> Option<Self> {
         let CallQuotas { tenant, user, key, tool } = settings;
         let is_set = [tenant, user, key, tool].iter().any(CallQuota::is_set);
@@ -166,7 +167,7 @@ impl QuotaCounters {
         })
     }
 
-    /// Counts what a call cost.
+    /// Adds the model cost of a call.
     pub(crate) fn spend(&self, caller: &Caller, key: Option<&Arc<str>>, tool: &str, cost: f64) {
         let mut day = self.day.lock();
         day.turn(Timestamp::now().as_second());
@@ -176,7 +177,7 @@ impl QuotaCounters {
         });
     }
 
-    /// What has been used of a quota.
+    /// Usage of a quota.
     pub(crate) fn used(&self, tenant: &TenantId, scope: QuotaScope<'_>) -> QuotaUse {
         let now = Timestamp::now().as_second();
         let mut day = self.day.lock();
@@ -191,7 +192,7 @@ impl QuotaCounters {
         used.map(|used| used.now(now)).unwrap_or_default()
     }
 
-    /// What tenants, and the keys of tenants, have used here today.
+    /// Today's usage per tenant and key in this process.
     pub(crate) fn of_today(&self) -> Vec<(TenantId, Option<Arc<str>>, QuotaUse)> {
         let mut day = self.day.lock();
         day.turn(Timestamp::now().as_second());
@@ -205,7 +206,7 @@ impl QuotaCounters {
         tenants.chain(keys).filter(|(_, _, used)| *used != QuotaUse::default()).collect()
     }
 
-    /// What others have used today, in place of what was known of that.
+    /// Sets today's usage in other processes.
     pub(crate) fn set_elsewhere(&self, used: &[(TenantId, Option<Arc<str>>, QuotaUse)]) {
         let mut day = self.day.lock();
         day.turn(Timestamp::now().as_second());
@@ -237,14 +238,14 @@ impl CallQuotas {
 }
 
 impl DayCounters {
-    /// A new day begins with nothing.
+    /// Resets the counters on a new day.
     fn turn(&mut self, now: i64) {
         if self.number != now / DAY {
             *self = Self { number: now / DAY, ..Self::default() };
         }
     }
 
-    /// Looks at each count of a call that has a limit, until one refuses.
+    /// Visits the limited counters of a call, until one refuses.
     fn each(
         &mut self,
         settings: &CallQuotas,
@@ -278,7 +279,7 @@ impl DayCounters {
     }
 }
 
-/// The count of a name; one that is full of names has a count for all others.
+/// The counter of a name; if there are too many names, the shared counter.
 fn of<'a>(names: &'a mut HashMap<Arc<str>, QuotaCounter>, name: &str) -> &'a mut QuotaCounter {
     let known = if names.contains_key(name) || names.len() < MAX_NAMES { name } else { "" };
     if !names.contains_key(known) {

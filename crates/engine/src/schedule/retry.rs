@@ -1,4 +1,4 @@
-//! When a call that failed is tried again, and after how long.
+//! Retries with exponential backoff and jitter.
 
 use std::time::Duration;
 
@@ -7,24 +7,24 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::tool::ToolSpec;
 
-/// How often a call is tried, and how long the engine waits in between.
+/// Retry policy of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetryPolicy {
-    /// How often a call is tried; 1 means once.
+    /// Maximum number of attempts; 1 means no retry.
     pub attempts: u32,
-    /// The longest wait before the second attempt.
+    /// Maximum backoff before the second attempt.
     #[serde(with = "crate::value::duration::required")]
     pub backoff: Duration,
-    /// What the longest wait is multiplied with for each further attempt.
+    /// Growth factor of the maximum backoff per attempt.
     pub multiplier: f64,
-    /// The longest wait there is, but for what the other side asks for.
+    /// Upper bound of the backoff, except for what the upstream asks for.
     #[serde(with = "crate::value::duration::required")]
     pub max_backoff: Duration,
 }
 
 impl Default for RetryPolicy {
-    /// S2.13: three attempts, one second, times two.
+    /// Three attempts, one second, doubled each time.
     fn default() -> Self {
         Self {
             attempts: 3,
@@ -36,16 +36,17 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// The most attempts that a definition or a caller may ask for.
+    /// Maximum number of attempts that a definition or a caller may ask for.
     pub const MAX_ATTEMPTS: u32 = 100;
 
-    /// One attempt, and no other.
+    /// A single attempt.
     pub const ONCE: Self =
         Self { attempts: 1, backoff: Duration::ZERO, multiplier: 1.0, max_backoff: Duration::ZERO };
 
     /// The policy of a call: its own, else its tool's, else the engine's, which
-    /// only counts for tools that may be repeated. A caller that asks for
-    /// `attempts` says that the call may be repeated, and waits as the tool says.
+    /// only applies to tools that are safe to repeat. A caller that asks for
+    /// `attempts` declares that the call may be repeated; the backoff stays
+    /// that of the tool.
     pub(crate) fn of(
         call: Option<&Self>,
         attempts: Option<u32>,
@@ -60,10 +61,10 @@ impl RetryPolicy {
         }
     }
 
-    /// How long to wait after the attempt with this number (from 1) failed with
-    /// this error; none where there is no further attempt. `chance` is between
-    /// 0 and 1: waits are spread over their whole length, so that calls that
-    /// failed together do not come back together.
+    /// Backoff after the attempt with this number (from 1) failed with this
+    /// error; `None` without a further attempt. `chance` is between 0 and 1:
+    /// full jitter, so that calls that failed together do not retry together
+    /// (thundering herd).
     pub(crate) fn wait(&self, attempt: u32, error: &Error, chance: f64) -> Option<Duration> {
         if attempt >= self.attempts || !error.is_retryable() {
             return None;
@@ -105,7 +106,8 @@ mod tests {
         assert_eq!(RetryPolicy::default().wait(1, &busy, 0.5), Some(Duration::from_secs(70)));
     }
 
-    /// S1.14: network, timeout, 429 and 5xx; never 400, 401, 403, 404.
+    /// Network errors, timeouts, 429 and 5xx are retried; 400, 401, 403 and 404
+    /// never.
     #[test]
     fn only_what_may_pass_is_tried_again() {
         let policy = RetryPolicy::default();
@@ -149,7 +151,7 @@ mod tests {
         assert_eq!(attempts(&|spec| spec.retry = Some(five), Some(&two)), 2);
     }
 
-    /// Whatever asks for a number of attempts, a tool's own waits stay.
+    /// Asking for a number of attempts keeps the tool's own backoff.
     #[test]
     fn a_caller_who_asks_for_attempts_keeps_the_waits_of_the_tool() {
         let engine = RetryPolicy::default();

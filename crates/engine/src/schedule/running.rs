@@ -1,7 +1,7 @@
-//! The calls that have not ended yet, so that they can be cancelled.
+//! Registry of running calls, so that they can be cancelled.
 //!
-//! A call that ends the first time it is polled is never listed: it costs
-//! nothing, and nobody could have cancelled it.
+//! A call that completes at its first poll is never listed: nobody could have
+//! cancelled it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,45 +12,45 @@ use tokio_util::sync::CancellationToken;
 use crate::call::context::{Caller, Context};
 use crate::value::name::{BatchId, CallId, TenantId};
 
-/// The list.
+/// The running calls of an engine.
 #[derive(Default)]
 pub(crate) struct RunningCalls {
     calls: Mutex<HashMap<CallId, RunningCall, ahash::RandomState>>,
 }
 
-/// A call that has not ended.
+/// A pending or running call.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct UnderWay {
     /// The call's id.
     pub id: CallId,
-    /// Who calls.
+    /// The caller.
     pub caller: Arc<Caller>,
     /// The batch that it belongs to.
     pub batch: Option<BatchId>,
-    /// Who began it: [`Context::begun_by`].
+    /// Who initiated it: [`Context::begun_by`].
     pub begun_by: Option<Arc<str>>,
 }
 
 struct RunningCall {
     call: UnderWay,
     cancel: CancellationToken,
-    /// How many places it has: a call of a batch is listed while it waits for
-    /// its turn, and again while it runs.
+    /// Number of guards: a call of a batch has one while it waits for its turn,
+    /// and another while it runs.
     places: usize,
 }
 
-/// A call's place in the list; dropping its last one takes the call off.
+/// Guard of a listed call (RAII); dropping the last one removes the call.
 pub(crate) struct ListedCall {
     running: Arc<RunningCalls>,
     id: CallId,
-    /// Cancelled when the call is to end.
+    /// Cancelled when the call is to stop.
     pub(crate) cancel: CancellationToken,
 }
 
 impl RunningCalls {
-    /// Puts a call on the list, if it is not there. A token that the caller
-    /// brought cancels it, too.
+    /// Lists a call, if it is not listed yet. A token of the caller cancels it,
+    /// too.
     pub(crate) fn list(
         self: &Arc<Self>,
         id: CallId,
@@ -84,7 +84,8 @@ impl RunningCalls {
         let found = calls.get(&id).filter(|entry| entry.call.caller.tenant == *tenant);
         let cancel = found.map(|entry| entry.cancel.clone());
         drop(calls);
-        // Waking a call may run it, and it takes itself off the list.
+        // Outside the lock: waking a call may run it, and it removes itself
+        // from the list.
         cancel.inspect(CancellationToken::cancel).is_some()
     }
 
@@ -100,12 +101,12 @@ impl RunningCalls {
         self.cancel_all(|_| true)
     }
 
-    /// How many calls are on the list.
+    /// Number of listed calls.
     pub(crate) fn len(&self) -> usize {
         self.calls.lock().len()
     }
 
-    /// How many calls of a tenant are on the list.
+    /// Number of listed calls of a tenant.
     pub(crate) fn of(&self, tenant: &TenantId) -> usize {
         self.calls.lock().values().filter(|entry| entry.call.caller.tenant == *tenant).count()
     }

@@ -1,7 +1,7 @@
-//! The slot of a call that runs, given back while the call only waits: for
-//! tools that it calls, or for the next attempt.
+//! Slot of a running call, released while the call waits for nested calls or
+//! for the next attempt.
 //!
-//! So a tool that calls tools cannot take the slots that those need.
+//! So nested calls cannot deadlock on the concurrency limit.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::limits::{Demand, OwnDemand, SlotPool, Ticket};
 
-/// A slot that is given back and taken again.
+/// A slot that can be released and reacquired.
 pub(crate) struct Slot {
     limits: Arc<SlotPool>,
     demand: OwnDemand,
@@ -18,7 +18,7 @@ pub(crate) struct Slot {
 
 struct SlotState {
     ticket: Option<Ticket>,
-    /// How many things the call waits for.
+    /// Number of things that the call waits for.
     away: usize,
     ended: bool,
 }
@@ -33,8 +33,7 @@ impl Slot {
         }
     }
 
-    /// Waits for something without the slot, and takes a slot again before it
-    /// goes on.
+    /// Awaits a future without the slot, and reacquires it afterwards.
     pub(crate) async fn without<T>(&self, wait: impl Future<Output = T>) -> T {
         let away = self.leave();
         let done = wait.await;
@@ -42,7 +41,7 @@ impl Slot {
         done
     }
 
-    /// Gives the slot back until the call comes back.
+    /// Releases the slot until the call comes back.
     pub(crate) fn leave(&self) -> SlotAway<'_> {
         let mut state = self.state.lock();
         state.away += 1;
@@ -52,7 +51,7 @@ impl Slot {
         SlotAway { slot: self, is_over: false, is_back: false }
     }
 
-    /// The call has ended: its slot is free for good.
+    /// The call has ended: releases the slot for good.
     pub(crate) fn end(&self) {
         let mut state = self.state.lock();
         state.ended = true;
@@ -61,7 +60,7 @@ impl Slot {
         self.give_back(ticket);
     }
 
-    /// Whether the call goes on and has no slot.
+    /// Whether the call continues and has no slot.
     fn is_needed(&self) -> bool {
         let state = self.state.lock();
         !state.ended && state.away == 0 && state.ticket.is_none()
@@ -93,18 +92,18 @@ impl Drop for Slot {
     }
 }
 
-/// While it lives, the call has no slot. If it is dropped on the way, because
-/// the call did not want to wait any longer, the call goes on at once: it was
-/// admitted already, so there may be one too many for a while.
+/// Guard: while it lives, the call has no slot. If it is dropped early, because
+/// the call stopped waiting, the call continues at once; it was admitted
+/// before, so the limit may be exceeded for a while.
 pub(crate) struct SlotAway<'a> {
     slot: &'a Slot,
-    /// It no longer counts as waiting.
+    /// No longer counted as waiting.
     is_over: bool,
     is_back: bool,
 }
 
 impl SlotAway<'_> {
-    /// Takes a slot again, unless the call still waits for something else.
+    /// Reacquires a slot, unless the call still waits for something else.
     pub(crate) async fn come_back(mut self) {
         self.end();
         if self.slot.is_needed() {

@@ -1,8 +1,8 @@
-//! The other side of tools: how often it may be asked again, and whether it is
-//! asked at all.
+//! Upstreams of tools: retry budgets and circuit breakers.
 //!
-//! While nothing fails, a call pays for two looks at what only failures change.
-//! A tool that asks many sites names them by its arguments: `upstream: "{url}"`.
+//! As long as nothing fails, a call costs two reads of memory that only
+//! failures write. A tool with many upstreams names them by its arguments:
+//! `upstream: "{url}"`.
 
 mod breaker;
 mod budget;
@@ -29,12 +29,13 @@ use crate::tool::{Tool, ToolSpec, scoped};
 use crate::value::name::TenantId;
 use crate::value::text::Text;
 
-/// Beyond so many tenants, those whose failures no longer count are forgotten.
+/// Maximum number of tenants with a circuit; beyond it, expired ones are
+/// dropped.
 const MAX_CIRCUITS: usize = 1_000;
-/// Beyond so many upstreams, those that are well and not asked are forgotten.
+/// Maximum number of upstreams; beyond it, healthy idle ones are dropped.
 const MAX_KNOWN: usize = 1_000;
 
-/// What an upstream may be asked.
+/// Settings of upstreams.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct UpstreamSettings {
     pub(crate) budget: RetryBudget,
@@ -52,8 +53,8 @@ impl Upstreams {
         Self { settings, known: Mutex::default() }
     }
 
-    /// The upstream of a tool: what it names, else its provider, else the tool
-    /// itself.
+    /// The upstream of a tool: the one it names, else its provider, else the
+    /// tool itself.
     pub(crate) fn of(&self, tool: &Tool) -> Arc<Upstream> {
         let spec = tool.spec();
         let name: Arc<str> = match (&spec.upstream, &spec.provider) {
@@ -64,8 +65,8 @@ impl Upstreams {
         self.named(tool, name)
     }
 
-    /// The upstream of one call of a tool that asks many; that of the tool
-    /// where the arguments do not say which.
+    /// The upstream of a call to a tool with many upstreams; that of the tool
+    /// if the arguments do not name one.
     pub(crate) fn of_call(
         &self,
         tool: &Tool,
@@ -93,12 +94,12 @@ impl Upstreams {
     }
 }
 
-/// Whether the upstream of a tool depends on the arguments of a call.
+/// Whether the upstream of a tool depends on the arguments.
 pub(crate) fn asks_many(spec: &ToolSpec) -> bool {
     spec.upstream.as_deref().is_some_and(|name| name.contains('{'))
 }
 
-/// The host and port of a URL; any other name is itself.
+/// Host and port of a URL; other names are unchanged.
 fn site(name: &str) -> String {
     let Some((_, after)) = name.split_once("://") else { return name.to_owned() };
     let authority = after.split(['/', '\\', '?', '#']).next().unwrap_or_default();
@@ -106,7 +107,7 @@ fn site(name: &str) -> String {
     host.to_ascii_lowercase()
 }
 
-/// The upstream that a call asks: the one of its tool, or one of many.
+/// The upstream of a call: borrowed from its tool, or looked up.
 pub(crate) enum UpstreamRef<'a> {
     Fixed(&'a Upstream),
     OneOfMany(Arc<Upstream>),
@@ -123,25 +124,25 @@ impl Deref for UpstreamRef<'_> {
     }
 }
 
-/// One upstream.
+/// An upstream.
 pub(crate) struct Upstream {
     name: Arc<str>,
-    /// Whether it is known to be somewhere else, so that silence counts
-    /// against it. A function of this program may simply be slow.
+    /// Whether it is remote, so that a timeout counts as its failure. A local
+    /// function may simply be slow.
     remote: bool,
     settings: UpstreamSettings,
-    /// Whether any call was ever tried again; before that, nothing is counted.
+    /// Whether any call was ever retried; before that, nothing is counted.
     watched: AtomicBool,
     /// First attempts since then.
     calls: AtomicU64,
     spent: Mutex<SpentBudget>,
-    /// How many tenants have a circuit that remembers failures.
+    /// Number of tenants whose circuit has recorded failures.
     troubled: AtomicUsize,
     circuits: Mutex<HashMap<TenantId, Breaker>>,
 }
 
-/// An attempt that is allowed. Dropping it without a word means that nobody
-/// knows how it would have ended.
+/// A permitted attempt (RAII). Dropped without a report, its outcome is
+/// unknown.
 pub(crate) struct Attempt<'a> {
     upstream: &'a Upstream,
     tenant: &'a TenantId,
@@ -166,22 +167,22 @@ impl Upstream {
         self.troubled.load(Ordering::Relaxed) > 0
     }
 
-    /// Counts a call that is about to ask for the first time.
+    /// Counts a first attempt.
     pub(crate) fn first_attempt(&self) {
         if self.watched.load(Ordering::Relaxed) {
             self.calls.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Whether there is an extra attempt left; takes it.
+    /// Takes an extra attempt from the retry budget, if one is left.
     pub(crate) fn extra_attempt(&self) -> bool {
         self.watched.store(true, Ordering::Relaxed);
         let calls = self.calls.load(Ordering::Relaxed);
         self.spent.lock().take(&self.settings.budget, calls, Instant::now())
     }
 
-    /// Refuses early what would be refused later: without a slot, and without
-    /// taking the turn of whoever finds out whether the upstream is back.
+    /// Fails early if the circuit is open: without a slot, and without taking
+    /// the turn of the probe.
     pub(crate) fn look(&self, tenant: &TenantId) -> Result<(), Error> {
         if self.troubled.load(Ordering::Relaxed) == 0 {
             return Ok(());
@@ -191,7 +192,7 @@ impl Upstream {
         wait.map_or(Ok(()), |wait| Err(self.left_alone(wait)))
     }
 
-    /// Leave to ask, or why not.
+    /// Permission for an attempt, or the error of an open circuit.
     pub(crate) fn enter<'a>(&'a self, tenant: &'a TenantId) -> Result<Attempt<'a>, Error> {
         let pass = Attempt { upstream: self, tenant, probe: false };
         if self.troubled.load(Ordering::Relaxed) == 0 {
@@ -260,13 +261,13 @@ impl Upstream {
 }
 
 impl<'a> Attempt<'a> {
-    /// The upstream answered, if only to refuse.
+    /// The upstream answered, if only with a refusal.
     pub(crate) fn answered(mut self) {
         self.upstream.succeeded(self.tenant, self.probe);
         self.probe = false;
     }
 
-    /// The attempt ended with this error. Returns whose it was.
+    /// The attempt failed with this error. Returns its tenant.
     pub(crate) fn ended(mut self, error: &Error) -> &'a TenantId {
         let tenant = self.tenant;
         match error.kind() {
@@ -280,7 +281,7 @@ impl<'a> Attempt<'a> {
         tenant
     }
 
-    /// The call's time was over before the upstream said anything.
+    /// The deadline passed before the upstream answered.
     pub(crate) fn timed_out(mut self) {
         if self.upstream.remote {
             self.upstream.failed(self.tenant, self.probe);

@@ -1,12 +1,13 @@
-//! Takes one of the engine's slots, or waits for one.
+//! Admission: acquires a slot, waiting in the queue if necessary.
 
 use super::Attempts;
 use crate::error::Error;
 
-/// Puts a call into a slot. Returns whether it had to wait for it.
+/// Acquires a slot for a call. Returns whether it had to wait for it.
 ///
-/// Where the upstream's circuit is open, the call is refused before it waits;
-/// but for one with a key, which may get the result of an earlier call.
+/// If the upstream's circuit is open, the call is refused before it waits,
+/// unless it has an idempotency key and so may get the result of an earlier
+/// call.
 pub(crate) async fn admit(attempts: &Attempts<'_, '_>) -> Result<bool, Error> {
     let (request, call) = (attempts.request, attempts.call);
     if request.key().is_none() {

@@ -1,5 +1,5 @@
-//! Runs a tool behind its upstream's circuit breaker, and again where an attempt
-//! failed that may be repeated.
+//! Attempts of a call: runs the tool behind its upstream's circuit breaker,
+//! with retries.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -15,16 +15,17 @@ use crate::error::{Error, ErrorKind};
 use crate::journal::OpenCall;
 use crate::schedule::{Attempt, RetryPolicy, Upstream};
 
-/// A call that may wait and run, from its slot to its last attempt.
+/// A call in the part of the pipeline that may wait, from admission to its last
+/// attempt.
 pub(crate) struct Attempts<'o, 'c> {
     pub(crate) request: &'c CallRequest,
     pub(crate) call: &'c Call,
     pub(crate) open: &'o mut OpenCall,
     pub(crate) until: &'c Deadline<'c>,
     upstream: &'c Upstream,
-    /// What the engine says about retries.
+    /// The engine's default retry policy.
     retry: &'c RetryPolicy,
-    /// The attempt that is under way.
+    /// The current attempt, which is reported to the circuit breaker.
     current: Option<Attempt<'c>>,
 }
 
@@ -40,7 +41,7 @@ impl<'o, 'c> Attempts<'o, 'c> {
         Self { request, call, open, until, upstream, retry, current: None }
     }
 
-    /// Refuses early what the circuit breaker would refuse later.
+    /// Fails early if the circuit breaker is open.
     pub(super) fn look(&self) -> Result<(), Error> {
         self.upstream.look(&self.call.caller().tenant)
     }
@@ -58,7 +59,7 @@ impl<'o, 'c> Attempts<'o, 'c> {
         Ok(())
     }
 
-    /// The call was stopped from outside. Returns its error.
+    /// Handles a stop from outside; returns the call's error.
     pub(super) fn stopped(&mut self, stop: StopReason) -> Error {
         match stop {
             StopReason::Deadline => self.current.take().into_iter().for_each(Attempt::timed_out),
@@ -67,7 +68,7 @@ impl<'o, 'c> Attempts<'o, 'c> {
         self.until.error(stop, &self.call.tool)
     }
 
-    /// Runs the tool until an attempt succeeds, or none is left.
+    /// Runs the tool until an attempt succeeds or no retry is left.
     pub(super) async fn run(&mut self) -> Result<Output, Error> {
         let call = self.call;
         let mut began = None;
@@ -96,8 +97,8 @@ impl<'o, 'c> Attempts<'o, 'c> {
         }
     }
 
-    /// How long until the next attempt; none where there is none, or no time
-    /// for it.
+    /// Backoff before the next attempt; `None` if there is none, or no time for
+    /// it.
     fn wait_for_next(&self, error: &Error) -> Option<Duration> {
         let (request, tool) = (self.request, self.call.tool.spec());
         let policy = RetryPolicy::of(request.own_retry(), request.own_attempts(), tool, self.retry);
@@ -118,7 +119,7 @@ async fn run_tool(call: &Call) -> Result<Output, Error> {
     }
 }
 
-/// The error of code that panicked.
+/// The error of a tool that panicked.
 pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Error {
     let message = panic
         .downcast_ref::<&str>()

@@ -1,10 +1,10 @@
-//! Refuses what no tool may be asked, whatever its arguments are.
+//! Checks that do not depend on the tool: nesting depth and idempotency key.
 
 use crate::call::CallRequest;
 use crate::error::{Error, ErrorKind};
 use crate::journal::record::IdempotencyKey;
 
-/// Refuses a call that is nested too deeply, or whose idempotency key is none.
+/// Refuses a call that is nested too deeply, or has an invalid idempotency key.
 pub(crate) fn check_request(request: &CallRequest, max_depth: u32) -> Result<(), Error> {
     let depth = request.context.depth;
     if depth > max_depth {

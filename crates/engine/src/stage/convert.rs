@@ -1,7 +1,7 @@
-//! Checks and caps what a tool gave back.
+//! Validates and truncates results.
 //!
-//! A result that is too large for a model is kept whole in the store; the
-//! model gets its beginning and a handle to the rest.
+//! A result that is too large for a model is stored whole; the model gets the
+//! beginning and a handle to the rest.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use crate::call::content::{Body, Content, Facts, Output, Payload, Truncated};
 use crate::error::{Error, ErrorKind};
 use crate::journal::record::RecordStore;
 
-/// How long keeping the whole of a result may take. The call has its result by
-/// then, so this is not part of its own time.
+/// Timeout for storing the whole result. The call already has its result then,
+/// so this is not part of the call's own time.
 const KEEP_PATIENCE: Duration = Duration::from_secs(5);
-/// Room for the notice at the end of a preview.
+/// Space for the notice at the end of a truncated text.
 const NOTICE_BYTES: usize = 400;
 
-/// The output as the caller gets it. That of an earlier call has been converted
-/// with that call.
+/// Converts the output for the caller. The result of an earlier call has
+/// already been converted.
 pub(crate) async fn convert(
     call: &Call,
     answer: Outcome,
@@ -37,11 +37,11 @@ pub(crate) async fn convert(
     if output_size(&output, max_bytes) <= max_bytes {
         return Ok(Arc::new(output));
     }
-    // Most results fit; the way of the others is kept out of their future.
+    // Boxed: most results fit.
     Box::pin(shorten(call, output, max_bytes, store)).await.map(Arc::new)
 }
 
-/// Keeps the whole of an output, and gives its beginning.
+/// Stores the whole output and truncates it.
 async fn shorten(
     call: &Call,
     output: Output,
@@ -50,8 +50,8 @@ async fn shorten(
 ) -> Result<Output, Error> {
     let text = output.to_text();
     let shown = cut(&text, max_bytes.saturating_sub(NOTICE_BYTES)).to_owned();
-    // What reads as one text is kept so, and a model reads on where the preview
-    // ends; anything else is kept as the JSON of the whole.
+    // Text is stored as text, so that a model can continue reading where the
+    // preview ends; anything else is stored as JSON.
     let (whole, read_on) = match is_text(&output) {
         true => (text.into_bytes(), shown.len()),
         false => {
@@ -96,20 +96,20 @@ async fn shorten(
     })
 }
 
-/// Whether the text of an output says all that is in it.
+/// Whether the text of an output says everything that is in it.
 fn is_text(output: &Output) -> bool {
     let structured = output.structured.as_deref();
     match output.content.as_slice() {
         [] => true,
         [Content { body: Body::Json(value), .. }] => structured.is_none_or(|own| own == value),
-        // Many tools give their structured value as text, too.
+        // Many tools return their structured value as text, too.
         [Content { body: Body::Text(text), .. }] => structured
             .is_none_or(|own| serde_json::from_str::<Value>(text).is_ok_and(|value| value == *own)),
         _ => false,
     }
 }
 
-/// Checks the result against the tool's own output schema.
+/// Validates the result against the tool's output schema.
 fn check(call: &Call, output: &Output) -> Result<(), Error> {
     let Some(schema) = call.tool.output()? else { return Ok(()) };
     let text;
@@ -128,12 +128,12 @@ fn check(call: &Call, output: &Output) -> Result<(), Error> {
     Err(Error::new(ErrorKind::InvalidOutput, wrong.join("; ")))
 }
 
-/// The beginning of a text, ending between two characters.
+/// Truncates a text at a character boundary.
 fn cut(text: &str, max_bytes: usize) -> &str {
     &text[..text.floor_char_boundary(max_bytes)]
 }
 
-/// A JSON value for a record: itself, or its beginning where it is too large.
+/// A JSON value for a record, truncated if it is too large.
 pub(crate) fn preview_value(value: &Value, max_bytes: usize) -> Option<Value> {
     let mut left = max_bytes;
     if spend(value, &mut left) {
@@ -147,7 +147,7 @@ pub(crate) fn preview_value(value: &Value, max_bytes: usize) -> Option<Value> {
     }))
 }
 
-/// The beginning of an output, for a record.
+/// A truncated output, for a record.
 pub(crate) fn preview_output(output: &Output, max_bytes: usize) -> Output {
     Output {
         content: vec![
@@ -159,7 +159,7 @@ pub(crate) fn preview_output(output: &Output, max_bytes: usize) -> Output {
     }
 }
 
-/// The size of an output, exact enough; stops counting beyond the limit.
+/// Approximate size of an output; stops counting at the limit.
 pub(crate) fn output_size(output: &Output, limit: usize) -> usize {
     let mut left = limit;
     let fits = output.content.iter().all(|block| {
@@ -175,19 +175,39 @@ pub(crate) fn output_size(output: &Output, limit: usize) -> usize {
     if fits { limit - left } else { limit + 1 }
 }
 
-/// Counts the bytes of a value against a budget, without printing it.
+/// Subtracts the size of a value from a budget, without serialising it.
 fn spend(value: &Value, left: &mut usize) -> bool {
     match value {
-        Value::Null | Value::Bool(_) => pay(5, left),
-        Value::Number(_) => pay(8, left),
-        Value::String(text) => pay(text.len() + 2, left),
         Value::Array(items) => {
             pay(2 + items.len(), left) && items.iter().all(|item| spend(item, left))
         }
         Value::Object(map) => {
-            pay(2, left)
-                && map.iter().all(|(key, item)| pay(key.len() + 4, left) && spend(item, left))
+            let mut plain = 2;
+            for (key, item) in map {
+                plain += key.len() + 4;
+                match plain_size(item) {
+                    Some(size) => plain += size,
+                    None if !spend(item, left) => return false,
+                    None => {}
+                }
+                if plain > *left {
+                    return false;
+                }
+            }
+            pay(plain, left)
         }
+        plain => pay(plain_size(plain).unwrap_or_default(), left),
+    }
+}
+
+/// The size of a value that holds no others.
+#[inline]
+fn plain_size(value: &Value) -> Option<usize> {
+    match value {
+        Value::Null | Value::Bool(_) => Some(5),
+        Value::Number(_) => Some(8),
+        Value::String(text) => Some(text.len() + 2),
+        Value::Array(_) | Value::Object(_) => None,
     }
 }
 
@@ -195,7 +215,7 @@ fn spend_facts(facts: &Facts, left: &mut usize) -> bool {
     facts.iter().all(|(key, value)| pay(key.len() + 4, left) && spend(value, left))
 }
 
-/// Facts that go along with a cut result, unless they are what is too large.
+/// Metadata of a truncated result, unless the metadata itself is too large.
 fn small_facts(facts: &Facts) -> Facts {
     if spend_facts(facts, &mut NOTICE_BYTES.clone()) { facts.clone() } else { Facts::default() }
 }

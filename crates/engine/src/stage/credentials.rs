@@ -1,5 +1,5 @@
-//! Credentials that a store keeps, for tools of providers: who is asked for them,
-//! and what the call gets.
+//! Stored credentials of providers: where they come from, and what the call
+//! gets.
 
 use std::pin::pin;
 
@@ -10,8 +10,8 @@ use crate::engine::Deadline;
 use crate::error::{Error, ErrorKind};
 use crate::tool::{Tool, ToolSpec};
 
-/// Who is asked for the credentials of a tool. Where that is nobody, a call that
-/// cannot do without them is refused now.
+/// Chooses the credential source of a call. Without one, a call that needs
+/// credentials is refused now.
 pub(crate) fn choose_credentials<'s>(
     source: Option<&'s dyn CredentialSource>,
     request: &CallRequest,
@@ -29,7 +29,7 @@ pub(crate) fn choose_credentials<'s>(
     Ok(None)
 }
 
-/// Asks the source, if there is one, for the secrets of a call.
+/// Adds the secrets of the source, if there is one, to the call.
 pub(crate) async fn add_credentials(
     source: Option<&dyn CredentialSource>,
     request: &CallRequest,
@@ -42,7 +42,7 @@ pub(crate) async fn add_credentials(
     }
 }
 
-/// Asks no longer than the call may take.
+/// Asks the source, within the call's deadline.
 async fn ask(
     source: &dyn CredentialSource,
     request: &CallRequest,
@@ -60,8 +60,8 @@ async fn ask(
     require_secrets(&call.tool, credential, |name| call.secret(name).is_some())
 }
 
-/// Refuses a call that names a credential where there are none: with another
-/// one it would do something else than it was meant to.
+/// Refuses a call that selects a credential where no source is configured: with
+/// another credential it would do something else than intended.
 fn no_source(tool: &ToolSpec, request: &CallRequest) -> Result<(), Error> {
     match (request.chosen_credential(), &tool.provider) {
         (Some(name), Some(provider)) => Err(Error::new(

@@ -1,4 +1,4 @@
-//! Runs a checked call: hooks, the tool, hooks.
+//! Runs a validated call: hooks, the tool, hooks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,19 +11,19 @@ use crate::engine::StopReason;
 use crate::error::Error;
 use crate::hook::{After, Before, Hook};
 
-/// How long the hooks may take to hear of a call that was stopped.
+/// Timeout for hooks that are told about a stopped call.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// What a call has come to.
+/// The outcome of a call.
 pub(crate) enum Outcome {
-    /// A result of its own.
+    /// A new result.
     New(Output),
-    /// That of an earlier call.
+    /// The result of an earlier call (idempotency key or cache).
     Earlier(Arc<Output>),
 }
 
-/// Asks every hook whether the call may run, and with which arguments; a result
-/// means that the tool does not run.
+/// Runs the hooks before the tool: they may rewrite the arguments or refuse the
+/// call. A result means that the tool does not run.
 pub(crate) async fn before(
     call: &Call,
     hooks: &[Arc<dyn Hook>],
@@ -42,7 +42,7 @@ pub(crate) async fn before(
     Ok(None)
 }
 
-/// Runs the tool, and tells the hooks what came of it.
+/// Runs the tool, then the hooks.
 pub(crate) async fn execute(
     attempts: &mut Attempts<'_, '_>,
     hooks: &[Arc<dyn Hook>],
@@ -55,8 +55,8 @@ pub(crate) async fn execute(
     outcome.map(Outcome::New)
 }
 
-/// Ends a call that was stopped from outside: at its deadline or by a cancel. The
-/// hooks hear of it, and may still change what comes of it.
+/// Ends a call that was stopped by its deadline or by cancellation. The hooks
+/// are told, and may still replace the outcome.
 pub(crate) async fn stopped(
     attempts: &mut Attempts<'_, '_>,
     hooks: &[Arc<dyn Hook>],

@@ -1,7 +1,7 @@
-//! Puts in what the model must not choose: presets, form parameters, secrets.
+//! Injects what the model must not choose: presets, form parameters, secrets.
 //!
-//! Values are taken as they are: a marker such as `{{secret}}` in an argument
-//! or a preset means nothing here.
+//! Values are literal: a placeholder such as `{{secret}}` in an argument or
+//! preset has no meaning here.
 
 use serde_json::{Map, Value};
 
@@ -14,7 +14,7 @@ use crate::value::secret::Secret;
 /// The secrets of a call, by parameter.
 pub(crate) type InjectedSecrets = Vec<(String, Secret)>;
 
-/// Fills the hidden parameters of a tool into the arguments.
+/// Adds the hidden parameters of a tool to the arguments.
 pub(crate) fn inject(
     tool: &Tool,
     context: &Context,
@@ -48,7 +48,7 @@ pub(crate) fn inject(
     Ok(secrets)
 }
 
-/// Refuses a call that lacks a secret which its tool cannot do without.
+/// Refuses a call without a required secret.
 pub(super) fn require_secrets(
     tool: &Tool,
     credential: Option<&str>,
@@ -75,7 +75,7 @@ fn missing_secret(tool: &Tool, credential: Option<&str>, field: &str) -> Error {
     Error::new(ErrorKind::CredentialInvalid, why)
 }
 
-/// Refuses a model that sets what is not its own. The value is not repeated.
+/// Refuses arguments that set hidden parameters. The value is not repeated.
 fn refuse_hidden(tool: &Tool, arguments: &Map<String, Value>) -> Result<(), Error> {
     let sent: Vec<Violation> = tool
         .hidden()

@@ -1,8 +1,8 @@
-//! Reads the arguments that a model wrote as text.
+//! Parses arguments that a model wrote as text.
 //!
-//! Models wrap JSON in fences, send nothing for "no arguments", and are cut off
-//! by token limits. Text is understood where its meaning is plain and no
-//! further: a cut inside a value could change the value, so it is refused.
+//! Models wrap JSON in code fences, send nothing for "no arguments", and are
+//! cut off by token limits. Text is accepted where its meaning is unambiguous;
+//! a cut inside a value could change the value, so it is refused.
 
 use serde_json::{Map, Value};
 
@@ -10,8 +10,8 @@ use crate::call::CallRequest;
 use crate::error::phrase::{self, Phrase};
 use crate::error::{Error, Violation};
 
-/// Makes the arguments of a call an object. Those of a batch have been read when
-/// the batch was planned; where that failed, this is the moment to say so.
+/// Parses the arguments of a call. Those of a batch were parsed when the batch
+/// was planned; an error of that is reported now.
 pub(crate) fn parse(request: &CallRequest, arguments: &mut Value) -> Result<(), Error> {
     match request.unreadable() {
         Some(error) => Err(error.clone()),
@@ -19,13 +19,13 @@ pub(crate) fn parse(request: &CallRequest, arguments: &mut Value) -> Result<(), 
     }
 }
 
-/// Makes arguments an object. On an error they stay as they were.
+/// Parses arguments into an object. On an error they stay unchanged.
 pub(crate) fn read_arguments(arguments: &mut Value) -> Result<(), Error> {
     let read = match arguments {
         Value::Object(_) => return Ok(()),
         Value::Null => Value::Object(Map::new()),
         Value::String(text) => match read(text).map_err(not_json)? {
-            // A model that quotes its JSON twice.
+            // Some models quote their JSON twice.
             Value::String(inner) => read(&inner).map_err(not_json)?,
             value => value,
         },
@@ -68,11 +68,11 @@ fn read(text: &str) -> Result<Value, String> {
     }
 }
 
-/// The inside of a Markdown code fence, if the whole text is one.
+/// The content of a Markdown code fence, if the whole text is one.
 fn unfence(text: &str) -> &str {
     let Some(inside) = text.strip_prefix("```") else { return text };
     let inside = inside.strip_suffix("```").unwrap_or(inside);
-    // The rest of the first line names a language.
+    // The rest of the first line is the language tag.
     let inside = match inside.find(['\n', '{', '[']) {
         Some(at)
             if inside[..at].chars().all(|c| c.is_ascii_alphanumeric() || c.is_whitespace()) =>
@@ -84,7 +84,7 @@ fn unfence(text: &str) -> &str {
     inside.trim()
 }
 
-/// Closes the brackets that a cut left open, if the cut fell after a whole
+/// Closes open brackets of truncated JSON, if the cut was after a complete
 /// value: after a string, a closing bracket, a literal that is followed by
 /// something, or a comma.
 fn complete(text: &str) -> Option<String> {

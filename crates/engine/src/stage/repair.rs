@@ -1,6 +1,6 @@
-//! Repairs arguments that the schema rejects, where their meaning is plain:
-//! `"5"` for a number, `"false"` for a boolean, a JSON string for an array or
-//! object, `null` for an absent optional. Nothing else.
+//! Repairs arguments of the wrong type where the meaning is unambiguous: `"5"`
+//! for a number, `"false"` for a boolean, a JSON string for an array or object,
+//! `null` for an absent optional. Nothing else.
 
 use std::collections::HashSet;
 
@@ -11,12 +11,12 @@ use serde_json::{Number, Value};
 use crate::tool::Schema;
 use crate::value::pointer;
 
-/// A repaired object may need repair inside, and so on; this deep.
+/// Maximum rounds: a repaired object may need further repair inside.
 const ROUNDS: usize = 8;
-/// Values with alternatives are tried one by one; this many a call.
+/// Maximum number of values with alternatives that are tried per call.
 const MAX_TRIED: usize = 32;
 
-/// Repairs in place. Returns whether the schema accepts the value now.
+/// Repairs in place. Returns whether the value is valid now.
 pub(super) fn repair(schema: &Schema, value: &mut Value) -> bool {
     let mut tried = 0;
     for _ in 0..ROUNDS {
@@ -56,7 +56,7 @@ pub(super) fn repair(schema: &Schema, value: &mut Value) -> bool {
 /// A value of the wrong type.
 struct TypeMismatch {
     path: String,
-    /// The types that would do; none where the schema has alternatives.
+    /// The accepted types; `None` if the schema has alternatives.
     wanted: Option<Vec<JsonType>>,
 }
 
@@ -75,7 +75,7 @@ impl TypeMismatch {
     }
 }
 
-/// What a string plainly means, as one of the wanted types.
+/// Interprets a string as one of the wanted types.
 fn read(text: &str, wants: impl Fn(JsonType) -> bool) -> Option<Value> {
     let text = text.trim();
     match text.as_bytes().first()? {
@@ -93,12 +93,12 @@ fn read(text: &str, wants: impl Fn(JsonType) -> bool) -> Option<Value> {
     }
 }
 
-/// Puts a value in, and gives what was there before.
+/// Replaces a value, and returns the previous one.
 fn put(root: &mut Value, path: &str, value: Value) -> Option<Value> {
     root.pointer_mut(path).map(|slot| std::mem::replace(slot, value))
 }
 
-/// Puts a value in, and back out if the schema still minds it there.
+/// Replaces a value, and undoes that if the schema still rejects it.
 fn try_out(schema: &Schema, root: &mut Value, path: &str, value: Value) -> bool {
     let Some(before) = put(root, path, value) else { return false };
     let still_wrong = schema
@@ -111,7 +111,7 @@ fn try_out(schema: &Schema, root: &mut Value, path: &str, value: Value) -> bool 
     !still_wrong
 }
 
-/// A `null` that was taken out of an object.
+/// A `null` that was removed from an object.
 struct RemovedNull {
     parent: String,
     key: String,
@@ -127,8 +127,8 @@ fn take_null(root: &mut Value, path: &str) -> Option<RemovedNull> {
     Some(RemovedNull { parent: parent.to_owned(), key, position })
 }
 
-/// Puts those back that the schema requires, so that they are reported as what
-/// they are. Returns how many.
+/// Restores the nulls that the schema requires, so that they are reported as
+/// such. Returns how many.
 fn put_back_required(schema: &Schema, root: &mut Value, nulls: Vec<RemovedNull>) -> usize {
     if nulls.is_empty() {
         return 0;
@@ -143,7 +143,7 @@ fn put_back_required(schema: &Schema, root: &mut Value, nulls: Vec<RemovedNull>)
         })
         .collect();
     let mut back = 0;
-    // The last one taken goes back first, so that positions are right.
+    // Restored in reverse order, so that positions are right.
     for RemovedNull { parent, key, position } in nulls.into_iter().rev() {
         if required.contains(&(parent.clone(), key.clone()))
             && let Some(Value::Object(map)) = root.pointer_mut(&parent)

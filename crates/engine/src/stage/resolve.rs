@@ -1,4 +1,4 @@
-//! Finds the tool that a call names.
+//! Finds the tool of a call.
 
 use crate::call::CallRequest;
 use crate::error::{Error, ErrorKind};

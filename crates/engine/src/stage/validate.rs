@@ -1,10 +1,9 @@
-//! Checks the arguments against the tool's schema.
+//! Validates arguments against the tool's schema.
 //!
-//! Defaults are filled where they are ours to fill (see
-//! [`crate::tool::Kind::counts_on_defaults`]), a value that the schema rejects
-//! is repaired where its meaning is plain (see [`super::repair`]), and whatever
-//! is wrong after that is reported at once. A value that the schema accepts is
-//! never touched.
+//! Defaults are filled in if the tool counts on them (see
+//! [`crate::tool::Kind::counts_on_defaults`]), a rejected value is repaired
+//! where its meaning is unambiguous (see [`super::repair`]), and all remaining
+//! violations are reported at once. Valid values are never changed.
 
 use std::sync::Arc;
 
@@ -16,12 +15,11 @@ use crate::journal::OpenCall;
 use crate::tool::Tool;
 use crate::value::pointer;
 
-/// A longer key is not compared with others.
+/// Longer keys are not compared for similarity.
 const MAX_KEY: usize = 128;
 
-/// Arguments that fit their tool. A `Call` cannot be made without them, and only
-/// this module makes them: no executor ever sees arguments that were not
-/// validated.
+/// Validated arguments. Only this module creates them, and a `Call` cannot be
+/// built without them: so no executor ever sees unchecked arguments.
 pub(crate) struct Checked(Arc<Value>);
 
 impl Checked {
@@ -30,14 +28,14 @@ impl Checked {
     }
 }
 
-/// Checks, fills and repairs the arguments of a call. `strict` turns repair off
-/// and refuses unknown keys.
+/// Validates, completes and repairs the arguments of a call. `strict` disables
+/// repair and refuses unknown keys.
 pub(crate) fn validate(tool: &Tool, open: &mut OpenCall, strict: bool) -> Result<Checked, Error> {
     check(tool, open.arguments(), strict)?;
     Ok(Checked(open.share_arguments()))
 }
 
-/// The same for the arguments that a hook puts in place of a call's own.
+/// Validates arguments that a hook has rewritten.
 pub(crate) fn validate_rewritten(
     tool: &Tool,
     mut arguments: Value,
@@ -53,7 +51,7 @@ fn check(tool: &Tool, arguments: &mut Value, strict: bool) -> Result<(), Error> 
     let unknown = if strict { unknown_keys(tool, arguments) } else { Vec::new() };
     let fits = schema.accepts(arguments)
         || (!strict && repair(&schema, arguments) && {
-            // What was repaired may leave room for a default.
+            // Repaired objects may lack defaults.
             schema.fill_defaults(arguments);
             schema.accepts(arguments)
         });
@@ -66,7 +64,7 @@ fn check(tool: &Tool, arguments: &mut Value, strict: bool) -> Result<(), Error> 
     Err(Error::invalid_arguments(mask_hidden(tool, violations)))
 }
 
-/// Keys that the schema does not name, where it says nothing about others.
+/// Unknown keys, where the schema does not say whether they are allowed.
 fn unknown_keys(tool: &Tool, arguments: &Value) -> Vec<Violation> {
     let input = &tool.spec().input;
     let open = ["additionalProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref"];
@@ -89,7 +87,7 @@ fn unknown_keys(tool: &Tool, arguments: &Value) -> Vec<Violation> {
         .collect()
 }
 
-/// Says which key was probably meant to be a missing one.
+/// Adds a hint to violations: which key was probably meant.
 fn name_misspelt(tool: &Tool, arguments: &Value, violations: &mut [Violation]) {
     const ENOUGH: f64 = 0.8;
     let (Some(arguments), Some(properties)) =
@@ -113,7 +111,7 @@ fn name_misspelt(tool: &Tool, arguments: &Value, violations: &mut [Violation]) {
     }
 }
 
-/// Takes the values of hidden parameters out of what the model reads.
+/// Masks values of hidden parameters in what the model reads.
 fn mask_hidden(tool: &Tool, mut violations: Vec<Violation>) -> Vec<Violation> {
     let hidden: Vec<&str> = tool
         .hidden()
@@ -124,7 +122,7 @@ fn mask_hidden(tool: &Tool, mut violations: Vec<Violation>) -> Vec<Violation> {
     for violation in &mut violations {
         let top = violation.path.trim_start_matches('/').split('/').next().unwrap_or_default();
         let top = pointer::unescape(top);
-        // A violation of the whole shows all values, hidden ones too.
+        // A violation of the root would show all values, including hidden ones.
         if hidden.contains(&top.as_str()) || (violation.path.is_empty() && !hidden.is_empty()) {
             violation.got = phrase::HIDDEN.text();
         }

@@ -1,12 +1,12 @@
-//! Values that take the room of what is in them.
+//! Shrinks JSON values to fit.
 //!
-//! A map that grew while it was read has room for the next entries, three times
+//! Maps that grew while they were parsed have spare capacity, up to three times
 //! what a small one needs. A server holds the schemas of tens of thousands of
-//! tools, and none of them ever grows.
+//! tools, which never grow again.
 
 use serde_json::{Map, Value};
 
-/// The same value, without room to grow.
+/// Removes spare capacity from a value.
 pub(super) fn value(value: &mut Value) {
     match value {
         Value::String(text) => text.shrink_to_fit(),
@@ -19,7 +19,7 @@ pub(super) fn value(value: &mut Value) {
     }
 }
 
-/// The same map, without room to grow.
+/// Removes spare capacity from a map.
 pub(super) fn map(entries: &mut Map<String, Value>) {
     let mut fitting = Map::with_capacity(entries.len());
     for (mut key, mut inside) in std::mem::take(entries) {

@@ -1,7 +1,7 @@
-//! Groups of tools that are switched on and off, for everybody or for one
-//! session. A session is a conversation of a tenant.
+//! Groups of tools, switched on and off globally or per session. A session is a
+//! conversation of a tenant.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
@@ -15,21 +15,26 @@ use crate::error::{Error, ErrorKind};
 use crate::tool::ToolBuilder;
 use crate::tool::executor::{BoxFuture, Executor};
 use crate::tool::native::schema_of;
+use crate::tool::session_shares::SessionShares;
 use crate::value::name::TenantId;
 
-/// Sessions that are remembered; the oldest is forgotten first and falls back
-/// to what is set for everybody.
+/// Maximum number of remembered sessions; the oldest is forgotten first and
+/// falls back to the global setting.
 const MAX_SESSIONS: usize = 10_000;
 
 /// The groups of an engine. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Groups(Arc<RwLock<GroupTable>>);
 
-#[derive(Default)]
 struct GroupTable {
     groups: BTreeMap<String, Group>,
-    sessions: HashMap<Session, HashMap<String, bool>>,
-    oldest: VecDeque<Session>,
+    sessions: SessionShares<HashMap<String, bool>>,
+}
+
+impl Default for GroupTable {
+    fn default() -> Self {
+        Self { groups: BTreeMap::new(), sessions: SessionShares::new(MAX_SESSIONS) }
+    }
 }
 
 struct Group {
@@ -50,38 +55,38 @@ impl Session {
         Self { tenant, conversation: conversation.into() }
     }
 
-    /// Whose conversation it is.
+    /// The tenant of the conversation.
     pub fn tenant(&self) -> &TenantId {
         &self.tenant
     }
 
-    /// The session that a caller is in, if it names a conversation.
+    /// The session of a caller, if it names a conversation.
     pub fn of(caller: &Caller) -> Option<Self> {
         let conversation = Arc::clone(caller.conversation.as_ref()?);
         Some(Self { tenant: caller.tenant.clone(), conversation })
     }
 }
 
-/// A group, as it is for a session.
+/// State of a group in a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GroupInfo {
     /// Its name.
     pub name: String,
-    /// What its tools are for.
+    /// Description.
     pub description: String,
-    /// Whether its tools can be used.
+    /// Whether it is active.
     pub active: bool,
 }
 
 impl Groups {
-    /// Makes a group, or changes its description and default.
+    /// Creates a group, or changes its description and default.
     pub fn create(&self, name: &str, description: &str, active: bool) {
         let group = Group { description: description.to_owned(), active };
         self.0.write().groups.insert(name.to_owned(), group);
     }
 
-    /// Switches groups on or off for everybody. An unknown group is an error
-    /// and changes nothing.
+    /// Switches groups on or off globally. An unknown group is an error, and
+    /// then nothing changes.
     pub fn update(&self, names: &[&str], active: bool) -> Result<(), Error> {
         let mut state = self.0.write();
         state.check(names.iter().copied())?;
@@ -93,8 +98,8 @@ impl Groups {
         Ok(())
     }
 
-    /// Switches groups of one session on and off. An unknown group is an error
-    /// and changes nothing.
+    /// Switches groups of one session on and off. An unknown group is an error,
+    /// and then nothing changes.
     pub fn update_session(
         &self,
         session: &Session,
@@ -104,7 +109,7 @@ impl Groups {
         self.change_session(session, activate, deactivate, |_| {})
     }
 
-    /// Makes these the only active groups of a session.
+    /// Activates only these groups in a session.
     pub fn replace_session(&self, session: &Session, names: &[&str]) -> Result<(), Error> {
         self.change_session(session, names, &[], |own| {
             own.values_mut().for_each(|active| *active = false);
@@ -126,24 +131,21 @@ impl Groups {
         prepare(&mut own);
         own.extend(activate.iter().map(|name| ((*name).to_owned(), true)));
         own.extend(deactivate.iter().map(|name| ((*name).to_owned(), false)));
-        *state.session(session) = own;
+        *state.sessions.of(session, HashMap::new) = own;
         Ok(())
     }
 
-    /// Forgets what a session switched.
+    /// Resets the groups of a session to the global setting.
     pub fn reset_session(&self, session: &Session) {
-        let mut state = self.0.write();
-        state.sessions.remove(session);
-        state.oldest.retain(|known| known != session);
+        self.0.write().sessions.remove(session);
     }
 
-    /// Whether the tools of a group can be used. A group that nobody made is
-    /// active.
+    /// Whether a group is active. Unknown groups are active.
     pub fn is_active(&self, name: &str, session: Option<&Session>) -> bool {
         self.0.read().is_active(name, session)
     }
 
-    /// All groups, as they are for a session.
+    /// All groups with their state in a session.
     pub fn list(&self, session: Option<&Session>) -> Vec<GroupInfo> {
         let state = self.0.read();
         (state.groups.iter())
@@ -155,7 +157,7 @@ impl Groups {
             .collect()
     }
 
-    /// The tool with which a model changes the groups of its own session.
+    /// The tool with which a model switches the groups of its own session.
     pub fn meta_tool(&self) -> ToolBuilder {
         ToolBuilder::native(
             "update_tool_groups",
@@ -190,18 +192,6 @@ impl GroupTable {
                 ))
             }
         }
-    }
-
-    fn session(&mut self, session: &Session) -> &mut HashMap<String, bool> {
-        if !self.sessions.contains_key(session) {
-            if self.sessions.len() >= MAX_SESSIONS
-                && let Some(oldest) = self.oldest.pop_front()
-            {
-                self.sessions.remove(&oldest);
-            }
-            self.oldest.push_back(session.clone());
-        }
-        self.sessions.entry(session.clone()).or_default()
     }
 }
 

@@ -1,5 +1,5 @@
-//! Prompts and resources of an engine. Like tools, they are everybody's or a
-//! tenant's, and those of a source are replaced together.
+//! Prompts and resources of an engine. Like tools, they are shared or belong to
+//! a tenant, and those of a source are replaced together.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::value::name::TenantId;
 /// All prompts and resources of an engine.
 pub struct Library {
     shelves: RwLock<Vec<SourceLibrary>>,
-    /// Counts up whenever something is new, another or gone.
+    /// Version, increased with every change.
     version: watch::Sender<u64>,
 }
 
@@ -30,29 +30,29 @@ impl Default for Library {
 }
 
 impl Library {
-    /// The prompts that a tenant sees, by name; its own come first.
+    /// The prompts visible to a tenant, by name; its own take precedence.
     pub fn prompts_for(&self, tenant: &TenantId) -> Vec<PromptSpec> {
         self.seen_by(tenant, |spec| &spec.prompts, |prompt| &prompt.name)
     }
 
-    /// The resources that a tenant sees, by address; its own come first.
+    /// The resources visible to a tenant, by URI; its own take precedence.
     pub fn resources_for(&self, tenant: &TenantId) -> Vec<ResourceSpec> {
         self.seen_by(tenant, |spec| &spec.resources, |resource| &resource.uri)
     }
 
-    /// Tells when something has changed.
+    /// Notifies of changes.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.version.subscribe()
     }
 
-    /// Makes this what a source has.
+    /// Replaces the prompts and resources of a source.
     pub fn replace_source(&self, owner: Option<&TenantId>, source: &str, spec: LibrarySpec) {
         let mut shelves = self.shelves.write();
         let is_own =
             |shelf: &SourceLibrary| *shelf.source == *source && shelf.owner.as_ref() == owner;
         let before = shelves.iter().position(is_own);
         match before {
-            // Most files are about tools only.
+            // Most files define only tools.
             None if spec.is_empty() => return,
             Some(at) if *shelves[at].spec == spec => return,
             Some(at) if spec.is_empty() => drop(shelves.remove(at)),

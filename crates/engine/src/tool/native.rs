@@ -1,7 +1,7 @@
-//! Rust functions as tools.
+//! Native tools: Rust functions.
 //!
-//! `#[tool]` is the comfortable way; it builds on what is here.
-//! [`ToolBuilder::from_fn`] takes a closure with a typed argument:
+//! The `#[tool]` attribute builds on this module. [`ToolBuilder::from_fn`]
+//! takes a closure with a typed argument:
 //!
 //! ```
 //! use windlass::{JsonSchema, ToolBuilder, schemars};
@@ -37,8 +37,8 @@ use crate::tool::ToolBuilder;
 use crate::tool::executor::{BoxFuture, Executor};
 
 impl ToolBuilder {
-    /// A tool from an async function of one typed argument, whose fields are
-    /// the parameters.
+    /// Creates a tool from an async function of one typed argument, whose
+    /// fields are the parameters.
     pub fn from_fn<A, F, R>(name: &str, function: F) -> Self
     where
         A: DeserializeOwned + JsonSchema + Send + 'static,
@@ -52,9 +52,9 @@ impl ToolBuilder {
         )
     }
 
-    /// A tool from a function that blocks or computes for long. It runs on a
-    /// thread of its own; at the deadline its result is given up, but the
-    /// thread runs on until the function returns.
+    /// Creates a tool from a blocking or CPU-bound function, which runs on a
+    /// thread of its own. At the deadline its result is abandoned, but the
+    /// thread runs until the function returns.
     pub fn from_blocking_fn<A, F, R>(name: &str, function: F) -> Self
     where
         A: DeserializeOwned + JsonSchema + Send + 'static,
@@ -96,12 +96,13 @@ where
     }
 }
 
-/// How many blocking functions run at once in this process. One that outlasts
-/// its call keeps its place until it returns, so that threads do not pile up.
+/// Maximum number of blocking functions that run in this process. One that
+/// outlives its call keeps its permit until it returns, so that threads do not
+/// pile up.
 const MAX_BLOCKING: usize = 256;
 static BLOCKING: Semaphore = Semaphore::const_new(MAX_BLOCKING);
 
-/// Runs code that may block on a thread made for that.
+/// Runs blocking code on a thread for blocking work.
 pub async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
@@ -119,9 +120,9 @@ pub async fn run_blocking<T: Send + 'static>(
     }
 }
 
-/// The JSON Schema of a type, as models like it: nothing referenced that can
-/// be written in place, no titles, no Rust number formats, and an optional
-/// field is simply not required.
+/// The JSON Schema of a type, in the form that models handle best: references
+/// inlined where possible, no titles, no Rust number formats, and optional
+/// fields simply not required.
 pub fn schema_of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
@@ -132,7 +133,8 @@ pub fn schema_of<T: JsonSchema>() -> Value {
     if let Value::Object(map) = &mut schema {
         map.entry("type").or_insert_with(|| "object".into());
         map.entry("properties").or_insert_with(|| Value::Object(serde_json::Map::new()));
-        // The doc comment of an argument struct describes the struct, not the tool.
+        // The doc comment of an argument struct describes the struct, not the
+        // tool.
         map.shift_remove("description");
     }
     schema
@@ -166,7 +168,7 @@ fn tidy(schema: &mut Value) {
                     }
                 }
             }
-            // What stands under these is data, not schema.
+            // The values of these keywords are data, not schemas.
             let schemas = map.iter_mut().filter(|(key, _)| {
                 !["default", "enum", "const", "examples"].contains(&key.as_str())
             });
@@ -206,7 +208,7 @@ fn drop_null(property: &mut Value) {
     }
 }
 
-/// A value as JSON, or the reason why it has no JSON form.
+/// Serialises a value to JSON.
 fn to_json(value: &impl Serialize) -> Result<Value, Error> {
     serde_json::to_value(value).map_err(|error| {
         Error::new(ErrorKind::InvalidOutput, format!("the result has no JSON form: {error}"))

@@ -1,4 +1,5 @@
-//! `read_output`: how a model reads on in a result that was cut.
+//! The tool `read_output`, with which a model reads the rest of a truncated
+//! result.
 
 use std::sync::Arc;
 
@@ -17,19 +18,20 @@ use crate::value::name::CallId;
 
 const MAX_PART: u64 = 50_000;
 
-/// Which results may be read: a context object of whoever may not see everything.
+/// Restricts which results may be read: a context object for callers that may
+/// not see everything.
 #[derive(Clone)]
 pub struct OutputScope(Arc<dyn Fn(&str) -> bool + Send + Sync>);
 
 impl OutputScope {
-    /// Only results of the tools for whose names this is so, and those of the
-    /// caller's own conversation.
+    /// Allows only results of tools whose names pass the predicate, and those
+    /// of the caller's own conversation.
     pub fn new(shows: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(shows))
     }
 
-    /// Whether a caller may read what was kept under this id. What no call gave,
-    /// such as a file that somebody uploaded, is nobody's result.
+    /// Whether a caller may read the output stored under this id. Data that is
+    /// not the result of a call, such as an uploaded file, is not readable.
     pub async fn shows(
         &self,
         store: &dyn RecordStore,
@@ -88,7 +90,7 @@ impl Executor for ReadOutput {
                 )
             };
             let id: CallId = part.handle.parse().map_err(|_| missing())?;
-            // A conversation reads its own results, and nobody else's.
+            // A conversation may only read its own results.
             if let Some(own) = &call.caller().conversation
                 && let Some(record) = self.0.get(&call.caller().tenant, id).await?
                 && record.caller.conversation.as_ref() != Some(own)

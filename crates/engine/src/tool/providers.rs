@@ -1,4 +1,4 @@
-//! Providers: who offers tools, and what their credentials look like.
+//! Registry of providers.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -10,13 +10,14 @@ use crate::definition::ProviderSpec;
 use crate::tool::Source;
 use crate::value::name::TenantId;
 
-/// All providers of an engine. Like tools, they are everybody's or a tenant's.
+/// All providers of an engine. Like tools, they are shared or belong to a
+/// tenant.
 pub struct Providers {
-    /// Those of one name in the order in which they count.
+    /// Providers by name, in order of precedence.
     entries: RwLock<BTreeMap<String, Vec<ProviderEntry>>>,
-    /// Sources whose providers count only where there are no others.
+    /// Sources whose providers are only fallbacks.
     spare: RwLock<HashSet<Source>>,
-    /// Counts up whenever one is new, another or gone.
+    /// Version, increased with every change.
     version: watch::Sender<u64>,
 }
 
@@ -37,18 +38,18 @@ struct ProviderEntry {
 }
 
 impl Providers {
-    /// The provider of this name that a tenant sees: its own, else everybody's.
+    /// The provider that a tenant sees under this name: its own, else the
+    /// shared one.
     pub fn get_for(&self, tenant: &TenantId, name: &str) -> Option<Arc<ProviderSpec>> {
         seen(self.entries.read().get(name)?, tenant)
     }
 
-    /// All providers that a tenant sees, by name.
+    /// All providers visible to a tenant, by name.
     pub fn list_for(&self, tenant: &TenantId) -> Vec<Arc<ProviderSpec>> {
         self.entries.read().values().filter_map(|entries| seen(entries, tenant)).collect()
     }
 
-    /// All providers with their owners, those that others of their name hide
-    /// left out.
+    /// All effective providers with their owners.
     pub fn all(&self) -> Vec<(Option<TenantId>, Arc<ProviderSpec>)> {
         let entries = self.entries.read();
         let mut all: Vec<(Option<TenantId>, Arc<ProviderSpec>)> = Vec::new();
@@ -63,18 +64,18 @@ impl Providers {
         all
     }
 
-    /// Tells when providers have changed.
+    /// Notifies of changes.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.version.subscribe()
     }
 
-    /// Lets the providers of a source give way to others of their names,
-    /// whenever those come: for what ships with a program.
+    /// Marks the providers of a source as fallbacks, which give way to others
+    /// of the same name: for definitions that ship with a program.
     pub fn give_way(&self, source: &str) {
         self.spare.write().insert(source.into());
     }
 
-    /// Makes these the providers of a source.
+    /// Replaces the providers of a source.
     pub(crate) fn replace_source(
         &self,
         owner: Option<&TenantId>,
@@ -88,7 +89,7 @@ impl Providers {
             .filter(|entry| of_source(entry))
             .map(|entry| Arc::clone(&entry.spec))
             .collect();
-        // Most files are about tools only.
+        // Most files define only tools.
         if before.iter().map(|spec| &**spec).eq(&specs) {
             return;
         }
@@ -98,7 +99,7 @@ impl Providers {
         let spare = self.spare.read();
         for spec in specs {
             let entries = providers.entry(spec.name.clone()).or_default();
-            // The first file that names a provider defines it.
+            // The first file that defines a provider takes precedence.
             let end = match spare.contains(source) {
                 true => entries.len(),
                 false => entries.partition_point(|entry| !spare.contains(&entry.source)),
@@ -137,7 +138,7 @@ mod tests {
         providers.replace_source(None, &shipped, vec![spec("weather", "program")]);
         providers.replace_source(None, &file, vec![spec("weather", "user")]);
         assert_eq!(author().as_deref(), Some("user"));
-        // It changes while the program runs.
+        // The set of providers changes at run time.
         providers.replace_source(None, &file, vec![spec("weather", "other")]);
         assert_eq!(author().as_deref(), Some("other"));
         providers.replace_source(None, &file, Vec::new());

@@ -1,11 +1,11 @@
-//! Names to tools.
+//! Registry: finds tools by name.
 //!
-//! Readers take a snapshot without a lock; writers build the next snapshot and
-//! swap it in. A running call keeps the tool it began with.
+//! Readers use a snapshot without locking; writers build the next snapshot and
+//! swap it in (copy-on-write). A running call keeps the tool it began with.
 //!
-//! A tool is everybody's, or it belongs to one tenant. A tenant sees its own
-//! tools and everybody's, its own first; of another tenant's tools it cannot
-//! even tell that they exist.
+//! A tool is shared by all tenants, or belongs to one. A tenant sees its own
+//! tools and the shared ones; its own take precedence. It cannot detect that
+//! other tenants' tools exist.
 
 mod owner_tools;
 
@@ -22,13 +22,13 @@ use crate::tool::{Source, Tool, ToolBuilder};
 use crate::value::name::{MAX_TOOL_NAME, TenantId, ToolName};
 use owner_tools::OwnerTools;
 
-/// The source of tools that the embedding program registers one by one.
+/// Source of tools that the embedding program registers one by one.
 pub(crate) const PROGRAM: &str = "program";
 
 /// All tools of an engine.
 ///
-/// Methods without a tenant are about the tools that everybody has, those that
-/// end in `_for` about what a tenant has or sees.
+/// Methods without a tenant concern the shared tools; those that end in `_for`
+/// concern what a tenant owns or sees.
 pub struct Registry {
     snapshot: ArcSwap<Snapshot>,
     /// Held while the next snapshot is built.
@@ -36,14 +36,14 @@ pub struct Registry {
     bus: Arc<EventBus>,
 }
 
-/// A tool that was found, and stays for as long as this is kept.
+/// A tool that was found, borrowed from the registry without counting.
 pub(crate) type FoundTool = Guard<Arc<Tool>>;
 
 #[derive(Clone, Default)]
 struct Snapshot {
     everybodys: OwnerTools,
-    /// Only of tenants that have tools. Shared, so that a change copies the
-    /// tools of one tenant and not those of all.
+    /// Only tenants with own tools. Shared, so that a change copies one
+    /// tenant's tools and not all.
     tenants: HashMap<TenantId, Arc<OwnerTools>, RandomState>,
 }
 
@@ -52,56 +52,56 @@ impl Registry {
         Self { snapshot: ArcSwap::default(), changing: Mutex::new(()), bus }
     }
 
-    /// Everybody's tool with this name or wire name.
+    /// The shared tool with this name or wire name.
     pub fn get(&self, name: &str) -> Option<Arc<Tool>> {
         self.snapshot.load().everybodys.find(name).map(Guard::into_inner)
     }
 
     /// The tool that a tenant means by this name or wire name: its own, else
-    /// everybody's.
+    /// the shared one.
     pub fn get_for(&self, tenant: &TenantId, name: &str) -> Option<Arc<Tool>> {
         self.find(tenant, name).map(Guard::into_inner)
     }
 
-    /// The same for the time of a call.
+    /// Like [`Registry::get_for`], borrowed for the duration of a call.
     pub(crate) fn find(&self, tenant: &TenantId, name: &str) -> Option<FoundTool> {
         let snapshot = self.snapshot.load();
         let own = snapshot.own(tenant).and_then(|shelf| shelf.find(name));
         own.or_else(|| snapshot.everybodys.find(name))
     }
 
-    /// Everybody's tools, by name.
+    /// The shared tools, by name.
     pub fn list(&self) -> Vec<Arc<Tool>> {
         sorted(self.snapshot.load().everybodys.tools())
     }
 
-    /// The tools that a tenant sees, by name.
+    /// The tools visible to a tenant, by name.
     pub fn list_for(&self, tenant: &TenantId) -> Vec<Arc<Tool>> {
         sorted(self.snapshot.load().seen_by(Some(tenant)))
     }
 
-    /// The tools that are a tenant's own, by name.
+    /// The tools owned by a tenant, by name.
     pub fn owned_by(&self, tenant: &TenantId) -> Vec<Arc<Tool>> {
         sorted(self.snapshot.load().own(tenant).into_iter().flat_map(|shelf| shelf.tools()))
     }
 
-    /// How many tools everybody has.
+    /// Number of shared tools.
     pub fn len(&self) -> usize {
         self.snapshot.load().everybodys.len()
     }
 
-    /// Whether there is no tool that everybody has.
+    /// Whether there are no shared tools.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Adds a tool. A name that is taken is an error.
+    /// Adds a shared tool. A name that is taken is an error.
     pub fn register(&self, tool: ToolBuilder) -> Result<Arc<Tool>, Error> {
         self.add(None, tool)
     }
 
     /// Adds a tool of a tenant. A name that another of its own tools has is an
-    /// error; everybody's tool of that name is hidden from the tenant.
+    /// error; a shared tool of that name is hidden from the tenant.
     pub fn register_for(&self, tenant: &TenantId, tool: ToolBuilder) -> Result<Arc<Tool>, Error> {
         self.add(Some(tenant), tool)
     }
@@ -115,7 +115,7 @@ impl Registry {
         Ok(tool)
     }
 
-    /// Adds tools in one step; on an error none is added.
+    /// Adds tools atomically; on an error none is added.
     pub(crate) fn register_all(&self, tools: Vec<ToolBuilder>) -> Result<(), Error> {
         let source: Source = PROGRAM.into();
         self.change(None, |shelf| {
@@ -129,13 +129,13 @@ impl Registry {
         })
     }
 
-    /// Adds a tool, in place of an earlier one of its name.
+    /// Adds a shared tool, replacing an earlier one of its name.
     pub fn replace(&self, tool: ToolBuilder) -> Result<Arc<Tool>, Error> {
         self.put(None, tool)
     }
 
-    /// Adds a tool of a tenant, in place of an earlier one that it had under
-    /// this name.
+    /// Adds a tool of a tenant, replacing an earlier one of its own with this
+    /// name.
     pub fn replace_for(&self, tenant: &TenantId, tool: ToolBuilder) -> Result<Arc<Tool>, Error> {
         self.put(Some(tenant), tool)
     }
@@ -149,13 +149,13 @@ impl Registry {
         Ok(tool)
     }
 
-    /// Takes a tool away. Calls that are running finish.
+    /// Removes a shared tool. Running calls finish.
     pub fn unregister(&self, name: &str) -> Result<Arc<Tool>, Error> {
         self.take(None, name)
     }
 
-    /// Takes one of its own tools away from a tenant. Everybody's tool of the
-    /// same name shows again.
+    /// Removes a tool of a tenant. A shared tool of the same name becomes
+    /// visible again.
     pub fn unregister_for(&self, tenant: &TenantId, name: &str) -> Result<Arc<Tool>, Error> {
         self.take(Some(tenant), name)
     }
@@ -173,16 +173,16 @@ impl Registry {
         removed.ok_or_else(|| Error::new(ErrorKind::Internal, "the removed tool is gone"))
     }
 
-    /// Makes these the tools of a source, all at once: new ones are added,
-    /// known ones replaced, missing ones removed. A tool that cannot be
-    /// compiled, or whose name belongs to another source, is left out and
-    /// reported; a version of it that the source had before stays.
+    /// Replaces the tools of a source atomically: new ones are added, known
+    /// ones replaced, missing ones removed. A tool that cannot be compiled, or
+    /// whose name belongs to another source, is skipped and reported; the
+    /// source's previous version of it stays.
     pub fn replace_source(&self, source: &str, tools: Vec<ToolBuilder>) -> Vec<Error> {
         self.swap(SourceTools::new(source.into()), tools)
     }
 
-    /// The same for a source of a tenant. Sources of different tenants have
-    /// nothing to do with each other, whatever they are called.
+    /// Like [`Registry::replace_source`], for a tenant. Sources of different
+    /// tenants are independent, whatever their names.
     pub fn replace_source_for(
         &self,
         tenant: &TenantId,
@@ -210,7 +210,7 @@ impl Registry {
         errors
     }
 
-    /// Swaps in the compiled tools of several sources of one owner at once.
+    /// Installs the compiled tools of several sources of one owner at once.
     /// Returns those whose names belong to another source.
     pub(crate) fn install(
         &self,
@@ -220,7 +220,7 @@ impl Registry {
         let mut conflicts = Vec::new();
         let swapped = self.change(owner, |shelf| {
             let mut events = Vec::new();
-            // First what goes, so that a name may move from one file to another.
+            // Removals first, so that a name can move from one file to another.
             shelf.clear_out(sources.iter(), &mut events);
             for tool in sources.iter().flat_map(|own| &own.tools) {
                 conflicts.extend(shelf.install(tool, &mut events));
@@ -231,19 +231,19 @@ impl Registry {
         conflicts
     }
 
-    /// Up to three names of everybody's tools that look like this one, the
-    /// nearest first.
+    /// Up to three similar names of shared tools, best match first.
     pub fn nearest(&self, name: &str) -> Vec<ToolName> {
         nearest(name, self.snapshot.load().seen_by(None))
     }
 
-    /// The same among the tools that a tenant sees.
+    /// Up to three similar names of tools visible to a tenant, best match
+    /// first.
     pub fn nearest_for(&self, tenant: &TenantId, name: &str) -> Vec<ToolName> {
         nearest(name, self.snapshot.load().seen_by(Some(tenant)))
     }
 
-    /// Builds the next snapshot with other tools of an owner, swaps it in and
-    /// tells what has changed; on an error nothing has.
+    /// Builds and swaps in the next snapshot with other tools of an owner, and
+    /// emits the changes; on an error nothing changes.
     fn change(
         &self,
         owner: Option<&TenantId>,
@@ -292,13 +292,12 @@ pub(crate) struct Conflict {
 }
 
 impl Snapshot {
-    /// The tools that a tenant has for itself. Where no tenant has any, nobody
-    /// is looked up.
+    /// The tools owned by a tenant; no lookup if no tenant has any.
     fn own(&self, tenant: &TenantId) -> Option<&Arc<OwnerTools>> {
         if self.tenants.is_empty() { None } else { self.tenants.get(tenant) }
     }
 
-    /// A tenant's own tools, and those of everybody that they do not hide.
+    /// A tenant's own tools, and the shared ones that they do not hide.
     fn seen_by(&self, tenant: Option<&TenantId>) -> impl Iterator<Item = Arc<Tool>> {
         let own = tenant.and_then(|tenant| self.own(tenant));
         let shows = move |tool: &Arc<Tool>| own.is_none_or(|own| !own.has(tool.name().as_str()));

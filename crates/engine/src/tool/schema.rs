@@ -1,13 +1,13 @@
-//! A JSON Schema: bounded when it is read, compiled when it is first used.
+//! JSON Schemas of tools: bounded when they are read, compiled on first use.
 //!
-//! Bounds come first: how much is written ([`budget`]), how much that expands
-//! to, and, for each value, how many checks it would take ([`cost`]). Nothing
-//! is validated that has not passed them.
+//! Bounds protect against schemas as an attack: the size as written
+//! ([`budget`]), the size after expansion and, for each value, the number of
+//! checks ([`cost`]). Nothing is validated against a schema that exceeds them.
 //!
-//! A server holds tools by the thousand, of which most are never called. So a
-//! tool has a [`LazySchema`]: checked when the tool is registered, compiled by
-//! its first call, and dropped when the schemas of others need the room
-//! ([`shelf`]). Patterns ([`pattern`]) are compiled apart from their schemas.
+//! A server holds thousands of tools, most of which are never called. So a tool
+//! has a [`LazySchema`]: checked at registration, compiled by its first call,
+//! and evicted when other schemas need the memory ([`clock_cache`]). Regular
+//! expressions ([`pattern`]) are compiled separately.
 
 mod best_effort;
 mod budget;
@@ -35,34 +35,34 @@ use self::explain::{describe, shorten};
 use crate::error::phrase::{self, Phrase};
 use crate::error::{Error, ErrorKind, MAX_VIOLATIONS, Violation};
 
-/// Compiled size of one pattern. [`pattern`] refuses earlier, by its own
-/// estimate.
+/// Maximum compiled size of one pattern. [`pattern`] refuses earlier, by its
+/// own estimate.
 const MAX_PATTERN_BYTES: usize = 2 * 1024 * 1024;
 const MAX_BACKTRACKS: usize = 100_000;
-/// How many errors are looked at for repair.
+/// Maximum number of errors considered for repair.
 const MAX_ERRORS: usize = 10_000;
-/// About what a value of a schema takes once it is compiled, with its part of
-/// the cost graph.
+/// Estimated memory per value of a compiled schema, with its part of the cost
+/// graph.
 const BYTES_PER_VALUE: usize = 512;
 
-/// All compiled schemas of this process, without their patterns.
+/// Process-wide cache of compiled schemas, without their patterns.
 static COMPILED: ClockCache<Schema> = ClockCache::new(128 * 1024 * 1024);
 
-/// A schema that is compiled when it is first used. The default is one that was
-/// checked before.
+/// A schema that is compiled on first use. The default is one that was checked
+/// before.
 #[derive(Default)]
 pub(crate) struct LazySchema {
     slot: Arc<CacheSlot<Schema>>,
 }
 
 impl LazySchema {
-    /// Checks all that can be checked of a schema without compiling it.
+    /// Checks a schema as far as possible without compiling it.
     pub(crate) fn check(schema: &Value) -> Result<Self, Error> {
         in_any_draft(schema, Schema::check)?;
         Ok(Self::default())
     }
 
-    /// The compiled schema, and its making where it is not there.
+    /// The compiled schema, compiled now if necessary.
     pub(crate) fn get(
         &self,
         make: impl FnOnce() -> Result<Schema, Error>,
@@ -75,10 +75,10 @@ impl LazySchema {
     }
 }
 
-/// Why a schema does not compile.
+/// Why a schema is refused.
 struct SchemaError {
     why: String,
-    /// Where, as a JSON pointer, unless it is too large.
+    /// Location as a JSON pointer; `None` if it is too large.
     place: Option<String>,
 }
 
@@ -106,13 +106,13 @@ pub(crate) struct Schema {
     validator: Validator,
     cost: CheckCost,
     defaults: Defaults,
-    /// About how many bytes it takes, without its patterns.
+    /// Estimated size in bytes, without patterns.
     bytes: usize,
 }
 
 impl Schema {
-    /// Says why a schema cannot be used. Patterns are parsed, but neither they
-    /// nor the schema are compiled.
+    /// Checks whether a schema can be used. Patterns are parsed; nothing is
+    /// compiled.
     fn check(schema: &Value) -> Result<(), SchemaError> {
         budget::check(schema).map_err(SchemaError::too_large)?;
         CheckCost::of(schema).map_err(SchemaError::too_large)?;
@@ -126,19 +126,18 @@ impl Schema {
         Self::of_arguments(schema, &Fill::Nothing)
     }
 
-    /// Compiles a schema, with those of its defaults that are to be filled.
+    /// Compiles the schema of arguments, with the defaults to fill.
     pub(crate) fn of_arguments(schema: &Value, fill: &Fill<'_>) -> Result<Self, Error> {
         Ok(in_any_draft(schema, |schema| Self::build(schema, fill))?)
     }
 
-    /// Whether a schema is small enough to be compiled, and its references lead
-    /// somewhere.
+    /// Whether a schema is within bounds and its references resolve.
     pub(crate) fn is_bounded(schema: &Value) -> bool {
         budget::check(schema).is_ok() && CheckCost::of(schema).is_ok()
     }
 
-    /// Compiles what somebody else wrote. What does not compile is not checked;
-    /// says what that is.
+    /// Compiles a foreign schema as far as possible; returns what is not
+    /// checked.
     pub(crate) fn of_others(
         schema: &Value,
         fill: &Fill<'_>,
@@ -152,7 +151,7 @@ impl Schema {
         }
     }
 
-    /// What is not checked of a schema that somebody else wrote.
+    /// What is not checked of a foreign schema.
     pub(crate) fn unchecked_of(schema: &Value) -> Result<Option<String>, Error> {
         Self::of_others(schema, &Fill::Nothing).map(|(_, unchecked)| unchecked)
     }
@@ -175,12 +174,13 @@ impl Schema {
         Ok(Self { validator, cost, defaults, bytes })
     }
 
-    /// Whether a value fits. A value that would take too many checks does not.
+    /// Whether a value is valid. A value that would take too many checks is
+    /// not.
     pub(crate) fn accepts(&self, value: &Value) -> bool {
         self.cost.affords(value, &ACCEPT) && self.validator.is_valid(value)
     }
 
-    /// Everything that is wrong with a value.
+    /// All violations of a value.
     pub(crate) fn violations(&self, value: &Value) -> Vec<Violation> {
         let whole = |expected: &Phrase| {
             let (expected, got) = (expected.text(), shorten(value));
@@ -198,25 +198,25 @@ impl Schema {
         self.errors(value).flat_map(|error| describe(&error)).take(MAX_VIOLATIONS).collect()
     }
 
-    /// The raw errors, for repair; none where finding them takes too long.
+    /// The raw errors, for repair; none if finding them would take too long.
     pub(crate) fn errors<'a>(
         &'a self,
         value: &'a Value,
     ) -> impl Iterator<Item = ValidationError<'a>> {
-        // The validator collects all errors before it gives the first one,
-        // with those of every alternative, so the bound has to come before.
+        // Checked first: the validator collects all errors, including those of
+        // every alternative, before it yields the first one.
         let worth_it = self.cost.affords(value, &EXPLAIN) && !self.validator.is_valid(value);
         let errors = worth_it.then(|| self.validator.iter_errors(value));
         errors.into_iter().flatten().take(MAX_ERRORS)
     }
 
-    /// Puts defaults where a value is absent.
+    /// Fills in defaults of absent values.
     pub(crate) fn fill_defaults(&self, value: &mut Value) {
         self.defaults.fill(value);
     }
 }
 
-/// Tries a schema, and then in the words of a newer draft where need be.
+/// Tries a schema, and if necessary its translation from older drafts.
 fn in_any_draft<T>(
     schema: &Value,
     run: impl Fn(&Value) -> Result<T, SchemaError>,

@@ -1,10 +1,10 @@
-//! Finds tools by words: BM25 over their names, descriptions and parameters,
-//! with synonyms of the trade and tolerance for typing slips.
+//! Search for tools by keywords: BM25 over names, descriptions and parameters,
+//! with domain synonyms and tolerance for typos.
 //!
-//! Words of English are compared without their endings, Chinese and Japanese by
-//! pairs of characters. No model and no network: the index of 2,000 tools is made
-//! in the time of a call. Meaning beyond words is for an [`Embedder`], whose
-//! order the [`Finder`] fuses with this one.
+//! English words are stemmed, Chinese and Japanese are indexed as character
+//! bigrams. No model and no network: an index of 2,000 tools is built within
+//! the time of a call. Semantic search is the job of an [`Embedder`], whose
+//! ranking the [`Finder`] fuses with this one.
 
 mod embedding;
 mod finder;
@@ -27,36 +27,35 @@ use query::{QueryWord, query_words};
 use spelling::Lexicon;
 use words::{is_stop_word, tokens};
 
-/// The usual constants of BM25.
+/// Usual constants of BM25.
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
-/// What a word counts in the name, in what is said about the tool, and in its
-/// parameters.
+/// Field weights: name, description, parameters.
 const NAME: f32 = 3.0;
 const ABOUT: f32 = 1.0;
 const PARAMETER: f32 = 0.5;
-/// How deep parameters of parameters are looked at.
+/// Maximum depth of nested parameters.
 const MAX_DEPTH: usize = 4;
 
-/// Tools, to be found by words.
+/// A keyword index of tools.
 pub struct ToolIndex {
     tools: Vec<Arc<Tool>>,
     lexicon: Lexicon,
-    /// By the numbers that the lexicon gives them.
+    /// Indexed by the term ids of the lexicon.
     terms: Vec<Term>,
 }
 
-/// A word without its endings.
+/// A stemmed term.
 #[derive(Default)]
 struct Term {
-    /// How much it tells of a tool that it has it.
+    /// Inverse document frequency.
     rarity: f32,
-    /// The tools that have it, and what it counts there.
+    /// Postings: tools with the term, and its weight there.
     tools: Vec<(u32, f32)>,
 }
 
 impl ToolIndex {
-    /// An index of these tools.
+    /// Builds an index of these tools.
     pub fn new(tools: impl IntoIterator<Item = Arc<Tool>>) -> Self {
         let tools: Vec<Arc<Tool>> = tools.into_iter().collect();
         let mut lexicon = Lexicon::default();
@@ -82,7 +81,7 @@ impl ToolIndex {
         Self { tools, lexicon, terms }
     }
 
-    /// The tools that fit these words, best first, and how well they do.
+    /// The matching tools with their scores, best first.
     pub fn find(&self, query: &str) -> Vec<(&Arc<Tool>, f32)> {
         let mut found: Vec<(u32, f32)> = self
             .scores(query)
@@ -91,21 +90,21 @@ impl ToolIndex {
             .filter(|(_, score)| *score > 0.0)
             .map(|(at, score)| (at as u32, score))
             .collect();
-        // Where two fit equally well, the order is that of their names.
+        // Ties are broken by name.
         found.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         found.into_iter().map(|(at, score)| (&self.tools[at as usize], score)).collect()
     }
 
-    /// How well each tool fits.
+    /// The score of each tool.
     fn scores(&self, query: &str) -> Vec<f32> {
         let mut scores = vec![0.0; self.tools.len()];
-        // The best of the terms that stand for a word, for each tool.
+        // Per tool, the best of the terms that stand for a word.
         let mut best = vec![0.0; self.tools.len()];
         for QueryWord { own, terms } in query_words(query, &self.lexicon) {
             let own_rarity = own.map(|term| self.terms[term as usize].rarity);
             for (term, counts) in &terms {
                 let Term { rarity, tools } = &self.terms[*term as usize];
-                // A synonym tells no more than the word that was asked for.
+                // A synonym is worth no more than the word that was asked for.
                 let rarity = own_rarity.map_or(*rarity, |own| own.min(*rarity));
                 for (at, weight) in tools {
                     let best = &mut best[*at as usize];
@@ -122,7 +121,7 @@ impl ToolIndex {
     }
 }
 
-/// The words of a tool, and what each counts.
+/// The terms of a tool with their weights.
 fn count(tool: &Tool, lexicon: &mut Lexicon) -> HashMap<u32, f32> {
     let mut counted = HashMap::new();
     texts(tool, &mut |text, weight| {
@@ -133,7 +132,7 @@ fn count(tool: &Tool, lexicon: &mut Lexicon) -> HashMap<u32, f32> {
     counted
 }
 
-/// Everything that is said about a tool, and what a word of it counts.
+/// All texts about a tool with their weights.
 fn texts(tool: &Tool, add: &mut impl FnMut(&str, f32)) {
     let ToolSpec { name, label, description, tags, .. } = tool.spec();
     add(name.as_str(), NAME);
@@ -156,7 +155,7 @@ fn all(text: &Text) -> impl Iterator<Item = &str> {
     one.into_iter().chain(many.into_iter().flatten()).map(String::as_str)
 }
 
-/// The names and descriptions of parameters, and the values that they may have.
+/// The names, descriptions and allowed values of parameters.
 fn parameters(schema: &Value, depth: usize, add: &mut impl FnMut(&str)) {
     if depth == MAX_DEPTH {
         return;

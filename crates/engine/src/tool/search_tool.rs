@@ -1,7 +1,7 @@
-//! `tool_search`: how a model finds tools that it was not told of.
+//! The tool `tool_search`, with which a model finds deferred tools.
 //!
-//! Where there are many tools, most are deferred: the model sees this one in
-//! their place, and what it finds is active in its conversation from then on.
+//! With many tools, most are deferred: the model sees this tool in their place,
+//! and what it finds is active in its conversation from then on.
 
 use std::sync::Arc;
 
@@ -19,16 +19,17 @@ use crate::tool::native::schema_of;
 use crate::tool::{Behaviour, Exposure, Tool, ToolBuilder, ToolSpec};
 use crate::value::text::{Lang, Text};
 
-/// Its name.
+/// The tool's name.
 pub(crate) const NAME: &str = "tool_search";
 const MAX_FOUND: usize = 20;
 
-/// What a search may find: a context object of whoever may not see everything.
+/// Restricts what a search may find: a context object for callers that may not
+/// see everything.
 #[derive(Clone)]
 pub struct SearchScope(Arc<dyn Fn(&ToolSpec) -> bool + Send + Sync>);
 
 impl SearchScope {
-    /// Only the tools for which this is so.
+    /// Allows only tools that pass the predicate.
     pub fn new(shows: impl Fn(&ToolSpec) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(shows))
     }
@@ -63,7 +64,7 @@ pub(crate) fn tool_search() -> ToolBuilder {
     ToolBuilder::native(NAME, schema_of::<ToolSearchArguments>(), Arc::new(ToolSearch))
         .description(Text::Many(about.into()))
         .behaviour(Behaviour::READ_ONLY)
-        // Shown where there is something to be found.
+        // Listed only if there are deferred tools.
         .with(|spec| spec.exposure = Exposure::Hidden)
 }
 

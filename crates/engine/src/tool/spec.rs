@@ -1,4 +1,4 @@
-//! [`ToolSpec`]: everything there is to say about a tool, as plain data.
+//! [`ToolSpec`]: the description of a tool, as plain data.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,113 +13,113 @@ use crate::value::duration;
 use crate::value::name::ToolName;
 use crate::value::text::Text;
 
-/// A tool, described. Serialisable, without code or secrets.
+/// The description of a tool. Serialisable, without code or secrets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolSpec {
     /// The unique name.
     pub name: ToolName,
-    /// The provider it belongs to.
+    /// Name of its provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// Its version, as its author counts.
+    /// Version, as given by its author.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Who wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
-    /// A name for people.
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<Text>,
-    /// An icon: an address, a file name or base64.
+    /// Icon: a URL, a file name or base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub icon: Option<String>,
-    /// What it does and when to use it, for the model.
+    /// Description for the model: what it does and when to use it.
     #[serde(default)]
     pub description: Text,
-    /// The category, by which limits are set.
+    /// Category, to which limits apply.
     #[serde(default)]
     pub category: Category,
-    /// Words to find it by.
+    /// Search terms.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// What runs it.
+    /// Kind of executor.
     #[serde(default)]
     pub kind: Kind,
-    /// Which handler of that kind, with which settings.
+    /// Handler of that kind, with its settings.
     #[serde(default)]
     pub entry: Entry,
-    /// The JSON Schema of all arguments, hidden ones included; an object.
+    /// JSON Schema of all arguments, including hidden ones; an object.
     #[serde(default = "empty_object_schema")]
     pub input: Value,
-    /// The JSON Schema of the result, where the author gave one.
+    /// JSON Schema of the result, if the author gave one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
-    /// The output schema describes results, but is not enforced: others wrote
-    /// it, and their service is what it is.
+    /// Whether the output schema is advisory: foreign ones describe results but
+    /// are not enforced.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub output_advisory: bool,
-    /// What a JSON Schema cannot say about a parameter, by its name.
+    /// Settings of parameters that a JSON Schema cannot express, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, Parameter>,
-    /// What calling it means for the world.
+    /// Behaviour: its side effects.
     #[serde(default)]
     pub behaviour: Behaviour,
-    /// Whether its calls may run, need a person's word, or must not; unset: as
-    /// the engine's rules say.
+    /// Whether calls are allowed, need approval, or are denied; unset: the
+    /// engine's rules decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
-    /// When it may run beside other calls although it may not always: every
-    /// parameter here has one of these values.
+    /// Calls may run concurrently if every parameter listed here has one of
+    /// these values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub safe_when: BTreeMap<String, Vec<Value>>,
-    /// What it changes, such as `memory:{user_id}`: calls that change different
-    /// things run together. Names in braces are parameters or variables.
+    /// Resources that it writes, such as `memory:{user_id}`: calls that write
+    /// different resources run concurrently. Names in braces are parameters or
+    /// variables.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub writes: Vec<String>,
-    /// How many of its calls run at once.
+    /// Maximum number of concurrent calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_concurrent: Option<usize>,
-    /// How often a call that failed is tried; unset: only a call that is safe
-    /// to repeat, as often as the engine says.
+    /// Retry policy; unset: the engine's, and only if a call is safe to repeat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
-    /// The other side, whose failures count together; unset: the provider, else
-    /// the tool itself. Names in braces are parameters or variables; of a URL,
-    /// the host and port count.
+    /// Upstream, whose failures count together; unset: the provider, else the
+    /// tool itself. Names in braces are parameters or variables; of a URL, host
+    /// and port count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
-    /// How long a result may be given again for the same arguments; only for
-    /// tools that are read-only.
+    /// TTL of cached results for the same arguments; only for read-only tools.
     #[serde(default, with = "duration::option", skip_serializing_if = "Option::is_none")]
     pub cache: Option<Duration>,
-    /// How long one call may take, queue included.
+    /// Timeout of a call, including the time in the queue.
     #[serde(default, with = "duration::option", skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
-    /// The group it is switched on and off with.
+    /// Group with which it is switched on and off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// Whether a model sees it at once.
+    /// Whether a model sees it.
     #[serde(default)]
     pub exposure: Exposure,
-    /// How long it usually takes.
+    /// Typical execution time.
     #[serde(default, with = "duration::option", skip_serializing_if = "Option::is_none")]
     pub estimated_duration: Option<Duration>,
-    /// How many bytes of a result go to the model; more is cut, and kept.
+    /// Maximum size of a result for the model, in bytes; the whole is stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output_bytes: Option<usize>,
-    /// S3's `is_team_authorization`: the provider's credentials are the team's.
+    /// Whether the provider's credentials belong to the team.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub team_authorization: bool,
 }
 
 impl ToolSpec {
-    /// Whether the tool runs somewhere else, or asks somebody else.
+    /// Whether the tool is remote: it runs elsewhere, or calls another service.
     pub fn is_remote(&self) -> bool {
         self.upstream.is_some() || self.kind.is_remote()
     }
 
-    /// A tool with this name and nothing else: no parameters, exclusive.
+    /// Creates a description with this name and defaults: no parameters,
+    /// exclusive.
     pub fn new(name: ToolName) -> Self {
         Self {
             name,
@@ -160,16 +160,16 @@ pub fn empty_object_schema() -> Value {
     json!({"type": "object", "properties": {}})
 }
 
-/// The category of a tool: S0.5's six, or another word.
+/// Category of a tool: one of the known ones, or any other word.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Category(Arc<str>);
 
 impl Category {
-    /// The categories of S0.5.
+    /// The known categories.
     pub const KNOWN: [&str; 6] = ["http", "database", "file", "ai", "notification", "custom"];
 
-    /// A category by its name.
+    /// Creates a category.
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self(name.into())
     }
@@ -197,11 +197,11 @@ impl fmt::Display for Category {
     }
 }
 
-/// What runs a tool.
+/// Kind of a tool: what runs it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Shipped with Windlass.
+    /// A handler that ships with Windlass.
     Builtin,
     /// A Rust function of the embedding program.
     #[default]
@@ -212,7 +212,7 @@ pub enum Kind {
     Mcp,
     /// A WASM plugin.
     Wasm,
-    /// A process.
+    /// A child process.
     Process,
     /// A workflow.
     Workflow,
@@ -223,7 +223,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The name, as written in definitions.
+    /// The name in definitions.
     pub fn name(self) -> &'static str {
         match self {
             Self::Builtin => "builtin",
@@ -238,17 +238,16 @@ impl Kind {
         }
     }
 
-    /// Whether the code behind the tool counts on the defaults of its schema.
-    /// Those of an HTTP API or an MCP server say what the other side assumes:
-    /// they are told to the model, and sent only where the schema requires the
-    /// value.
+    /// Whether the executor counts on the schema's defaults. Those of an HTTP
+    /// API or an MCP server describe what the upstream assumes: they are shown
+    /// to the model, and sent only if the schema requires the value.
     pub fn counts_on_defaults(self) -> bool {
         !matches!(self, Self::Rest | Self::Mcp)
     }
 
-    /// Whether its tools run somewhere else, or ask somebody else: an API, a
-    /// server, a model. Such a tool may be slow or silent for reasons that are
-    /// not its own. A tool of any kind that names an upstream is remote, too:
+    /// Whether its tools are remote: they run elsewhere or call another service
+    /// (an API, a server, a model), and so may be slow or silent for reasons of
+    /// their own. A tool of any kind that names an upstream is remote, too:
     /// [`ToolSpec::is_remote`].
     pub fn is_remote(self) -> bool {
         match self {
@@ -262,7 +261,7 @@ impl Kind {
         }
     }
 
-    /// S3.8's provider type.
+    /// Provider type that clients of the provider API expect.
     pub fn provider_type(self) -> &'static str {
         match self {
             Self::Builtin | Self::Native | Self::Process | Self::Agent => "BUILT_IN",
@@ -281,55 +280,54 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The handler that runs a tool, and its settings (S0.3 `entry`, S0.26
-/// `implementation_config`).
+/// The handler of a tool, with its settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// The handler's name; empty means the tool's own name.
+    /// Name of the handler; empty for the tool's own name.
     #[serde(default)]
     pub handler: String,
-    /// What the handler wants to know.
+    /// Settings of the handler.
     #[serde(default, flatten)]
     pub config: Map<String, Value>,
 }
 
-/// What a JSON Schema cannot say about a parameter.
+/// Settings of a parameter that a JSON Schema cannot express.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Parameter {
-    /// A name for people.
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<Text>,
-    /// An explanation for people.
+    /// Help text for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub help: Option<Text>,
-    /// How a form asks for it.
+    /// Input type in forms.
     #[serde(default)]
     pub input: InputKind,
     /// Who fills it.
     #[serde(default)]
     pub filled_by: FilledBy,
-    /// Whether a call cannot do without it. For a parameter that the model
-    /// fills, the input schema says it too.
+    /// Whether it is required. For a parameter that the model fills, the input
+    /// schema says so, too.
     #[serde(default)]
     pub required: bool,
 }
 
-/// How a form asks for a parameter (S3.3).
+/// Input type of a parameter in forms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InputKind {
-    /// By the type that the schema gives.
+    /// By the type of the schema.
     #[default]
     Plain,
     /// A choice among the schema's `enum`.
     Select,
-    /// A value that is never shown again.
+    /// A secret, never shown again.
     SecretInput,
     /// A file.
     File,
 }
 
-/// Who fills a parameter (S3.4).
+/// Who fills a parameter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FilledBy {
@@ -343,23 +341,23 @@ pub enum FilledBy {
     Secret,
 }
 
-/// What calling a tool means for the world. The cautious answer is the default.
+/// Behaviour of a tool: its side effects. The defaults are the cautious ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Behaviour {
-    /// It changes nothing.
+    /// It has no side effects.
     pub read_only: bool,
-    /// It may run beside other calls; unset: judged by the name (S4.2).
+    /// It may run concurrently; unset: guessed from the name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency_safe: Option<bool>,
-    /// Doing it twice is the same as doing it once.
+    /// Repeating a call has no further effect.
     pub idempotent: bool,
-    /// It may destroy something.
+    /// It may delete or overwrite something.
     pub destructive: bool,
 }
 
 impl Behaviour {
-    /// A tool that only looks: read-only, safe beside others, idempotent.
+    /// A read-only tool: concurrency-safe and idempotent.
     pub const READ_ONLY: Self = Self {
         read_only: true,
         concurrency_safe: Some(true),
@@ -367,8 +365,7 @@ impl Behaviour {
         destructive: false,
     };
 
-    /// Whether doing it again does no harm: it changes nothing, or the second
-    /// time changes nothing more.
+    /// Whether calls are safe to repeat: read-only or idempotent.
     pub fn may_be_repeated(self) -> bool {
         self.read_only || self.idempotent
     }
@@ -378,24 +375,24 @@ impl Behaviour {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Approval {
-    /// They may.
+    /// They are allowed.
     #[default]
     Allow,
-    /// They must not.
+    /// They are denied.
     Deny,
-    /// A person is asked for each.
+    /// Each needs approval by a person.
     Ask,
 }
 
-/// Whether a model sees a tool.
+/// Visibility of a tool for models.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Exposure {
-    /// In every list.
+    /// Always listed.
     #[default]
     Direct,
-    /// Only after it was searched for.
+    /// Listed after it was found by a search.
     Deferred,
-    /// Never; only programs call it.
+    /// Never listed; only programs call it.
     Hidden,
 }

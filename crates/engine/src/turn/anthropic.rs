@@ -11,15 +11,15 @@ use super::streamed_calls::{StreamedCalls, WrittenCall};
 use crate::call::CallResult;
 use crate::value::text::Lang;
 
-/// Blocks that are in nobody else's messages.
+/// Block types that identify the format.
 const BLOCKS: [&str; 6] =
     ["tool_use", "text", "thinking", "redacted_thinking", "server_tool_use", "compaction"];
-/// Pieces of a block whose keys are known; others are kept as they are.
+/// Delta types with known keys; others are kept as they are.
 const DELTAS: [&str; 4] = ["text_delta", "thinking_delta", "signature_delta", "input_json_delta"];
-/// Why a message may end before it is complete.
+/// Stop reasons of incomplete messages.
 const CUT: [&str; 3] = ["max_tokens", "model_context_window_exceeded", "refusal"];
 
-/// Whether something is a block of a message.
+/// Whether a value is a content block.
 pub(super) fn is_block(block: &Value) -> bool {
     block["type"].as_str().is_some_and(|kind| BLOCKS.contains(&kind))
 }
@@ -47,7 +47,7 @@ pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall
     Ok((json!({"role": "assistant", "content": content}), calls))
 }
 
-/// The call that a block is. Tools that the API has run itself are other blocks.
+/// The call in a block. Tools that the API has run itself are in other blocks.
 fn call(block: &mut Value, ids: &mut Ids) -> Option<ModelCall> {
     if block["type"] != "tool_use" {
         return None;
@@ -59,7 +59,7 @@ fn call(block: &mut Value, ids: &mut Ids) -> Option<ModelCall> {
     Some(call)
 }
 
-/// Puts right what the API would refuse.
+/// Fixes what the API would refuse.
 fn sanitize(block: &mut Value, call: &ModelCall, ids: &mut Ids) {
     ids.put(&mut block["id"], call.id.as_deref());
     ids.put(&mut block["name"], &*call.kept_name());
@@ -80,7 +80,7 @@ pub(super) fn messages<'a>(
             if !result.is_success() {
                 answer["is_error"] = true.into();
             }
-            // Who called is known to the API by the id.
+            // The API knows the caller by the id.
             call.repeat(&mut answer, "toolset_name");
             answer
         })
@@ -102,16 +102,16 @@ fn block(piece: Piece<'_>) -> Value {
     }
 }
 
-/// The blocks of a stream, as they grow.
+/// The blocks of a stream so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AnthropicStream {
-    /// Blocks that are no calls, and the place of each.
+    /// Blocks other than calls, with their index.
     blocks: Vec<(u64, Value)>,
     is_cut: bool,
 }
 
 impl AnthropicStream {
-    /// Hears one event of the stream. True if it is the last.
+    /// Handles one event of the stream; returns whether it is the last.
     pub(super) fn hear(
         &mut self,
         event: &Value,
@@ -124,14 +124,14 @@ impl AnthropicStream {
             "content_block_stop" => slots.end(at),
             "message_delta" if event["delta"]["stop_reason"].is_string() => {
                 self.is_cut = is_cut(&event["delta"]["stop_reason"]);
-                // The blocks have come before.
+                // The blocks came before.
                 match self.is_cut {
                     true => slots.cut(),
                     false => slots.settle(),
                 }
             }
             "message_stop" => {
-                // Some servers do not say where a block ends.
+                // Some servers do not mark the end of a block.
                 match self.is_cut {
                     true => slots.cut(),
                     false => slots.end_all(),
@@ -152,7 +152,7 @@ impl AnthropicStream {
             return self.blocks.push((at, block.clone()));
         }
         let written = match &block["input"] {
-            // What is here already is only a beginning if it is empty.
+            // Only an empty input is a placeholder.
             Value::Object(input) if !input.is_empty() => block["input"].to_string(),
             _ => String::new(),
         };
@@ -191,7 +191,7 @@ impl AnthropicStream {
         }
     }
 
-    /// The message, as the conversation keeps it.
+    /// The message as the conversation stores it.
     pub(super) fn message(mut self, calls: Vec<WrittenCall>) -> Value {
         for (_, block) in &mut self.blocks {
             // The input of a tool that the API runs itself came in pieces.

@@ -1,9 +1,9 @@
 //! OpenAI's Chat Completions: `tool_calls`, each answered by a message of its
-//! own. Images cannot stand in such a message, so they follow in one of the
-//! user's.
+//! own. Images are not allowed in such a message, so they follow in a user
+//! message.
 //!
-//! Servers that copy the API say more than it does, such as what a model thought,
-//! and want that back: whatever is not known here is kept.
+//! Compatible servers add fields, such as a model's reasoning, and expect them
+//! back: unknown fields are kept.
 
 use serde_json::{Value, json};
 
@@ -15,22 +15,21 @@ use super::{AnswerForm, ModelCall};
 use crate::call::CallResult;
 use crate::value::text::Lang;
 
-/// Why a message may end before it is complete.
+/// Finish reasons of incomplete messages.
 const CUT: [&str; 2] = ["length", "content_filter"];
-/// What is known of a piece of a message; the audio of an answer goes back in
-/// another form.
+/// Known fields of a message delta; audio is sent back in another form.
 const KNOWN: [&str; 6] = ["role", "content", "refusal", "tool_calls", "function_call", "audio"];
-/// What is known of a piece of a call.
+/// Known fields of a call delta.
 const KNOWN_OF_CALL: [&str; 5] = ["index", "id", "type", "function", "custom"];
 
-/// The place of the call of the first API with calls, behind all others.
+/// Index of a legacy call, behind all others.
 const LEGACY: u64 = u64::MAX;
 
 fn is_cut(finish_reason: &Value) -> bool {
     finish_reason.as_str().is_some_and(|reason| CUT.contains(&reason))
 }
 
-/// The message and its calls. Of several choices, the first counts.
+/// The message and its calls; only the first choice counts.
 pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall>), String> {
     let mut message = answer;
     let mut is_cut = false;
@@ -45,14 +44,14 @@ pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall
     if let Some(asked) = message.get_mut("tool_calls").and_then(Value::as_array_mut) {
         calls.extend(asked.iter_mut().map(|asked| call(asked, ids)));
     }
-    // Some servers write an object that says nothing where there is no call.
+    // Some servers write an empty object where there is no call.
     if message.get("function_call").is_some_and(is_empty_call)
         && let Some(message) = message.as_object_mut()
     {
         message.remove("function_call");
         ids.mended = true;
     }
-    // The form of the first API with calls; it knows one call and no ids.
+    // The legacy form: one call, without ids.
     if let Some(asked) = message.get_mut("function_call").filter(|asked| asked.is_object()) {
         let call = ModelCall::new(None, asked["name"].as_str(), asked["arguments"].clone());
         let call = call.form(AnswerForm::Legacy);
@@ -93,7 +92,7 @@ fn call(asked: &mut Value, ids: &mut Ids) -> ModelCall {
     call
 }
 
-/// Whether an object of the first API with calls says nothing.
+/// Whether a legacy call is empty.
 fn is_empty_call(asked: &Value) -> bool {
     let says_nothing = match &asked["arguments"] {
         Value::Null => true,
@@ -104,13 +103,13 @@ fn is_empty_call(asked: &Value) -> bool {
     asked.is_object() && asked["name"].as_str().is_none_or(str::is_empty) && says_nothing
 }
 
-/// Puts right what the API would refuse.
+/// Fixes what the API would refuse.
 fn sanitize(function: &mut Value, call: &ModelCall, ids: &mut Ids) {
     ids.put(&mut function["name"], &*call.kept_name());
     ids.put(&mut function["arguments"], call.text());
 }
 
-/// A message for each result, and one with all images.
+/// One message per result, and one with all images.
 pub(super) fn messages<'a>(
     answers: impl Iterator<Item = (&'a ModelCall, &'a CallResult)>,
     lang: Lang,
@@ -147,19 +146,19 @@ pub(super) fn messages<'a>(
     messages
 }
 
-/// The message of a stream, as it grows.
+/// The message of a stream so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ChatStream {
     /// A text, or a list of blocks.
     content: Value,
     refusal: String,
-    /// What else it has, by its keys.
+    /// Further fields.
     more: Value,
     has_ended: bool,
 }
 
 impl ChatStream {
-    /// Hears one chunk of the stream. True if it is the last.
+    /// Handles one chunk of the stream; returns whether it is the last.
     pub(super) fn hear(
         &mut self,
         chunk: &Value,
@@ -179,7 +178,7 @@ impl ChatStream {
         self.refusal.push_str(delta["refusal"].as_str().unwrap_or_default());
         grow(&mut self.more, &unknown(delta, &KNOWN));
         for (place, call) in delta["tool_calls"].as_array().into_iter().flatten().enumerate() {
-            // Some servers leave the index out.
+            // Some servers omit the index.
             let at = call["index"].as_u64().unwrap_or(place as u64);
             let (function, custom) = (&call["function"], &call["custom"]);
             let id = call["id"].as_str();
@@ -195,13 +194,13 @@ impl ChatStream {
         }
         let asked = &delta["function_call"];
         if asked.is_object() && (slots.has(LEGACY) || !is_empty_call(asked)) {
-            // There can be but one.
+            // There is at most one.
             let name = asked["name"].as_str().filter(|_| !slots.has(LEGACY));
             slots.begin(LEGACY, None, name, &written(asked));
             slots.form(LEGACY, AnswerForm::Legacy);
             slots.without_id(LEGACY, true);
         }
-        // Some servers give an empty reason until there is one.
+        // Some servers send an empty reason until there is one.
         if choice["finish_reason"].as_str().is_some_and(|reason| !reason.is_empty()) {
             self.has_ended = true;
             match is_cut(&choice["finish_reason"]) {
@@ -212,7 +211,7 @@ impl ChatStream {
         Ok(self.has_ended)
     }
 
-    /// The message, as the conversation keeps it.
+    /// The message as the conversation stores it.
     pub(super) fn message(self, calls: Vec<WrittenCall>) -> Value {
         let mut message = json!({"role": "assistant", "content": self.content});
         grow(&mut message, &self.more);
@@ -244,7 +243,7 @@ impl ChatStream {
     }
 }
 
-/// The arguments in a piece of a call, as text.
+/// The arguments in a call delta, as text.
 fn written(function: &Value) -> String {
     match &function["arguments"] {
         Value::String(more) => more.clone(),
@@ -253,8 +252,8 @@ fn written(function: &Value) -> String {
     }
 }
 
-/// Adds a piece of what the model says. Some servers stream blocks in place of
-/// text, or both.
+/// Appends a content delta. Some servers stream blocks instead of text, or
+/// both.
 fn grow_content(content: &mut Value, piece: &Value) {
     let text_block = |text: &str| json!({"type": "text", "text": text});
     match (&mut *content, piece) {
@@ -274,8 +273,7 @@ fn grow_content(content: &mut Value, piece: &Value) {
     }
 }
 
-/// Adds a block; a text, or what a model thinks, goes on where the one before it
-/// ended.
+/// Appends a block; text and reasoning continue the previous block.
 fn add_block(blocks: &mut Vec<Value>, block: &Value) {
     let text = |block: &Value| {
         block.as_object().is_some_and(|own| own.len() == 2) && block["type"] == "text"
@@ -296,14 +294,14 @@ fn add_block(blocks: &mut Vec<Value>, block: &Value) {
     blocks.push(block.clone());
 }
 
-/// What a piece has besides what is known.
+/// The unknown fields of a delta.
 fn unknown(piece: &Value, known: &[&str]) -> Value {
     let pairs = piece.as_object().into_iter().flatten();
     let unknown = pairs.filter(|(key, _)| !known.contains(&key.as_str()));
     Value::Object(unknown.map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
-/// Adds a piece to what has come before it: texts go on, lists get longer.
+/// Merges a delta: strings and lists are appended.
 fn grow(whole: &mut Value, piece: &Value) {
     match (whole, piece) {
         (_, Value::Null) => {}
@@ -312,7 +310,7 @@ fn grow(whole: &mut Value, piece: &Value) {
         (Value::Object(whole), Value::Object(piece)) => {
             for (key, piece) in piece {
                 match whole.get_mut(key) {
-                    // It is said again, not continued.
+                    // A repeated field, not a continuation.
                     Some(whole) if key == "type" => *whole = piece.clone(),
                     Some(whole) => grow(whole, piece),
                     None if piece.is_null() => {}

@@ -1,8 +1,9 @@
 //! Google's Gemini: `functionCall` parts, answered by `functionResponse` parts
-//! of one message. Calls may have no ids: then their order tells.
+//! of one message. Calls without ids are matched by order.
 //!
-//! A call may be streamed in several parts (`willContinue`, `partialArgs`). It is
-//! one call and one part of the message, and complete only once the API says so.
+//! A call may be streamed in several parts (`willContinue`, `partialArgs`). It
+//! is one call and one part of the message, and complete only once the API says
+//! so.
 
 use std::sync::Arc;
 
@@ -17,16 +18,16 @@ use super::{AnswerForm, ModelCall};
 use crate::call::CallResult;
 use crate::value::text::Lang;
 
-/// A call's key: as the API writes it, and as Google's SDK for Python does.
+/// Key of a call: in the API, and in Google's Python SDK.
 const CALL: [(&str, AnswerForm); 2] =
     [("functionCall", AnswerForm::Usual), ("function_call", AnswerForm::Snake)];
 
-/// Where the call is in a part, if it is one.
+/// The key of the call in a part, if it is one.
 fn call_in(part: &Value) -> Option<(&'static str, AnswerForm)> {
     CALL.into_iter().find(|(key, _)| part[*key].is_object())
 }
 
-/// Whether the call of a part came in pieces.
+/// Whether the call in a part is partial.
 fn is_piece(part: &Value) -> bool {
     let Some((key, _)) = call_in(part) else { return false };
     !pieces_of(&part[key]).is_empty() || goes_on(&part[key])
@@ -40,7 +41,7 @@ fn goes_on(asked: &Value) -> bool {
     either(asked, "willContinue", "will_continue") == true
 }
 
-/// Whether it says nothing at all: such an object ends a call, or is none.
+/// Whether a call is empty: such an object ends a call, or is none.
 fn is_empty_call(asked: &Value) -> bool {
     ["id", "name"].iter().all(|key| asked[*key].as_str().is_none_or(str::is_empty))
         && asked["args"].as_object().map_or(asked["args"].is_null(), serde_json::Map::is_empty)
@@ -48,7 +49,7 @@ fn is_empty_call(asked: &Value) -> bool {
         && !goes_on(asked)
 }
 
-/// Takes calls that say nothing out of the parts, and parts that had nothing else.
+/// Removes empty calls, and parts that had nothing else.
 fn drop_empty_calls(parts: &mut Vec<Value>, ids: &mut Ids) {
     parts.retain_mut(|part| match call_in(part) {
         Some((key, _)) if is_empty_call(&part[key]) => {
@@ -62,20 +63,20 @@ fn drop_empty_calls(parts: &mut Vec<Value>, ids: &mut Ids) {
     });
 }
 
-/// Whether a candidate says why it ends, and whether that was before it was
-/// complete.
+/// `None` if a candidate has no finish reason; otherwise whether it was cut
+/// off.
 fn end_of(candidate: &Value) -> Option<bool> {
     let reason = candidate["finishReason"].as_str().or(candidate["finish_reason"].as_str());
     let reason = reason.filter(|reason| *reason != "FINISH_REASON_UNSPECIFIED")?;
     Some(reason != "STOP")
 }
 
-/// The message and its calls. Of several candidates, the first counts; one that
-/// was cut early has no parts.
+/// The message and its calls. Only the first candidate counts; one that was cut
+/// early has no parts.
 pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall>), String> {
     let mut message = answer;
     let mut is_cut = false;
-    // A question that was refused has no candidate.
+    // A blocked prompt has no candidate.
     let mut may_lack_parts = either(&message, "promptFeedback", "prompt_feedback").is_object();
     if let Some(candidates) = message.get_mut("candidates").and_then(Value::as_array_mut) {
         let mut candidate = candidates.first_mut().map(Value::take).unwrap_or_default();
@@ -107,7 +108,7 @@ pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall
     Ok((message, calls))
 }
 
-/// The message of parts in which calls are in pieces, as a stream has them.
+/// Joins parts with partial calls, as in a stream.
 fn joined(parts: &[Value], is_cut: bool) -> (Value, Vec<ModelCall>) {
     let mut assembly = GeminiStream::default();
     let mut slots = StreamedCalls::default();
@@ -124,14 +125,14 @@ fn joined(parts: &[Value], is_cut: bool) -> (Value, Vec<ModelCall>) {
 fn call(part: &mut Value, ids: &mut Ids) -> Option<ModelCall> {
     let (key, form) = call_in(part)?;
     let asked = &mut part[key];
-    // A missing id is as it should be; one that is there twice is not.
+    // Ids are optional, but duplicates are replaced.
     let id: Option<Arc<str>> = asked["id"].as_str().map(|id| ids.claim(Some(id)));
     let call = ModelCall::new(id, asked["name"].as_str(), asked["args"].clone()).form(form);
     sanitize(asked, &call, ids);
     Some(call)
 }
 
-/// Puts right what the API would refuse.
+/// Fixes what the API would refuse.
 fn sanitize(asked: &mut Value, call: &ModelCall, ids: &mut Ids) {
     if call.id.is_some() {
         ids.put(&mut asked["id"], call.id.as_deref());
@@ -175,21 +176,22 @@ pub(super) fn messages<'a>(
             }),
         }));
     }
-    // All responses stand together, or the API does not count them as one turn.
+    // All responses must be adjacent, or the API does not count them as one
+    // turn.
     parts.extend(shown);
     vec![json!({"role": "user", "parts": parts})]
 }
 
-/// The parts of a stream, as they come.
+/// The parts of a stream so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GeminiStream {
     parts: Vec<Value>,
-    /// Calls that go on in another part.
+    /// Calls that continue in another part.
     growing: Vec<GrowingCall>,
     has_ended: bool,
 }
 
-/// A call that goes on in another part.
+/// A call that continues in another part.
 #[derive(Clone, Debug)]
 struct GrowingCall {
     at: usize,
@@ -199,7 +201,7 @@ struct GrowingCall {
 }
 
 impl GrowingCall {
-    /// Whether this is more of the call. Parts need not repeat id and name.
+    /// Whether a part continues this call. Parts need not repeat id and name.
     fn goes_on_in(&self, asked: &Value, id: Option<&str>, name: Option<&str>) -> bool {
         if let (Some(own), Some(id)) = (self.id.as_deref(), id) {
             return own == id;
@@ -214,7 +216,7 @@ impl GrowingCall {
 }
 
 impl GeminiStream {
-    /// Hears one chunk of the stream. True if it is the last.
+    /// Handles one chunk of the stream; returns whether it is the last.
     pub(super) fn hear(
         &mut self,
         chunk: &Value,
@@ -225,7 +227,7 @@ impl GeminiStream {
         }
         let candidate = &chunk["candidates"][0];
         for part in candidate["content"]["parts"].as_array().into_iter().flatten() {
-            // A last part without a word in it does not say that the model went on.
+            // An empty last part does not mean that the model continued.
             if part["text"] != "" {
                 slots.settle();
             }
@@ -239,7 +241,7 @@ impl GeminiStream {
             }
             self.has_ended = true;
         }
-        // A question that was refused has no candidate.
+        // A blocked prompt has no candidate.
         let feedback = either(chunk, "promptFeedback", "prompt_feedback");
         self.has_ended |= either(feedback, "blockReason", "block_reason").is_string();
         Ok(self.has_ended)
@@ -296,12 +298,12 @@ impl GeminiStream {
         }
     }
 
-    /// No part follows: calls that were to go on are not complete.
+    /// The stream is over: calls that were to continue are incomplete.
     fn give_up(&mut self, slots: &mut StreamedCalls) {
         self.growing.drain(..).for_each(|call| slots.end_broken(call.at as u64));
     }
 
-    /// Adds a part; a text goes on where the one before it ended.
+    /// Appends a part; text continues the previous part.
     fn push(&mut self, part: &Value) {
         let plain = |part: &Value| part.as_object().is_some_and(|part| part.len() == 1);
         if let (Some(last), Some(more)) = (self.parts.last_mut(), part["text"].as_str())
@@ -314,7 +316,7 @@ impl GeminiStream {
         self.parts.push(part.clone());
     }
 
-    /// The message, as the conversation keeps it.
+    /// The message as the conversation stores it.
     pub(super) fn message(mut self, calls: Vec<WrittenCall>) -> Value {
         let mut ids = Ids::default();
         for WrittenCall { at, call, .. } in calls {
@@ -329,7 +331,7 @@ impl GeminiStream {
     }
 }
 
-/// Arguments as they are written; none look the same as empty ones.
+/// Arguments as text; absent ones look like empty ones.
 fn written(arguments: &Value) -> String {
     match arguments {
         Value::Null => String::new(),
@@ -339,7 +341,7 @@ fn written(arguments: &Value) -> String {
     }
 }
 
-/// The part without what the API writes and refuses to read.
+/// Removes fields that the API writes but refuses to read.
 fn without_pieces(mut part: Value, key: &str) -> Value {
     if let Some(asked) = part[key].as_object_mut() {
         asked.retain(|key, _| {
@@ -350,7 +352,7 @@ fn without_pieces(mut part: Value, key: &str) -> Value {
     part
 }
 
-/// Adds what a later part of a call has besides the call, such as a signature.
+/// Adds further fields of a later part of a call, such as a signature.
 fn add_missing(part: &mut Value, later: &Value, key: &str) {
     let (Some(part), Some(later)) = (part.as_object_mut(), later.as_object()) else { return };
     for (name, value) in later.iter().filter(|(name, value)| *name != key && !value.is_null()) {

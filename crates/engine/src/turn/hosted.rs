@@ -1,14 +1,14 @@
-//! Calls of OpenAI's Responses that the API has run itself, though they look
-//! like the caller's: xAI writes its own searches as `custom_tool_call` items,
-//! and a shell may run in a container of the API.
+//! Hosted calls of OpenAI's Responses, which the API has run itself although
+//! they look like the caller's: xAI writes its own searches as
+//! `custom_tool_call` items, and a shell may run in a container of the API.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-/// How the ids of xAI's own searches begin.
+/// Prefix of the ids of xAI's own searches.
 const OWN_ID: &str = "xs_call";
-/// What xAI calls the tools that it runs itself.
+/// Names of the tools that xAI runs itself.
 const OWN_NAMES: [&str; 6] = [
     "x_keyword_search",
     "x_semantic_search",
@@ -17,21 +17,21 @@ const OWN_NAMES: [&str; 6] = [
     "browse_page",
     "web_search_with_snippets",
 ];
-/// Kinds of tools by which a caller can have custom tools.
+/// Tool types with which a caller can declare custom tools.
 const CUSTOM: [&str; 3] = ["custom", "namespace", "tool_search"];
 
-/// What an answer says about who runs its calls.
+/// Which calls of a response are hosted.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HostedCalls {
-    /// Whether the caller declared custom tools; unknown where the answer does not
-    /// repeat the tools.
+    /// Whether the caller declared custom tools; unknown if the response does
+    /// not repeat the tools.
     has_custom: Option<bool>,
-    /// Ids of calls that have an answer already.
+    /// Ids of calls that already have an answer.
     answered: HashSet<String>,
 }
 
 impl HostedCalls {
-    /// Reads what a response says about itself: its model and its tools.
+    /// Reads the metadata of a response: its model and its tools.
     pub(super) fn hear(&mut self, response: &Value) {
         let is_custom = |tool: &Value| tool["type"].as_str().is_some_and(|it| CUSTOM.contains(&it));
         if let Some(tools) = response["tools"].as_array().filter(|tools| !tools.is_empty()) {
@@ -41,7 +41,7 @@ impl HostedCalls {
         }
     }
 
-    /// Reads an item of the output that may answer another one.
+    /// Reads an output item that may answer another one.
     pub(super) fn hear_item(&mut self, item: &Value) {
         let is_output = item["type"].as_str().is_some_and(|kind| kind.ends_with("_output"));
         if let Some(id) = item["call_id"].as_str().filter(|_| is_output) {
@@ -49,7 +49,7 @@ impl HostedCalls {
         }
     }
 
-    /// Whether the API runs the call that an item is.
+    /// Whether the API runs the call of an item.
     pub(super) fn runs(&self, item: &Value) -> bool {
         let id = item["call_id"].as_str().unwrap_or_default();
         match item["type"].as_str().unwrap_or_default() {

@@ -1,5 +1,5 @@
-//! Ids of calls. An API refuses a conversation in which one is missing or two
-//! are the same, so such calls get ids of their own.
+//! Call ids. APIs refuse a conversation with missing or duplicate ids, so such
+//! calls get new ones.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use serde_json::Value;
 
 use crate::value::name::CallId;
 
-/// The ids of a message.
+/// The ids in a message.
 #[derive(Debug, Default)]
 pub(super) struct Ids {
     seen: HashSet<Arc<str>>,
-    /// Whether one had to be made, or something else to be put right.
+    /// Whether an id had to be made, or something else repaired.
     pub(super) mended: bool,
 }
 
 impl Ids {
-    /// The id itself, or one of its own where it cannot stay.
+    /// The id itself, or a new one if it is missing or a duplicate.
     pub(super) fn claim(&mut self, id: Option<&str>) -> Arc<str> {
         let own = id.filter(|id| !id.is_empty()).map(Arc::<str>::from);
         let id = own.filter(|id| !self.seen.contains(id)).unwrap_or_else(|| {
@@ -28,7 +28,7 @@ impl Ids {
         self.seen.insert(Arc::clone(&id));
         id
     }
-    /// Puts something into its place in the message, where it is not there yet.
+    /// Sets a value in the message, if it is not there yet.
     pub(super) fn put(&mut self, place: &mut Value, value: impl Into<Value>) {
         let value = value.into();
         if *place != value {

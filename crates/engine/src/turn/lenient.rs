@@ -1,16 +1,15 @@
-//! JSON as models' APIs write it: a text that is cut in the middle of a
-//! surrogate pair is written with half of it, which is no Unicode.
+//! Lenient JSON: APIs that cut a text in the middle of a surrogate pair write a
+//! lone surrogate, which is invalid Unicode.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// Reads JSON. Half of a surrogate pair becomes the replacement character
-/// (U+FFFD).
+/// Parses JSON. Lone surrogates become the replacement character (U+FFFD).
 ///
 /// # Errors
 ///
-/// It is no JSON besides that.
+/// If it is otherwise invalid JSON.
 pub fn lenient_json(text: &str) -> Result<Value, serde_json::Error> {
     serde_json::from_str(text).or_else(|why| match replace_lone_surrogates(text) {
         Cow::Owned(text) => serde_json::from_str(&text),
@@ -18,7 +17,7 @@ pub fn lenient_json(text: &str) -> Result<Value, serde_json::Error> {
     })
 }
 
-/// JSON text with U+FFFD for every half of a surrogate pair.
+/// Replaces lone surrogates in JSON text with U+FFFD.
 pub fn replace_lone_surrogates(text: &str) -> Cow<'_, str> {
     let mut mended = String::new();
     let mut kept = 0;
@@ -46,8 +45,8 @@ pub fn replace_lone_surrogates(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether there is a surrogate escaped here, and if so, whether it is a high
-/// one, which a low one follows.
+/// Whether there is an escaped surrogate here, and if so, whether it is a high
+/// one that a low one follows.
 fn surrogate(text: &str, at: usize) -> Option<bool> {
     let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
     match u16::from_str_radix(digits, 16).ok()? {

@@ -1,4 +1,4 @@
-//! A turn that is still being written: its calls begin while the model goes on.
+//! Streamed turns: calls start while the model is still writing.
 
 use std::sync::Arc;
 
@@ -23,36 +23,36 @@ use crate::error::Error;
 use crate::value::name::BatchId;
 use crate::value::text::Lang;
 
-/// A model's answer while it streams in. Feed it the bytes of the API's
-/// server-sent events as they come: each call begins as soon as it is complete
-/// and the plan of the batch allows it.
+/// A model's response while it is streamed. Feed it the bytes of the API's
+/// server-sent events as they arrive: each call starts as soon as it is
+/// complete and the plan of the batch allows it.
 ///
-/// Dropping it gives the calls up, as dropping a batch does.
+/// Dropping it abandons the calls, as dropping a batch does.
 pub struct OpenTurn {
     id: BatchId,
     context: Arc<Context>,
     lang: Lang,
     decoder: SseDecoder,
-    /// None until the first event tells the format.
+    /// `None` until the first event reveals the format.
     assembly: Option<MessageStream>,
     slots: StreamedCalls,
     calls: Vec<ModelCall>,
-    /// The tool whose turn it is, where it is one's.
+    /// The tool that the turn belongs to, if it runs inside one.
     within: Option<Tools>,
     prepare: Option<Prepare>,
-    /// Calls that are complete and wait for leave; none where they need none.
+    /// Complete calls that are held back; `None` if calls start at once.
     held: Option<Vec<ModelCall>>,
-    /// Whether anything of the message has come.
+    /// Whether any data of the message has arrived.
     has_begun: bool,
-    /// Whether an event of the message has come.
+    /// Whether an event of the message has arrived.
     has_heard: bool,
-    /// Whether the API said that this is the end.
+    /// Whether the API marked the end of the message.
     is_whole: bool,
     next: mpsc::UnboundedSender<NextCall>,
     batch: AbortOnDropHandle<Vec<CallResult>>,
 }
 
-/// Looks at a call before it runs: changes the request, or refuses it.
+/// Inspects a call before it runs: may change the request, or refuse it.
 type Prepare = Box<dyn FnMut(&ModelCall, CallRequest) -> Result<CallRequest, Error> + Send>;
 
 /// A call for the batch.
@@ -62,8 +62,8 @@ enum NextCall {
 }
 
 impl Engine {
-    /// Begins a turn whose message is still being written. Without a format,
-    /// the first event tells it. Must be called inside a Tokio runtime.
+    /// Starts a streamed turn. Without a format, the first event determines it.
+    /// Must be called inside a Tokio runtime.
     pub fn open_turn(
         &self,
         format: Option<TurnFormat>,
@@ -94,7 +94,7 @@ impl Engine {
     }
 }
 
-/// Runs calls as they come, until no more can.
+/// Runs calls as they arrive, until no more can.
 async fn run(
     engine: Engine,
     id: BatchId,
@@ -103,7 +103,7 @@ async fn run(
     let mut batch = GrowingBatch::new(&engine, id, true);
     loop {
         tokio::select! {
-            // A call that has come is planned before another one begins.
+            // Calls that have arrived are planned before another one starts.
             biased;
             next = calls.recv() => match next {
                 Some(NextCall::Run(request)) => batch.add(request),
@@ -118,19 +118,18 @@ async fn run(
 }
 
 impl OpenTurn {
-    /// The id of the batch that its calls are, by which they can be followed
-    /// and cancelled.
+    /// The id of the batch of its calls, for following and cancelling them.
     pub fn batch_id(&self) -> BatchId {
         self.id
     }
 
-    /// The calls that have been taken so far.
+    /// The calls taken so far.
     pub fn calls(&self) -> &[ModelCall] {
         &self.calls
     }
 
-    /// Lets somebody look at each call before it runs, in the order of the
-    /// message: who changes the request, or refuses it with an error.
+    /// Registers a function that inspects each call before it runs, in message
+    /// order: it may change the request, or refuse it with an error.
     #[must_use]
     pub fn prepare(
         mut self,
@@ -140,8 +139,8 @@ impl OpenTurn {
         self
     }
 
-    /// Lets no call begin before [`OpenTurn::release`]: for whoever has to keep
-    /// what the model asked for before it happens.
+    /// Holds calls back until [`OpenTurn::release`], for callers that have to
+    /// store what the model asked for before it happens.
     #[must_use]
     pub fn hold(mut self) -> Self {
         self.held = Some(Vec::new());
@@ -153,36 +152,35 @@ impl OpenTurn {
         self
     }
 
-    /// The calls that are complete and wait for leave.
+    /// The complete calls that are held back.
     pub fn held(&self) -> impl Iterator<Item = &ModelCall> {
         self.held.iter().flatten()
     }
 
-    /// Lets the calls begin that are complete by now.
+    /// Starts the calls that are complete by now.
     pub fn release(&mut self) {
         let held = self.held.as_mut().map(std::mem::take).unwrap_or_default();
         self.start(held);
     }
 
-    /// The model's message as far as it is written; calls that are not complete
-    /// are left out.
+    /// The model's message so far, without incomplete calls.
     pub fn message(&self) -> Option<Value> {
         let assembly = self.assembly.as_ref()?.clone();
         Some(assembly.message(self.slots.written()))
     }
 
-    /// Whether the API said that this is the end.
+    /// Whether the API marked the end of the message.
     pub fn is_whole(&self) -> bool {
         self.is_whole
     }
 
-    /// Whether anything of the message has come. Bytes that hold no event, such
-    /// as a message that is no stream, do not count.
+    /// Whether any part of the message has arrived. Bytes without an event do
+    /// not count.
     pub fn has_begun(&self) -> bool {
         self.has_begun
     }
 
-    /// Takes a message that is whole, in place of a stream.
+    /// Takes a complete message instead of a stream.
     pub fn read(&mut self, turn: Turn) {
         self.has_begun = true;
         self.assembly = Some(MessageStream::Whole(turn.format, turn.message));
@@ -190,15 +188,15 @@ impl OpenTurn {
         self.leave(turn.calls);
     }
 
-    /// Takes bytes of the stream. An error says that the stream cannot be
-    /// read further; what came before it counts, calls that have begun go on,
-    /// and [`OpenTurn::finish`] answers all.
+    /// Feeds bytes of the stream. An error means that the stream cannot be read
+    /// further; what came before counts, running calls continue, and
+    /// [`OpenTurn::finish`] answers all.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let told = self.decoder.feed(bytes);
         self.hear(told)
     }
 
-    /// Takes one event of the stream, for whoever has read it already.
+    /// Feeds one parsed event of the stream.
     pub fn feed_event(&mut self, event: Value) -> Result<(), Error> {
         self.hear(vec![SseEvent::Json(event)])
     }
@@ -211,7 +209,7 @@ impl OpenTurn {
                 SseEvent::Json(event) => self.event(&event),
                 SseEvent::Done => {
                     self.slots.end_all();
-                    // An end without a message is no message.
+                    // An end marker alone is not a message.
                     self.is_whole = self.has_heard;
                     Ok(())
                 }
@@ -226,7 +224,7 @@ impl OpenTurn {
         heard
     }
 
-    /// Calls are complete, and begin unless somebody holds them.
+    /// Starts complete calls, unless calls are held back.
     fn leave(&mut self, leaving: Vec<ModelCall>) {
         match &mut self.held {
             Some(held) => held.extend(leaving),
@@ -274,24 +272,23 @@ impl OpenTurn {
                 Err(error) => NextCall::Refuse(nested(request), error),
             };
             self.calls.push(call);
-            // The batch ends only after this side has.
+            // Cannot fail: the batch ends only after this side has.
             let _ = self.next.send(next);
         }
     }
 
-    /// The stream has ended, or broke off: a call that is not complete will not
-    /// be any more.
+    /// Ends the stream: incomplete calls stay incomplete.
     pub fn end(&mut self) {
         let rest = self.decoder.end();
-        // Whatever is wrong with the rest, the calls are answered.
+        // Calls are answered even if the rest is unreadable.
         let is_readable = self.hear(rest).is_ok();
         self.is_whole &= is_readable;
         let leaving = self.slots.leave_all();
         self.leave(leaving);
     }
 
-    /// The stream has ended, or broke off. Waits for the calls; one that was
-    /// not complete gets an error as its result.
+    /// Ends the stream and waits for the calls; an incomplete one gets an error
+    /// as its result.
     pub async fn finish(mut self) -> TurnAnswer {
         self.end();
         self.release();
@@ -310,7 +307,7 @@ impl OpenTurn {
     }
 }
 
-/// The format that the first event of a stream tells.
+/// Detects the format from the first event of a stream.
 fn format_of(event: &Value) -> Option<TurnFormat> {
     let kind = event["type"].as_str().unwrap_or_default();
     match () {
@@ -330,14 +327,14 @@ fn format_of(event: &Value) -> Option<TurnFormat> {
     }
 }
 
-/// The message of a stream, by its format.
+/// The message of a stream, by format.
 #[derive(Clone)]
 enum MessageStream {
     Anthropic(anthropic::AnthropicStream),
     OpenAi(chat::ChatStream),
     Responses(responses::ResponsesStream),
     Gemini(gemini::GeminiStream),
-    /// It came at once.
+    /// A complete message.
     Whole(TurnFormat, Value),
 }
 
@@ -361,8 +358,8 @@ impl MessageStream {
         }
     }
 
-    /// Where its calls are written. Chat Completions does not say where a call
-    /// ends.
+    /// Collector for its calls. Chat Completions does not mark the end of a
+    /// call.
     fn slots(&self) -> StreamedCalls {
         match self {
             Self::OpenAi(_) => StreamedCalls::eager(),

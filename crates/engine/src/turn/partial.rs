@@ -1,32 +1,31 @@
-//! Streamed function-call arguments of Gemini (`partialArgs`): every piece names
-//! a place in the arguments by a JSON path, and has its value or more of its
-//! text.
+//! Streamed arguments of Gemini (`partialArgs`): each piece names a location in
+//! the arguments by a JSON path, and has its value or more of its text.
 //!
-//! What contradicts itself, or has no place, spoils the arguments as a whole: a
-//! call with some of its arguments must not run.
+//! Inconsistent pieces invalidate all arguments: a call must not run with only
+//! some of them.
 
 use serde_json::{Map, Value, json};
 
-/// More text and names than the arguments of a call have.
+/// Maximum size of the text and names of a call.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
-/// The deepest place.
+/// Maximum depth.
 const MAX_DEPTH: usize = 64;
-/// How many items of lists may be left out, in all: a short path can name an
-/// item far behind the end of its list.
+/// Maximum number of skipped list items in total: a short path can name an item
+/// far behind the end of its list.
 const MAX_GAPS: usize = 10_000;
 
-/// Arguments, as far as they have come.
+/// The arguments so far.
 #[derive(Clone, Debug)]
 pub(super) struct PartialArguments {
     arguments: Value,
-    /// Places whose text goes on.
+    /// Locations whose text continues.
     open: Vec<Vec<PathStep>>,
     bytes: usize,
     gaps: usize,
     is_spoiled: bool,
 }
 
-/// A step of a path.
+/// A step of a JSON path.
 #[derive(Clone, Debug, PartialEq)]
 enum PathStep {
     Key(String),
@@ -34,7 +33,7 @@ enum PathStep {
 }
 
 impl PartialArguments {
-    /// Begins with arguments that have come whole, if any have.
+    /// Starts with arguments that arrived whole, if any.
     pub(super) fn new(arguments: &Value) -> Self {
         let arguments = match arguments {
             Value::Object(own) => Value::Object(own.clone()),
@@ -43,12 +42,12 @@ impl PartialArguments {
         Self { arguments, open: Vec::new(), bytes: 0, gaps: 0, is_spoiled: false }
     }
 
-    /// Whether a text goes on in the next piece.
+    /// Whether a text continues in the next piece.
     pub(super) fn is_open(&self) -> bool {
         !self.open.is_empty()
     }
 
-    /// The arguments; none if the pieces do not fit together.
+    /// The arguments; `None` if the pieces are inconsistent.
     pub(super) fn whole(&self) -> Option<&Value> {
         (!self.is_spoiled).then_some(&self.arguments)
     }
@@ -61,7 +60,7 @@ impl PartialArguments {
     fn try_add(&mut self, piece: &Value) -> Option<()> {
         let path = either(piece, "jsonPath", "json_path").as_str()?;
         let goes_on = either(piece, "willContinue", "will_continue") == true;
-        // A list ends with a piece that has no value; an empty one has no other.
+        // A list ends with a piece without a value; an empty one has no other.
         let (path, is_list) = match path.strip_suffix("[]") {
             Some(path) => (path, true),
             None => (path, false),
@@ -92,7 +91,7 @@ impl PartialArguments {
     }
 }
 
-/// What is there under the name of the wire, or that of Google's SDK for Python.
+/// The value under its key in the API, or in Google's Python SDK.
 pub(super) fn either<'v>(value: &'v Value, wire: &str, sdk: &str) -> &'v Value {
     value.get(wire).unwrap_or(&value[sdk])
 }
@@ -105,7 +104,7 @@ fn value_of(piece: &Value) -> Option<Value> {
         either(piece, "boolValue", "bool_value"),
     ];
     let value = values.into_iter().find(|value| !value.is_null()).cloned();
-    // The SDK writes all keys, so that one that is there says nothing.
+    // The SDK writes all keys, so presence means nothing.
     let is_null = || match piece.get("nullValue") {
         Some(Value::Null) => piece.get("stringValue").is_none(),
         Some(_) => true,
@@ -114,7 +113,7 @@ fn value_of(piece: &Value) -> Option<Value> {
     value.or_else(|| is_null().then_some(Value::Null))
 }
 
-/// The place that a path names; made where it is not there.
+/// The location of a path, created if necessary.
 fn place<'v>(root: &'v mut Value, path: &[PathStep], gaps: &mut usize) -> Option<&'v mut Value> {
     let mut place = root;
     for step in path {
@@ -144,7 +143,7 @@ fn place<'v>(root: &'v mut Value, path: &[PathStep], gaps: &mut usize) -> Option
     Some(place)
 }
 
-/// The steps of a JSON path that names one place: `$.a.b`, `$['a'][0]`.
+/// Parses a JSON path that names one location: `$.a.b`, `$['a'][0]`.
 fn steps(path: &str) -> Option<Vec<PathStep>> {
     let mut rest = path.strip_prefix('$')?;
     let mut steps = Vec::new();
@@ -163,11 +162,11 @@ fn steps(path: &str) -> Option<Vec<PathStep>> {
         };
         steps.push(step);
     }
-    // The arguments as a whole are no argument.
+    // The root is not an argument.
     (!steps.is_empty()).then_some(steps)
 }
 
-/// The step in brackets, and what follows them.
+/// Parses a step in brackets; returns the rest.
 fn bracket(inside: &str) -> Option<(PathStep, &str)> {
     let quote = inside.chars().next().filter(|c| matches!(c, '\'' | '"'));
     let Some(quote) = quote else {

@@ -1,4 +1,4 @@
-//! What a model is told of a result, before an API gives it a form.
+//! Results as pieces for the model, before an API gives them a form.
 
 use serde_json::Value;
 
@@ -6,19 +6,20 @@ use crate::call::CallResult;
 use crate::call::content::{Body, Data};
 use crate::value::text::Lang;
 
-/// Images that all model APIs read.
+/// Image types that all model APIs accept.
 const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 const PDF: &str = "application/pdf";
 
-/// One piece of a result.
+/// A piece of a result.
 pub(super) enum Piece<'a> {
     Text(String),
     Image(&'a Data),
-    /// A document that a model can read as it is.
+    /// A document that models can read.
     Document(&'a Data),
 }
 
-/// A result in pieces, never none: APIs refuse an answer without content.
+/// Splits a result into pieces, at least one: APIs refuse answers without
+/// content.
 pub(super) fn pieces(result: &CallResult, lang: Lang) -> Vec<Piece<'_>> {
     let output = match &result.outcome {
         Ok(output) => output,
@@ -52,8 +53,8 @@ pub(super) fn pieces(result: &CallResult, lang: Lang) -> Vec<Piece<'_>> {
     pieces
 }
 
-/// The texts among the pieces as one. Where everything else is sent apart, it
-/// says what that is.
+/// The text pieces joined. If everything else is sent separately, describes
+/// what that is.
 pub(super) fn text_of(pieces: &[Piece<'_>]) -> String {
     let texts = pieces.iter().map(|piece| match piece {
         Piece::Text(text) => text.clone(),
@@ -62,12 +63,12 @@ pub(super) fn text_of(pieces: &[Piece<'_>]) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// The bytes as an address.
+/// A `data:` URL.
 pub(super) fn data_url(data: &Data) -> String {
     format!("data:{};base64,{}", data.mime_type, data.base64)
 }
 
-/// S4.11's word for nothing.
+/// A placeholder for empty text.
 fn filled(text: String, lang: Lang) -> String {
     match text.trim().is_empty() {
         false => text,

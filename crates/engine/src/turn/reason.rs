@@ -1,26 +1,26 @@
-//! Why a model's API failed, in its own words. Gateways wrap the words of the
-//! API behind them, as an object or once more as JSON text.
+//! Failure reasons of model APIs. Gateways wrap the message of the API behind
+//! them, as an object or as JSON text.
 
 use serde_json::Value;
 
-/// How often words may be wrapped.
+/// Maximum nesting of wrapped messages.
 const MAX_DEPTH: usize = 6;
-/// Where words are, in the order in which they are told.
+/// Keys of messages, in order of preference.
 const WORDS: [&str; 7] =
     ["message", "detail", "msg", "error_description", "description", "reason", "title"];
-/// Where the words of somebody else are.
+/// Keys of wrapped errors.
 const WITHIN: [&str; 8] =
     ["error", "errors", "message", "detail", "details", "metadata", "raw", "response"];
-/// What is left to tell where there are no words.
+/// Fallback keys without a message.
 const CODES: [&str; 3] = ["type", "status", "code"];
 
-/// The sentence that tells a failure of a model's API.
+/// The error message for a failure of a model API.
 pub(super) fn failure(error: &Value) -> String {
     format!("the model's API failed: {}", failure_reason(error))
 }
 
-/// Why a model's API failed: what the `error` in its answer says, with what
-/// another API said that it quotes.
+/// Extracts the reason from the `error` of a model API's response, including a
+/// wrapped error of another API.
 pub fn failure_reason(error: &Value) -> String {
     let words = words_of(error, 0).or_else(|| {
         let code = CODES.iter().map(|key| &error[*key]).find(|code| !code.is_null())?;
@@ -49,7 +49,7 @@ fn words_of(error: &Value, depth: usize) -> Option<String> {
                 text @ Value::String(_) => words_of(text, depth + 1),
                 _ => None,
             });
-            // What is told already is not looked at again.
+            // A message that was already used is not parsed again.
             let is_told = |key: &str| own.is_some() && key == "message" && error[key].is_string();
             let within = WITHIN
                 .iter()

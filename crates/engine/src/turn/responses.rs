@@ -1,7 +1,7 @@
-//! OpenAI's Responses: `function_call` items of the output, each answered by
-//! an item of the next input. So are calls of the tools that the API knows and
-//! the caller runs: a shell and patches. They are called `local_shell`, `shell`
-//! and `apply_patch` here, and whoever has no such tool says so.
+//! OpenAI's Responses: `function_call` output items, each answered by an input
+//! item; also calls of the API's own tools that the caller runs: shell and
+//! patches. They are named `local_shell`, `shell` and `apply_patch` here;
+//! without such a tool the model is told so.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use super::{AnswerForm, ModelCall};
 use crate::call::CallResult;
 use crate::value::text::Lang;
 
-/// The items of the output and the calls among them.
+/// The output items and the calls among them.
 pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall>), String> {
     let is_cut = answer["status"] == "incomplete";
     let mut hosted = HostedCalls::default();
@@ -35,7 +35,7 @@ pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall
     Ok((Value::Array(items), calls))
 }
 
-/// The form of the call that an item is. Tools that the API has run itself are
+/// The form of the call in an item. Tools that the API has run itself are in
 /// other items.
 fn form_of(item: &Value) -> Option<AnswerForm> {
     match item["type"].as_str()? {
@@ -58,7 +58,7 @@ fn name_of(form: AnswerForm, item: &Value) -> Option<&str> {
     }
 }
 
-/// Where the arguments are in an item.
+/// The key of the arguments in an item.
 fn arguments_key(form: AnswerForm) -> &'static str {
     match form {
         AnswerForm::Custom => "input",
@@ -82,7 +82,7 @@ fn call(item: &mut Value, ids: &mut Ids) -> Option<ModelCall> {
     Some(call)
 }
 
-/// Puts right what the API would refuse.
+/// Fixes what the API would refuse.
 fn sanitize(item: &mut Value, call: &ModelCall, ids: &mut Ids) {
     ids.put(&mut item["call_id"], call.id.as_deref());
     if matches!(call.form, AnswerForm::LocalShell | AnswerForm::Shell | AnswerForm::Patch) {
@@ -96,7 +96,7 @@ fn sanitize(item: &mut Value, call: &ModelCall, ids: &mut Ids) {
     }
 }
 
-/// An item for each result.
+/// One item per result.
 pub(super) fn messages<'a>(
     answers: impl Iterator<Item = (&'a ModelCall, &'a CallResult)>,
     lang: Lang,
@@ -122,7 +122,7 @@ pub(super) fn messages<'a>(
                 _ => json!({"type": "function_call_output", "output": told(&pieces)}),
             };
             answer["call_id"] = json!(call.id);
-            // The API's first shell has no programs that call it.
+            // `local_shell` cannot be called by programs.
             if call.form != AnswerForm::LocalShell {
                 call.repeat(&mut answer, "caller");
             }
@@ -131,7 +131,7 @@ pub(super) fn messages<'a>(
         .collect()
 }
 
-/// A result as text, or as a list where it is more.
+/// A result as text, or as a list if it has other parts.
 fn told(pieces: &[Piece<'_>]) -> Value {
     match pieces {
         [Piece::Text(text)] => json!(text),
@@ -139,7 +139,7 @@ fn told(pieces: &[Piece<'_>]) -> Value {
     }
 }
 
-/// A result as what a shell wrote.
+/// A result as shell output.
 fn shown(result: &CallResult, pieces: &[Piece<'_>]) -> Value {
     let text = text_of(pieces);
     match result.is_success() {
@@ -160,16 +160,16 @@ fn part(piece: &Piece<'_>) -> Value {
     }
 }
 
-/// The items of a stream, as they are done.
+/// The completed items of a stream.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ResponsesStream {
-    /// Items that are done and no calls, and the place of each.
+    /// Completed items other than calls, with their index.
     items: Vec<(u64, Value)>,
     hosted: HostedCalls,
 }
 
 impl ResponsesStream {
-    /// Hears one event of the stream. True if it is the last.
+    /// Handles one event of the stream; returns whether it is the last.
     pub(super) fn hear(
         &mut self,
         event: &Value,
@@ -189,7 +189,7 @@ impl ResponsesStream {
                         _ => slots.begin(at, id, name, written),
                     }
                     slots.form(at, form);
-                    // What breaks off before it is done is kept as it began.
+                    // An incomplete item is kept as it started.
                     if name_of(form, &Value::Null).is_some() {
                         slots.more(at).into_iter().for_each(|more| *more = item.clone());
                     }
@@ -236,8 +236,8 @@ impl ResponsesStream {
         Ok(false)
     }
 
-    /// The items, as the conversation keeps them. A call that broke off is an
-    /// item, too: it has an answer.
+    /// The items as the conversation stores them. An incomplete call is an
+    /// item, too, because it has an answer.
     pub(super) fn message(mut self, calls: Vec<WrittenCall>) -> Value {
         let mut ids = Ids::default();
         self.items.extend(calls.into_iter().map(|WrittenCall { at, call, more }| {

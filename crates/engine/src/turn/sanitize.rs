@@ -1,6 +1,6 @@
-//! What a conversation keeps of a call that is badly written: an API refuses a
-//! message with arguments that are no object, or with a name that no tool has.
-//! The model's own words are what runs, and what it is told about.
+//! Sanitises malformed calls for the conversation: APIs refuse messages with
+//! arguments that are not an object, or with names that no tool can have. What
+//! runs, and what the model is told about, is the original.
 
 use std::borrow::Cow;
 
@@ -12,11 +12,11 @@ use crate::error::{Error, ErrorKind};
 use crate::value::name::ToolName;
 use crate::value::text::Text;
 
-/// The longest name that every API takes.
+/// Maximum length of a name that every API accepts.
 const MAX_NAME: usize = 64;
 
 impl ModelCall {
-    /// The arguments as an object; an empty one where they are none.
+    /// The arguments as an object; empty if they are none.
     pub(super) fn object(&self) -> Value {
         let read = match &self.arguments {
             Value::String(text) => super::lenient_json(text).ok(),
@@ -25,7 +25,7 @@ impl ModelCall {
         read.filter(Value::is_object).unwrap_or_else(|| json!({}))
     }
 
-    /// The arguments as JSON text: as the model wrote them, where that is JSON.
+    /// The arguments as JSON text: the model's own, if that is valid.
     pub(super) fn text(&self) -> String {
         match &self.arguments {
             Value::String(text) if serde_json::from_str::<Value>(text).is_ok() => text.clone(),
@@ -34,7 +34,7 @@ impl ModelCall {
         }
     }
 
-    /// The name, or one that an API takes where no tool can have this one.
+    /// The name, or an acceptable one if no tool can have it.
     pub(super) fn kept_name(&self) -> Cow<'_, str> {
         if ToolName::new(&self.name).is_ok() {
             return Cow::Borrowed(&self.name);
@@ -47,9 +47,9 @@ impl ModelCall {
         }
     }
 
-    /// The message was cut, and this is what it ends with: the call must not
-    /// run unless its arguments show that they are all there. No arguments look
-    /// the same as those of a call that takes none.
+    /// Handles a message that was cut at this call: it must not run unless its
+    /// arguments are evidently complete. Absent arguments look like those of a
+    /// call that takes none.
     pub(super) fn break_off(&mut self) {
         self.is_broken = match &self.arguments {
             _ if self.form == AnswerForm::Custom => true,
@@ -65,7 +65,7 @@ impl ModelCall {
     }
 }
 
-/// Why a call does not run that its message does not have all of.
+/// The error of an incomplete call.
 pub(super) fn broke_off() -> Error {
     let why = "the model's message broke off before this call was complete";
     Error::new(ErrorKind::InvalidArguments, why).with_feedback(Text::both(

@@ -1,13 +1,12 @@
-//! Finds the end of arguments while they are being written, without reading
-//! them.
+//! Detects the end of streamed arguments without parsing them.
 
-/// Follows a JSON object as it is written, to know where it ends.
+/// Tracks the nesting of a JSON object while it is streamed.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     depth: usize,
     in_string: bool,
     is_escaped: bool,
-    /// Whether there was anything; if it was no object, nothing is known.
+    /// Whether the text is an object; `None` before anything arrived.
     began: Option<bool>,
     closed: bool,
 }
@@ -41,7 +40,7 @@ impl Scan {
         self.closed
     }
 
-    /// Whether an object was begun and not ended.
+    /// Whether an object was started but not completed.
     pub(super) fn is_cut(&self) -> bool {
         self.began == Some(true) && !self.closed
     }

@@ -1,8 +1,7 @@
-//! The calls of a stream while they are being written.
+//! Calls of a stream while they are being written.
 //!
-//! Calls leave in the order in which the model wrote them: one that is complete
-//! waits for those before it, because the order of effects is the order of
-//! calls.
+//! Calls are released in message order: a complete one waits for those before
+//! it, because effects must keep the order of the calls.
 
 use serde_json::{Value, json};
 
@@ -10,54 +9,54 @@ use super::ids::Ids;
 use super::scan::Scan;
 use super::{AnswerForm, ModelCall};
 
-/// More calls than anybody's turn has.
+/// Maximum number of calls of a turn.
 const MAX_CALLS: usize = 1_000;
-/// More text than the arguments of a call have.
+/// Maximum size of the arguments of a call.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
-/// Calls, in the order of the message.
+/// The calls, in message order.
 #[derive(Debug, Default)]
 pub(super) struct StreamedCalls {
     slots: Vec<StreamedCall>,
     ids: Ids,
-    /// Whether a call is complete as soon as its arguments are: for an API
-    /// that does not say where one ends.
+    /// Whether a call is complete as soon as its arguments are: for APIs that
+    /// do not mark the end.
     pub(super) eager: bool,
     pub(super) is_full: bool,
 }
 
 #[derive(Debug)]
 struct StreamedCall {
-    /// The place in the message.
+    /// Index in the message.
     at: u64,
     id: Option<String>,
     name: String,
     written: String,
-    /// What the API says besides, as the conversation is to keep it.
+    /// Further fields, as the conversation is to store them.
     more: Value,
     scan: Scan,
     state: StreamedCallState,
     form: AnswerForm,
     needs_no_id: bool,
-    /// Once it has left.
+    /// The call, once it was released.
     call: Option<ModelCall>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StreamedCallState {
     Open,
-    /// Its end was told, but where a message is cut at its first argument, it is
-    /// told as well: what comes next tells which it is.
+    /// Its end was marked; but some servers also mark it for a call that was
+    /// cut at its first argument, so the next event decides.
     Ended,
     Whole,
     Broken,
 }
 
-/// A call and its place in the message.
+/// A call with its index in the message.
 pub(super) struct WrittenCall {
     pub(super) at: u64,
     pub(super) call: ModelCall,
-    /// What the API said besides.
+    /// Further fields of the call.
     pub(super) more: Value,
 }
 
@@ -66,13 +65,13 @@ impl StreamedCalls {
         Self { eager: true, ..Self::default() }
     }
 
-    /// A call begins at this place, or tells more about itself; `more` are
-    /// arguments that come with it.
+    /// Starts a call at this index, or adds to it; `more` are arguments that
+    /// come with it.
     pub(super) fn begin(&mut self, at: u64, id: Option<&str>, name: Option<&str>, more: &str) {
         let id = id.filter(|id| !id.is_empty());
         let name = name.filter(|name| !name.is_empty());
         match self.find(at) {
-            // Some servers give every call the same place.
+            // Some servers give every call the same index.
             Some(slot) if slot.is_other(id, name, more) => {
                 slot.end();
                 self.insert(at, id, name);
@@ -88,8 +87,8 @@ impl StreamedCalls {
         self.write(at, more);
     }
 
-    /// The same for a call that takes a text in place of arguments: nothing in
-    /// the text tells where it ends.
+    /// Starts a call that takes text instead of arguments, whose end cannot be
+    /// detected.
     pub(super) fn begin_custom(
         &mut self,
         at: u64,
@@ -132,7 +131,7 @@ impl StreamedCalls {
         self.find(at).is_some()
     }
 
-    /// More of the arguments.
+    /// Appends to the arguments.
     pub(super) fn write(&mut self, at: u64, more: &str) {
         let eager = self.eager;
         let Some(slot) = self.find(at).filter(|slot| slot.state == StreamedCallState::Open) else {
@@ -152,7 +151,7 @@ impl StreamedCalls {
         }
     }
 
-    /// All of the arguments, in place of what was written so far.
+    /// Replaces the arguments.
     pub(super) fn replace(&mut self, at: u64, all: &str) {
         if let Some(slot) = self.find(at).filter(|slot| slot.state == StreamedCallState::Open) {
             slot.written.clear();
@@ -161,54 +160,54 @@ impl StreamedCalls {
         self.write(at, all);
     }
 
-    /// What the API says besides, as far as it has come; to be added to.
+    /// Further fields so far, to be extended.
     pub(super) fn more(&mut self, at: u64) -> Option<&mut Value> {
         self.find(at).map(|slot| &mut slot.more)
     }
 
-    /// How the call is answered.
+    /// Sets the form of the answer.
     pub(super) fn form(&mut self, at: u64, form: AnswerForm) {
         if let Some(slot) = self.find(at) {
             slot.form = form;
         }
     }
 
-    /// Whether the call may do without an id.
+    /// Sets whether the id is optional.
     pub(super) fn without_id(&mut self, at: u64, needs_none: bool) {
         if let Some(slot) = self.find(at) {
             slot.needs_no_id = needs_none;
         }
     }
 
-    /// The call at this place is written.
+    /// Marks the call at this index as complete.
     pub(super) fn end(&mut self, at: u64) {
         if let Some(slot) = self.find(at) {
             slot.end();
         }
     }
 
-    /// The API says that the call at this place is not complete.
+    /// Marks the call at this index as incomplete.
     pub(super) fn end_broken(&mut self, at: u64) {
         if let Some(slot) = self.find(at).filter(|slot| slot.call.is_none()) {
             slot.state = StreamedCallState::Broken;
         }
     }
 
-    /// The model went on: what had ended before was complete.
+    /// The model continued: calls that had ended are complete.
     pub(super) fn settle(&mut self) {
         for slot in self.slots.iter_mut().filter(|slot| slot.state == StreamedCallState::Ended) {
             slot.state = StreamedCallState::Whole;
         }
     }
 
-    /// All calls are written.
+    /// Marks all calls as complete.
     pub(super) fn end_all(&mut self) {
         self.slots.iter_mut().for_each(StreamedCall::end);
         self.settle();
     }
 
-    /// The message ends here because it was cut: its last call is only
-    /// complete if that shows.
+    /// The message was cut here: its last call is only complete if that is
+    /// evident.
     pub(super) fn cut(&mut self) {
         if let Some(last) = self.slots.last_mut() {
             let shows = last.scan.is_closed();
@@ -219,7 +218,7 @@ impl StreamedCalls {
         self.end_all();
     }
 
-    /// The calls that are complete, as far as no open one comes before them.
+    /// Releases complete calls that no open one precedes.
     pub(super) fn leave(&mut self) -> Vec<ModelCall> {
         let mut leaving = Vec::new();
         for slot in &mut self.slots {
@@ -232,8 +231,8 @@ impl StreamedCalls {
         leaving
     }
 
-    /// The stream has ended: what is left. A call that was still being written
-    /// is broken.
+    /// Releases the remaining calls at the end of the stream; those still open
+    /// are incomplete.
     pub(super) fn leave_all(&mut self) -> Vec<ModelCall> {
         for slot in &mut self.slots {
             if matches!(slot.state, StreamedCallState::Open | StreamedCallState::Ended) {
@@ -243,7 +242,7 @@ impl StreamedCalls {
         self.leave()
     }
 
-    /// All calls that have left, in the order of the message.
+    /// All released calls, in message order.
     pub(super) fn written(&self) -> Vec<WrittenCall> {
         let slots = self.slots.iter();
         let written = slots.filter_map(|slot| {
@@ -254,13 +253,13 @@ impl StreamedCalls {
 }
 
 impl StreamedCall {
-    /// Whether what comes for this place is about another call.
+    /// Whether a new event at this index is about another call.
     fn is_other(&self, id: Option<&str>, name: Option<&str>, more: &str) -> bool {
         let has_other_name = !self.name.is_empty() && name.is_some_and(|name| name != self.name);
         let is_other = match (&self.id, id) {
             (Some(own), Some(id)) => own != id,
             (Some(_), None) => false,
-            // Nothing can be added to arguments that are complete.
+            // Complete arguments cannot be extended.
             (None, _) => {
                 name.is_some() && self.state != StreamedCallState::Open && !more.trim().is_empty()
             }

@@ -1,5 +1,5 @@
-//! The time of day from the steady clock, so that a call asks for the time
-//! once and not twice.
+//! Wall clock derived from the monotonic clock, so that a call reads the time
+//! once, not twice.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -7,15 +7,16 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-/// How long the time of day is trusted before it is looked at again.
+/// Resynchronisation interval.
 const TRUSTED: Duration = Duration::from_secs(1);
 
-/// Tells the time of day of a moment.
+/// Converts monotonic instants to wall-clock time.
 pub(crate) struct Clock {
     start: Instant,
-    /// The time of day at `start`, as last seen, in microseconds.
+    /// Wall-clock time at `start`, in microseconds, as of the last
+    /// synchronisation.
     start_us: AtomicI64,
-    /// When it was last seen, in microseconds after `start`.
+    /// Last synchronisation, in microseconds after `start`.
     seen_us: AtomicI64,
 }
 
@@ -28,7 +29,7 @@ impl Clock {
         }
     }
 
-    /// The time of day at this moment, which should be about now.
+    /// Wall-clock time of an instant, which should be about now.
     pub(crate) fn at(&self, moment: Instant) -> Timestamp {
         let passed = moment.saturating_duration_since(self.start);
         let passed_us = i64::try_from(passed.as_micros()).unwrap_or(i64::MAX);

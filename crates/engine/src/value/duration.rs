@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serializer};
 
-/// The longest duration that can be configured: a year. It keeps deadline
-/// arithmetic away from overflow.
+/// Maximum duration that can be configured: a year. Prevents overflow in
+/// deadline arithmetic.
 pub const MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Reads a duration.
+/// Parses a duration.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
@@ -26,7 +26,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     from_seconds(number * scale)
 }
 
-/// Reads a number of seconds.
+/// Converts a number of seconds.
 pub fn from_seconds(seconds: f64) -> Result<Duration, String> {
     match Duration::try_from_secs_f64(seconds) {
         Ok(duration) if !duration.is_zero() && duration <= MAX => Ok(duration),
@@ -34,7 +34,7 @@ pub fn from_seconds(seconds: f64) -> Result<Duration, String> {
     }
 }
 
-/// Writes a duration so that [`parse`] reads it again.
+/// Formats a duration so that [`parse`] can read it.
 pub fn format(duration: Duration) -> String {
     match duration.as_micros() {
         micros if micros % 1_000_000 == 0 => format!("{}s", micros / 1_000_000),
@@ -47,7 +47,7 @@ pub fn format(duration: Duration) -> String {
 pub mod option {
     use super::{Deserialize, Deserializer, Duration, Serializer, format, from_seconds, parse};
 
-    /// Writes the duration as text.
+    /// Serialises as text.
     pub fn serialize<S: Serializer>(value: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
         match value {
             Some(duration) => to.serialize_str(&format(*duration)),
@@ -55,7 +55,7 @@ pub mod option {
         }
     }
 
-    /// Reads text or a number of seconds.
+    /// Deserialises text or a number of seconds.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
@@ -77,12 +77,12 @@ pub mod option {
 pub mod required {
     use super::{Deserializer, Duration, Serializer, format, option};
 
-    /// Writes the duration as text.
+    /// Serialises as text.
     pub fn serialize<S: Serializer>(value: &Duration, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&format(*value))
     }
 
-    /// Reads text or a number of seconds.
+    /// Deserialises text or a number of seconds.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
         option::deserialize(from)?.ok_or_else(|| serde::de::Error::custom("a duration is missing"))
     }

@@ -1,29 +1,29 @@
-//! A short stand-in for what a call asks for.
+//! Fingerprints (SHA-256) of calls.
 //!
-//! The same on every machine and in every release: stores keep it.
+//! Stable across machines and releases, because stores keep them.
 
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-/// Grows from parts; the order of parts counts, the order of keys does not.
+/// A hasher of parts; the order of parts matters, the order of keys does not.
 #[derive(Default)]
 pub(crate) struct Fingerprint(Sha256);
 
 impl Fingerprint {
-    /// Adds a text. Its length goes in, too, so that no two lists of texts
-    /// look alike.
+    /// Adds a text with its length, so that different lists of texts never
+    /// collide.
     pub(crate) fn text(&mut self, text: &str) {
         self.0.update((text.len() as u64).to_be_bytes());
         self.0.update(text);
     }
 
-    /// Adds a text, or that there is none.
+    /// Adds an optional text.
     pub(crate) fn optional(&mut self, text: Option<&str>) {
         self.0.update([u8::from(text.is_some())]);
         text.into_iter().for_each(|text| self.text(text));
     }
 
-    /// Adds a value. Objects are sorted by key.
+    /// Adds a value; objects are sorted by key.
     pub(crate) fn value(&mut self, value: &Value) {
         match value {
             Value::Null => self.0.update(b"n"),

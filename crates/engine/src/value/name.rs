@@ -1,5 +1,5 @@
-//! Names and ids: small validated types, so that a tenant is never passed
-//! where a tool is meant and an id always sorts by the time it was made.
+//! Names and ids: small validated types, so that a tenant cannot be confused
+//! with a tool, and ids sort by creation time.
 
 use std::borrow::Borrow;
 use std::borrow::Cow;
@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::error::{Error, ErrorKind};
 
-/// The longest name a tool may have, in characters.
+/// Maximum length of a tool's name, in characters.
 pub const MAX_TOOL_NAME: usize = 128;
 
 /// The unique name of a tool in an engine.
@@ -28,7 +28,7 @@ pub const MAX_TOOL_NAME: usize = 128;
 pub struct ToolName(Arc<str>);
 
 impl ToolName {
-    /// Checks and takes a name.
+    /// Validates a name.
     pub fn new(name: &str) -> Result<Self, Error> {
         let refused = |why: String| Err(Error::new(ErrorKind::InvalidDefinition, why));
         if name.is_empty() {
@@ -49,7 +49,7 @@ impl ToolName {
         }
     }
 
-    /// Stands in for a name that was refused, until the refusal is told.
+    /// Placeholder for an invalid name until the error is reported.
     pub(crate) fn unnamed() -> Self {
         Self("unnamed".into())
     }
@@ -64,20 +64,20 @@ impl ToolName {
         Arc::clone(&self.0)
     }
 
-    /// The name as every model API takes it: at most 64 characters of
-    /// `[A-Za-z0-9_-]`.
+    /// The name in a form that every model API accepts: at most 64 characters
+    /// of `[A-Za-z0-9_-]`.
     ///
-    /// A name that fits is returned as it is. In others `/` becomes `__`, `.`
-    /// and `:` become `_`: `server/tool` is `server__tool`. What is longer, or
-    /// in another script, is [`ToolName::hashed`]. Two names may have the same
-    /// wire form; [`crate::Tool::wire_name`] is the one that is shown among
-    /// the tools of an engine.
+    /// An acceptable name is returned unchanged. In others `/` becomes `__`,
+    /// `.` and `:` become `_`: `server/tool` is `server__tool`. Longer names
+    /// and other scripts use [`ToolName::hashed`]. Two names may have the same
+    /// wire name; [`crate::Tool::wire_name`] is the one used among the tools of
+    /// an engine.
     pub fn wire(&self) -> String {
         self.readable().unwrap_or_else(|| self.hashed())
     }
 
-    /// The wire form that no other name has: shortened, with a hash of the
-    /// whole name. A name that fits every API is returned as it is.
+    /// A unique wire name: shortened, with a hash of the whole name. An
+    /// acceptable name is returned unchanged.
     pub fn hashed(&self) -> String {
         if self.fits() {
             return self.0.to_string();
@@ -87,7 +87,7 @@ impl ToolName {
         format!("{kept}__{:012x}", fnv1a(self.0.as_bytes()) & 0xffff_ffff_ffff)
     }
 
-    /// Whether every model API takes the name as it is.
+    /// Whether every model API accepts the name.
     pub(crate) fn fits(&self) -> bool {
         self.0.len() <= MAX_WIRE && self.0.chars().all(in_wire)
     }
@@ -98,7 +98,7 @@ impl ToolName {
     }
 }
 
-/// The longest name that every model API takes.
+/// Maximum length of a name that every model API accepts.
 const MAX_WIRE: usize = 64;
 
 fn in_wire(c: char) -> bool {
@@ -142,8 +142,8 @@ impl fmt::Debug for ToolName {
 pub struct CallId(Uuid);
 
 impl CallId {
-    /// An id for a call that begins at `at`. Ids made by one thread sort in the
-    /// order they were made, also within a millisecond.
+    /// Creates an id for a call that starts at `at`. Ids created by one thread
+    /// sort in creation order, also within a millisecond.
     pub fn at(at: Timestamp) -> Self {
         let millis = u64::try_from(at.as_millisecond()).unwrap_or_default();
         let made = next_number();
@@ -191,13 +191,13 @@ impl fmt::Debug for CallId {
     }
 }
 
-/// The id of a batch of calls: a UUIDv7, too.
+/// The id of a batch of calls: also a UUIDv7.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct BatchId(CallId);
 
 impl BatchId {
-    /// An id for a batch that begins at `at`.
+    /// Creates an id for a batch that starts at `at`.
     pub fn at(at: Timestamp) -> Self {
         Self(CallId::at(at))
     }
@@ -227,7 +227,7 @@ impl fmt::Debug for BatchId {
     }
 }
 
-/// The tenant that a call, record or credential belongs to.
+/// The tenant that owns a call, record or credential.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TenantId(Arc<str>);
@@ -252,7 +252,7 @@ impl TenantId {
 }
 
 impl Default for TenantId {
-    /// The tenant of an installation that has only one.
+    /// The tenant of a single-tenant installation.
     fn default() -> Self {
         Self("default".into())
     }
@@ -264,8 +264,8 @@ impl fmt::Display for TenantId {
     }
 }
 
-/// A number that no other id of this process has. Threads take them in blocks,
-/// so that they do not wait for each other at every call.
+/// A process-wide unique number. Threads reserve them in blocks, to avoid
+/// contention.
 fn next_number() -> u64 {
     const BLOCK: u64 = 256;
     static BLOCKS: AtomicU64 = AtomicU64::new(0);
@@ -280,8 +280,8 @@ fn next_number() -> u64 {
     })
 }
 
-/// A hash that never changes between releases: wire names are kept by models
-/// and conversations.
+/// A hash that is stable across releases: models and conversations remember
+/// wire names.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

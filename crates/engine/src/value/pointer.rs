@@ -1,11 +1,11 @@
-//! Keys in JSON pointers (RFC 6901), where `~` and `/` have another meaning.
+//! Escaping of keys in JSON pointers (RFC 6901).
 
-/// A key as one token of a pointer.
+/// Escapes a key.
 pub(crate) fn escape(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
-/// The key that a token of a pointer stands for.
+/// Unescapes a token.
 pub(crate) fn unescape(token: &str) -> String {
     token.replace("~1", "/").replace("~0", "~")
 }

@@ -1,4 +1,4 @@
-//! A value that must not be seen.
+//! Secrets: values that must not appear in logs, records, events or errors.
 
 mod encodings;
 mod part;
@@ -7,32 +7,32 @@ mod veil;
 pub use veil::Veil;
 use zeroize::Zeroizing;
 
-/// Shorter secrets would hide ordinary words.
+/// Redacting shorter secrets would hide ordinary words.
 const MIN_CHARS: usize = 6;
 
-/// What stands in place of a hidden value.
+/// Placeholder of redacted values.
 pub(crate) const HIDDEN: &str = "[hidden]";
 
 /// A credential or other hidden value.
 ///
-/// It deliberately has no `Debug`, `Display` or `Serialize`: it cannot reach a
-/// log, a record, an event or an error by accident. Only [`Secret::expose`]
-/// shows it, and the memory is wiped when the last copy goes.
+/// It deliberately does not implement `Debug`, `Display` or `Serialize`, so
+/// that it cannot reach a log, a record, an event or an error by accident. Only
+/// [`Secret::expose`] reveals it, and its memory is wiped on drop.
 #[derive(Clone)]
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// How many characters a secret has at least. A shorter one could not be
-    /// hidden in what others say: it would hide ordinary words.
+    /// Minimum length of a secret that is redacted, in characters: redacting a
+    /// shorter one would hide ordinary words.
     pub const MIN_CHARS: usize = MIN_CHARS;
 
-    /// Takes the value.
+    /// Wraps a value.
     pub fn new(value: impl Into<String>) -> Self {
         Self(Zeroizing::new(value.into()))
     }
 
-    /// Whether a text looks like a secret and not like a word: it has digits
-    /// among letters, capitals in the middle, or is longer than words are.
+    /// Whether a text looks like a secret rather than a word: digits among
+    /// letters, capitals in the middle, or longer than words are.
     pub fn is_likely(text: &str) -> bool {
         part::is_opaque(text)
     }
@@ -42,15 +42,15 @@ impl Secret {
         &self.0
     }
 
-    /// The parts that are secret by themselves: of an address its password, path
-    /// and query, of a key in several lines each line.
+    /// The parts that are secret by themselves: password, path and query of a
+    /// URL, each line of a multi-line key.
     pub fn parts(&self) -> Vec<Secret> {
         part::of(self.expose()).into_iter().map(Self).collect()
     }
 
-    /// The texts that it may come back as, itself first: quoted in JSON, in an
-    /// address, in a page, in base64 or hex; and those of its parts, where it is
-    /// an address or has several lines.
+    /// The encodings in which it may appear, starting with itself: as JSON,
+    /// URL- or HTML-encoded, in base64 or hex; also those of its parts, if it
+    /// is a URL or has several lines.
     pub fn encodings(&self) -> Vec<Secret> {
         encodings::of(self.expose()).into_iter().map(Self).collect()
     }

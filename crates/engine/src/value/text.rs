@@ -1,11 +1,11 @@
-//! Text for people and models, in one or more languages.
+//! Localised text for people and models.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A language that Windlass itself speaks.
+/// A language of Windlass's own texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Lang {
@@ -42,13 +42,13 @@ pub enum Text {
 }
 
 impl Text {
-    /// A text in both languages that Windlass itself speaks.
+    /// A text in both languages of Windlass.
     pub fn both(english: impl Into<String>, chinese: impl Into<String>) -> Self {
         let english = ("en_US".to_owned(), english.into());
         Self::Many(BTreeMap::from([english, ("zh_Hans".to_owned(), chinese.into())]))
     }
 
-    /// The text in a language; failing that in English; failing that any.
+    /// The text in a language, falling back to English, then to any.
     pub fn get(&self, lang: Lang) -> &str {
         match self {
             Self::One(text) => text,
@@ -64,7 +64,7 @@ impl Text {
         }
     }
 
-    /// The texts of all languages, to be changed.
+    /// The texts of all languages, mutable.
     pub(crate) fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
         let (one, many) = match self {
             Self::One(text) => (Some(text), None),
@@ -73,7 +73,7 @@ impl Text {
         one.into_iter().chain(many.into_iter().flatten())
     }
 
-    /// Whether there is nothing to read in any language.
+    /// Whether the text is empty in every language.
     pub fn is_empty(&self) -> bool {
         match self {
             Self::One(text) => text.is_empty(),

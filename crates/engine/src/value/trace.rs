@@ -1,6 +1,5 @@
-//! Where a call belongs in a trace that spans several programs, as the W3C's
-//! Trace Context has it: taken from whoever calls, passed on to what the call
-//! asks of others. The engine makes no spans; whoever keeps its records can.
+//! W3C Trace Context: taken from the caller, propagated to requests of the
+//! call. The engine creates no spans; exporters create them from its records.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::value::name::CallId;
 
-/// The longest state that is passed on.
+/// Maximum length of a propagated `tracestate`.
 const MAX_STATE: usize = 512;
 
-/// A place in a trace: the span that what comes next is a part of.
+/// A position in a trace: the parent span of what comes next.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct TraceContext {
@@ -22,26 +21,27 @@ pub struct TraceContext {
     span_id: u64,
     flags: u8,
     state: Option<Arc<str>>,
-    /// Whether the spans of calls are told to somebody, so that what a call
-    /// asks of others is part of the call's own span.
+    /// Whether spans of calls are exported, so that requests of a call become
+    /// children of the call's own span.
     reported: bool,
 }
 
 impl TraceContext {
-    /// A place in a trace; neither id may be zero.
+    /// Creates a trace context; neither id may be zero.
     pub fn new(trace_id: u128, span_id: u64, sampled: bool) -> Self {
         Self { trace_id, span_id, flags: u8::from(sampled), state: None, reported: false }
     }
 
-    /// Reads the headers `traceparent` and `tracestate`. What is not as the
-    /// standard has it is no trace.
+    /// Parses the headers `traceparent` and `tracestate`; `None` if they
+    /// violate the standard.
     pub fn parse(parent: &str, state: Option<&str>) -> Option<Self> {
         let mut parts = parent.trim().split('-');
         let version = hex(parts.next()?, 2)?;
         let trace_id = hex(parts.next()?, 32)?;
         let span_id = u64::try_from(hex(parts.next()?, 16)?).ok()?;
         let flags = u8::try_from(hex(parts.next()?, 2)?).ok()?;
-        // Later versions may say more, this one does not; 255 is none.
+        // Later versions may have more fields, this one does not; 255 is
+        // invalid.
         let whole = version != 0 || parts.next().is_none();
         if version == 255 || trace_id == 0 || span_id == 0 || !whole {
             return None;
@@ -55,19 +55,19 @@ impl TraceContext {
         Some(Self { trace_id, span_id, flags: flags & 1, state, reported: false })
     }
 
-    /// The span of a call. It follows from the call's id, so that the calls that
-    /// it makes, and whatever they ask of others, find it without being told.
+    /// The span id of a call, derived from the call's id, so that nested calls
+    /// and requests know it.
     pub fn span_of(call: CallId) -> u64 {
         call.uuid().as_u64_pair().1
     }
 
-    /// The same trace, a part of this span.
+    /// The same trace with this span as the parent.
     #[must_use]
     pub fn within(&self, span_id: u64) -> Self {
         Self { span_id, ..self.clone() }
     }
 
-    /// Says that the spans of calls are told to somebody.
+    /// Marks the spans of calls as exported.
     #[must_use]
     pub fn reported(mut self) -> Self {
         self.reported = true;
@@ -79,12 +79,12 @@ impl TraceContext {
         self.trace_id
     }
 
-    /// The id of the span that what comes next is a part of.
+    /// The id of the parent span.
     pub fn span_id(&self) -> u64 {
         self.span_id
     }
 
-    /// Whether the trace is kept.
+    /// Whether the trace is sampled.
     pub fn is_sampled(&self) -> bool {
         self.flags & 1 == 1
     }
@@ -94,7 +94,7 @@ impl TraceContext {
         self.state.as_deref()
     }
 
-    /// The place of what a call asks of others.
+    /// The trace context for requests of a call.
     pub(crate) fn of_call(&self, call: CallId) -> Self {
         if self.reported { self.within(Self::span_of(call)) } else { self.clone() }
     }

@@ -1,37 +1,37 @@
-//! What models took to answer: tokens, and what they cost.
+//! Model usage: tokens and their cost.
 
 use std::ops::AddAssign;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Tokens and their price (S4.16).
+/// Tokens and their cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(extend("required" = ["input_tokens", "output_tokens", "estimated_cost_usd"]))]
 pub struct Usage {
-    /// Tokens that models read, but for those of a cache.
+    /// Input tokens, without those from a cache.
     pub input_tokens: u64,
-    /// Tokens that models wrote.
+    /// Output tokens.
     pub output_tokens: u64,
-    /// Tokens that models read from a cache.
+    /// Input tokens read from a cache.
     #[serde(skip_serializing_if = "is_zero")]
     pub cache_read_tokens: u64,
-    /// Tokens that were put into a cache.
+    /// Tokens written to a cache.
     #[serde(skip_serializing_if = "is_zero")]
     pub cache_write_tokens: u64,
-    /// What all of it costs, in US dollars, as far as prices are known.
+    /// Cost in US dollars, as far as prices are known.
     #[serde(rename = "estimated_cost_usd")]
     pub cost_usd: f64,
 }
 
 impl Usage {
-    /// All tokens, whatever they cost.
+    /// Total number of tokens.
     pub fn total_tokens(&self) -> u64 {
         self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
     }
 
-    /// Whether nothing was used.
+    /// Whether it is zero.
     pub fn is_zero(&self) -> bool {
         self.total_tokens() == 0 && self.cost_usd == 0.0
     }
@@ -51,7 +51,7 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// What a call has used itself, and with the calls that it made.
+/// Usage of a call itself, and including nested calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct CallUsage {
     pub(crate) own: Usage,
@@ -59,7 +59,7 @@ pub(crate) struct CallUsage {
 }
 
 impl CallUsage {
-    /// Adds what the call has used itself.
+    /// Adds usage of the call itself.
     pub(crate) fn add_own(&mut self, usage: Usage) {
         self.own += usage;
         self.total += usage;

@@ -14,6 +14,7 @@ use super::broker::EventBroker;
 use super::cluster::membership::Membership;
 use super::front::connections::ConnectionLimits;
 use super::front::failed_keys::{self, FailedKeys};
+use super::front::refusals::Refusals;
 use super::front::watchdog::Timeouts;
 use super::metrics::Metrics;
 use super::readiness::Readiness;
@@ -64,7 +65,9 @@ pub(crate) struct App {
     pub(crate) membership: Membership,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) readiness: Readiness,
-    /// The exporter of traces, if there is one.
+    /// What keys were refused that may not do it.
+    pub(crate) refusals: Refusals,
+    /// Where spans go, if they go anywhere.
     pub(crate) tracer: Option<Arc<Tracer>>,
     pub(crate) settings: HttpSettings,
     /// The language of what models read.

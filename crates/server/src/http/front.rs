@@ -11,6 +11,7 @@ pub(crate) mod failed_keys;
 pub(crate) mod listen;
 pub(crate) mod observe;
 pub(crate) mod problem;
+pub(crate) mod refusals;
 pub(crate) mod revocation;
 pub(crate) mod slots;
 pub(crate) mod watchdog;

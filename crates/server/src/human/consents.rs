@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use windlass::{Call, Error, ErrorKind, Secret, TenantId};
-use windlass_executors::outbound::{Outbound, Request};
+use windlass_executors::outbound::{Outbound, Request, on_behalf};
 use windlass_executors::rest::Consent;
 use windlass_store::{Documents, Expect, Put};
 
@@ -164,7 +164,8 @@ impl Consents {
             ("redirect_uri", &pending.redirect_uri),
             ("code_verifier", &pending.verifier),
         ];
-        let tokens = exchange(&self.outbound, &pending.endpoint, fields, &form).await?;
+        let exchanged = exchange(&self.outbound, &pending.endpoint, fields, &form);
+        let tokens = on_behalf(Some(&tenant), exchanged).await?;
         let user = pending.user.as_deref();
         let grantee = Grantee { tenant: &tenant, provider: &pending.provider, user };
         self.grants.keep(grantee, &pending.field, pending.endpoint, tokens).await

@@ -241,7 +241,7 @@ pub(super) static ROWS: &[SettingRow] = &[
     row!("outbound.idle_timeout", outbound.policy.idle_timeout, "Idle timeout of pooled connections."),
     row!("outbound.max_redirects", outbound.policy.max_redirects, "Maximum number of redirects.").or_none(),
     row!("outbound.idle_per_host", outbound.policy.idle_per_host, "Pooled idle connections per host.").or_none(),
-    row!("outbound.max_connections", outbound.policy.max_connections, "Maximum number of open connections."),
+    row!("outbound.max_connections", outbound.policy.max_connections, "Maximum number of open connections. A single tenant may have four of five; idle ones are closed to make room."),
     row!("outbound.max_response_bytes", outbound.policy.max_response_bytes, "The largest body of a response, decoded."),
     row!("outbound.max_header_bytes", outbound.policy.max_header_bytes, "The largest headers of a response."),
     row!("outbound.ca_files", outbound.policy.ca_files, "Certificates that are trusted besides the system's, in PEM form.").paths(),

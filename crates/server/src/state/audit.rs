@@ -14,10 +14,13 @@ mod entry;
 pub(crate) use chain::{ChainReport, Verifier};
 pub(crate) use entry::{Actor, AuditEntry, Happened};
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use tokio::sync::OwnedMutexGuard;
 use windlass::{Error, ErrorKind, TenantId};
 use windlass_store::{Documents, Expect, Put};
 
@@ -49,18 +52,30 @@ impl Default for Head {
 /// The audit logs of all tenants.
 pub(crate) struct Audit {
     documents: Arc<dyn Documents>,
-    /// Held by the one who writes: entries of one server do not race.
-    writing: tokio::sync::Mutex<()>,
+    /// Held by the one who writes to a tenant's log: entries of one server do not
+    /// race, and nobody waits for another tenant's.
+    writing: Mutex<HashMap<TenantId, Turn>>,
 }
+
+type Turn = Arc<tokio::sync::Mutex<()>>;
 
 impl Audit {
     pub(crate) fn new(documents: Arc<dyn Documents>) -> Self {
-        Self { documents, writing: tokio::sync::Mutex::default() }
+        Self { documents, writing: Mutex::default() }
+    }
+
+    async fn turn(&self, tenant: &TenantId) -> OwnedMutexGuard<()> {
+        let turn = {
+            let mut writing = self.writing.lock();
+            writing.retain(|_, turn| Arc::strong_count(turn) > 1);
+            Arc::clone(writing.entry(tenant.clone()).or_default())
+        };
+        turn.lock_owned().await
     }
 
     /// Adds an entry to a tenant's log; ends when it is kept for good.
     pub(crate) async fn add(&self, tenant: &TenantId, happened: Happened) -> Result<(), Error> {
-        let _turn = self.writing.lock().await;
+        let _turn = self.turn(tenant).await;
         for _ in 0..ATTEMPTS {
             let (head, version) = self.head(tenant).await?;
             let entry = AuditEntry::after(&head, Timestamp::now(), happened.clone())?;

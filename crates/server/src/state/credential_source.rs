@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use windlass::{BoxFuture, Caller, CredentialSource, Engine, Error, Secret, ToolSpec};
-use windlass_executors::outbound::Outbound;
+use windlass_executors::outbound::{Outbound, on_behalf};
 
 use crate::human::consents;
 use crate::state::vault::{
@@ -74,7 +74,8 @@ impl VaultSource {
                     endpoint.token_url = url;
                 }
                 let form = [("grant_type", "refresh_token"), ("refresh_token", old.expose())];
-                consents::exchange(&self.outbound, &endpoint, fields, &form).await
+                let exchanged = consents::exchange(&self.outbound, &endpoint, fields, &form);
+                on_behalf(Some(&caller.tenant), exchanged).await
             })
         };
         for user in caller.user.as_deref().map(Some).into_iter().chain([None]) {

@@ -62,7 +62,7 @@ pub(crate) struct AgentConversation {
     tenant: TenantId,
     /// The key that it is held with.
     owner: Option<String>,
-    /// The agent and the conversation, either of which may have any name.
+    /// The agent, the conversation and the person, which may have any name.
     id: String,
     /// The messages are in the form of its API.
     model: String,
@@ -74,9 +74,14 @@ impl AgentConversation {
         tenant: TenantId,
         owner: Option<String>,
         (tool, model): (&str, &str),
-        conversation: &str,
+        (conversation, user): (&str, Option<&str>),
     ) -> Self {
-        let (id, model) = (json!([tool, conversation]).to_string(), model.to_owned());
+        // What a person says is told to nobody else.
+        let id = match user {
+            Some(user) => json!([tool, conversation, user]),
+            None => json!([tool, conversation]),
+        };
+        let (id, model) = (id.to_string(), model.to_owned());
         Self { documents, tenant, owner, id, model }
     }
 

@@ -1,4 +1,4 @@
-//! Where events go out, and how they are heard.
+//! Event bus and subscriptions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,13 +9,14 @@ use tokio::sync::broadcast::{self, error::RecvError};
 
 use super::{Event, EventBody};
 
-/// Where events go out.
+/// Broadcast channel of events.
 pub(crate) struct EventBus {
     channel: broadcast::Sender<Event>,
-    /// Shared with the subscriptions, which must not keep the channel open.
+    /// Number of subscriptions; shared with them, because they must not keep
+    /// the channel open.
     listeners: Arc<AtomicUsize>,
-    /// Held while an event gets its number and is sent, so that numbers reach
-    /// every subscriber in order.
+    /// Held while an event is numbered and sent, so that every subscriber sees
+    /// the numbers in order.
     sequence: Mutex<u64>,
 }
 
@@ -28,12 +29,12 @@ impl EventBus {
         })
     }
 
-    /// Whether anybody listens.
+    /// Whether there are subscribers.
     pub(crate) fn is_heard(&self) -> bool {
         self.listeners.load(Ordering::Acquire) > 0
     }
 
-    /// Sends an event, which is only built if somebody listens.
+    /// Sends an event, which is only built if there are subscribers.
     pub(crate) fn emit(&self, build: impl FnOnce() -> EventBody) {
         if !self.is_heard() {
             return;
@@ -41,7 +42,7 @@ impl EventBus {
         let body = build();
         let mut sequence = self.sequence.lock();
         *sequence += 1;
-        // An error means that the last listener has just left.
+        // An error means that the last subscriber has just left.
         let _ = self.channel.send(Event { sequence: *sequence, at: Timestamp::now(), body });
     }
 
@@ -55,8 +56,8 @@ impl EventBus {
         }
     }
 
-    /// Calls back on a thread of its own: a slow or panicking callback harms
-    /// nobody else.
+    /// Runs a callback on a thread of its own, so that a slow or panicking
+    /// callback harms nobody else.
     pub(crate) fn call_back(
         &self,
         mut callback: impl FnMut(&Event) + Send + 'static,
@@ -75,7 +76,7 @@ impl EventBus {
     }
 }
 
-/// A subscriber's end. Dropping it unsubscribes.
+/// A subscription. Dropping it unsubscribes.
 pub struct Subscription {
     receiver: broadcast::Receiver<Event>,
     listeners: Arc<AtomicUsize>,
@@ -83,14 +84,14 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// The next event; none when the engine is gone. After falling behind, the
-    /// next event is [`EventBody::Missed`].
+    /// The next event; `None` once the engine is dropped. After falling behind,
+    /// the next event is [`EventBody::Missed`].
     pub async fn next(&mut self) -> Option<Event> {
         let received = self.receiver.recv().await;
         self.accept(received)
     }
 
-    /// The next event, waiting on this thread.
+    /// The next event, blocking this thread.
     fn blocking_next(&mut self) -> Option<Event> {
         let received = self.receiver.blocking_recv();
         self.accept(received)

@@ -1,14 +1,15 @@
-//! Events as S4.4 names them, for a front end that shows a model's turn.
+//! Queue events: the events of a batch, for a front end that shows a model's
+//! turn.
 //!
-//! A view without a memory: what an event looks like depends on nothing but
-//! the event, so a subscriber may begin anywhere. An agent's name is that of its
-//! tool without `invoke_`; its start comes before its tool's, its end after it.
+//! A stateless view: each event maps to queue events by itself, so a subscriber
+//! may start anywhere. An agent's name is that of its tool without `invoke_`;
+//! its start comes before that of its tool, its end after it.
 //!
-//! A call that fails is told once, as S4's queue does it: `tool_error` for a
-//! tool that failed, was refused or was stopped. An agent that ran and failed
-//! has answered for itself: `tool_completed` and `agent_completed`, both with
-//! `success: false`. What S4 has no name for is left out: the progress of other
-//! tools, the tools themselves, missed events.
+//! A failed call is reported once: as `tool_error` for a tool that failed, was
+//! refused or was stopped. An agent that ran and failed has produced an answer:
+//! it is reported as `tool_completed` and `agent_completed`, both with
+//! `success: false`. Other events have no equivalent and are omitted: progress
+//! of other tools, changes of tools, missed events.
 
 use std::sync::Arc;
 
@@ -21,26 +22,26 @@ use crate::error::ErrorKind;
 use crate::journal::record::Status;
 use crate::tool::Kind;
 
-/// What the name of an agent's tool may begin with (S4.8).
+/// Prefix of the names of agents' tools.
 const AGENT_PREFIX: &str = "invoke_";
 
-/// An event of a batch, in S4's JSON form: `{"type": "tool_started",
-/// "toolUseId": …}`.
+/// An event of a batch, in the JSON form of a front end: `{"type":
+/// "tool_started", "toolUseId": …}`.
 ///
-/// `toolUseId` is the id that the model gave the call, else the call's own.
+/// `toolUseId` is the id that the model gave the call, or else the call's own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum QueueEvent {
-    /// A call of a batch was taken.
+    /// A call of a batch was queued.
     ToolQueued {
         /// The tool.
         tool_name: Arc<str>,
         /// The call.
         tool_use_id: Arc<str>,
-        /// Its place in the batch, from 0.
+        /// Position in the batch, from 0.
         position: usize,
     },
-    /// A call begins to run.
+    /// A call starts to run.
     ToolStarted {
         /// The tool.
         tool_name: Arc<str>,
@@ -53,9 +54,9 @@ pub enum QueueEvent {
         tool_name: Arc<str>,
         /// The call.
         tool_use_id: Arc<str>,
-        /// How long it ran, in milliseconds.
+        /// Execution time, in milliseconds.
         duration_ms: u64,
-        /// False only for an agent that ran and failed.
+        /// `false` only for an agent that ran and failed.
         success: bool,
     },
     /// A call failed, was refused, or was stopped.
@@ -64,36 +65,36 @@ pub enum QueueEvent {
         tool_name: Arc<str>,
         /// The call.
         tool_use_id: Arc<str>,
-        /// The operator's text.
+        /// The message for operators.
         error: String,
     },
-    /// An agent begins to run.
+    /// An agent starts to run.
     AgentStarted {
         /// The agent.
         agent_name: Arc<str>,
         /// The call.
         tool_use_id: Arc<str>,
     },
-    /// An agent begins another turn.
+    /// An agent starts another turn.
     AgentProgress {
         /// The agent.
         agent_name: Arc<str>,
         /// The call.
         tool_use_id: Arc<str>,
-        /// Which turn, from 1.
+        /// Number of the turn, from 1.
         turn: u64,
-        /// How many it may take.
+        /// Maximum number of turns.
         max_turns: u64,
     },
-    /// An agent has ended, well or not.
+    /// An agent ended, successfully or not.
     AgentCompleted {
         /// The agent.
         agent_name: Arc<str>,
         /// The call.
         tool_use_id: Arc<str>,
-        /// How long it ran, in milliseconds.
+        /// Execution time, in milliseconds.
         duration_ms: u64,
-        /// Whether it gave a result.
+        /// Whether it succeeded.
         success: bool,
     },
     /// All calls of a batch have their results.
@@ -101,8 +102,8 @@ pub enum QueueEvent {
 }
 
 impl Event {
-    /// The event as S4 tells it: mostly one event, two for the start and the
-    /// end of an agent, none where S4 has no name for it.
+    /// Maps an event to queue events: mostly one, two for the start and the end
+    /// of an agent, none if there is no equivalent.
     pub fn to_queue_events(&self) -> Vec<QueueEvent> {
         match &self.body {
             EventBody::ToolQueued { call, position, .. } => vec![QueueEvent::ToolQueued {
@@ -120,12 +121,13 @@ impl Event {
             }
             EventBody::ExecutionFailed { call, status, error_kind, error, execution_time } => {
                 let ended = Ended { call, duration_ms: millis(*execution_time) };
-                // A call that never ran took no time at all.
+                // A call that never ran has no execution time.
                 let ran = *status == Status::Failed || *execution_time > 0.0;
                 let agent = if ran { ended.agent(false) } else { None };
                 let tool = match (status, error_kind) {
                     (Status::Failed, _) if agent.is_some() => ended.tool(false),
-                    // S4's own words; how to spell it better is the model's to read.
+                    // The short text that front ends expect; the spelling
+                    // suggestion is for the model.
                     (Status::Refused, ErrorKind::ToolNotFound) => {
                         ended.error(format!("Unknown tool: {}", call.tool_name))
                     }
@@ -196,7 +198,7 @@ fn started(call: &CallInfo) -> Vec<QueueEvent> {
     agent.into_iter().chain([tool]).collect()
 }
 
-/// The turn that an agent reports.
+/// The turn reported by an agent.
 fn turn(call: &CallInfo, progress: &Content) -> Option<QueueEvent> {
     let Body::Json(report) = &progress.body else { return None };
     Some(QueueEvent::AgentProgress {

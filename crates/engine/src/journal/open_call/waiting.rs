@@ -1,5 +1,5 @@
-//! A call that waits for a person has no end yet: it leaves one hand without a
-//! record, and gets its one record in another.
+//! Suspended calls: one handle leaves the call without a record, another one
+//! closes it later with its one record.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use crate::approval::{SuspendedCall, Verdict};
 use crate::journal::event::EventBody;
 
 impl OpenCall {
-    /// When the call came.
+    /// When the call was received.
     pub(crate) fn created_at(&self) -> Timestamp {
         self.created_at
     }
 
-    /// The call goes on in other hands; this one neither records nor reports
+    /// Moves the call to another handle; this one neither records nor reports
     /// any more.
     pub(crate) fn take_over(&mut self) -> Self {
         let own = Self {
@@ -44,41 +44,41 @@ impl OpenCall {
         own
     }
 
-    /// The call waits for a person: somebody else closes it, later.
+    /// The call is suspended; another handle closes it later.
     pub(crate) fn suspended(&mut self, reason: String) {
         self.closed = true;
         self.shared.journal.bus.emit(|| EventBody::ApprovalRequested { call: self.info(), reason });
     }
 
-    /// The call is one that waited for a person.
+    /// The call is a resumed one.
     pub(crate) fn resumed(&mut self, suspended: &SuspendedCall) {
         self.id = suspended.id;
         self.batch = suspended.batch_id;
         self.came_at(suspended.created_at);
     }
 
-    /// The call came then, to another process.
+    /// Sets when another process received the call.
     pub(crate) fn came_at(&mut self, created_at: Timestamp) {
         self.created_at = created_at;
     }
 
-    /// A person has decided about the call.
+    /// A person decided about the call.
     pub(crate) fn decided(&mut self, verdict: Verdict) {
         self.details().approval = Some(verdict.clone());
         self.shared.journal.bus.emit(|| EventBody::ApprovalDecided { call: self.info(), verdict });
     }
 
-    /// Another process runs this very call, and closes it.
+    /// Another process runs this call and closes it.
     pub(crate) fn left_to_another(&mut self) {
         self.closed = true;
     }
 
-    /// The call is run here, and closed here.
+    /// The call runs and is closed here.
     pub(crate) fn taken_back(&mut self) {
         self.closed = false;
     }
 
-    /// Whether somebody else closes the call, or has.
+    /// Whether another handle or process closes the call, or has.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed
     }

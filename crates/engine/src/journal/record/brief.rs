@@ -1,4 +1,4 @@
-//! S0.20's brief summary: what a final answer tells about the use of tools.
+//! Brief summary of tool use, for final answers.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use super::rate;
 /// A few figures about a number of calls, for a final answer or a front end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct BriefSummary {
-    /// How many calls.
+    /// Number of calls.
     pub total_calls: u64,
-    /// Per cent, 0 to 100; 0 where there was no call.
+    /// In per cent, 0 to 100; 0 without calls.
     pub success_rate: f64,
-    /// Calls by tool.
+    /// Calls per tool.
     pub tool_usage: BTreeMap<String, u64>,
-    /// Whether a call failed.
+    /// Whether any call failed.
     pub has_errors: bool,
 }
 

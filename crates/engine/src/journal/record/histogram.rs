@@ -1,19 +1,20 @@
-//! Run times counted in buckets, so that percentiles over millions of calls
-//! cost a few hundred numbers and can be added up.
+//! Histogram of execution times: percentiles over millions of calls need only a
+//! few hundred counters, and histograms can be added.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Sub-buckets for each doubling: a percentile is off by at most 1/32.
+/// Sub-buckets per power of two: the relative error of a percentile is at most
+/// 1/32.
 const STEPS: u64 = 32;
 
-/// Counts of run times by bucket.
+/// Counters of execution times by bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram(BTreeMap<u32, u64>);
 
 impl Histogram {
-    /// The bucket of a duration. Buckets are the same in every release: stores
-    /// keep them.
+    /// The bucket of a duration. Buckets are stable across releases, because
+    /// stores keep them.
     pub fn bucket(duration: Duration) -> u32 {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX).min(1 << 52);
         if micros < STEPS {
@@ -23,7 +24,7 @@ impl Histogram {
         (STEPS * doublings + (micros >> doublings)) as u32
     }
 
-    /// The largest number of milliseconds that falls into a bucket.
+    /// Upper bound of a bucket, in milliseconds.
     fn upper_ms(bucket: u32) -> f64 {
         let bucket = u64::from(bucket);
         let micros = if bucket < STEPS {
@@ -35,13 +36,13 @@ impl Histogram {
         micros as f64 / 1000.0
     }
 
-    /// Counts calls that fell into a bucket.
+    /// Adds calls to a bucket.
     pub fn add(&mut self, bucket: u32, count: u64) {
         *self.0.entry(bucket).or_default() += count;
     }
 
-    /// The run time in milliseconds that this share (0 to 1) of the calls did
-    /// not exceed; 0 where there was no call.
+    /// The quantile (0 to 1) of the execution times, in milliseconds; 0 without
+    /// calls.
     pub fn quantile_ms(&self, share: f64) -> f64 {
         let total: u64 = self.0.values().sum();
         let wanted = ((total as f64 * share).ceil() as u64).max(1);

@@ -1,4 +1,4 @@
-//! What is kept of a call before it runs.
+//! Write-ahead intents and idempotency keys.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use crate::call::context::Caller;
 use crate::error::{Error, ErrorKind};
 use crate::value::name::CallId;
 
-/// A call that is about to take effect. The store keeps it until the call's
-/// record comes; where none comes, because the process ended, it becomes the
-/// record of an interrupted call.
+/// The intent of a call that is about to take effect. The store keeps it until
+/// the call's record arrives; if the process ends before that, the intent
+/// becomes the record of an interrupted call.
 #[derive(Clone, Debug)]
 pub struct Intent {
     /// The call's id.
@@ -21,18 +21,18 @@ pub struct Intent {
     pub call_ref: Option<Arc<str>>,
     /// The tool's name.
     pub tool_name: Arc<str>,
-    /// The arguments: redacted and capped.
+    /// The arguments, redacted and truncated.
     pub arguments: Arc<Value>,
-    /// Who calls.
+    /// The caller.
     pub caller: Arc<Caller>,
-    /// When the call came.
+    /// When the call was received.
     pub created_at: Timestamp,
-    /// The key that makes the call one with others like it.
+    /// The idempotency key, if the caller gave one.
     pub key: Option<IdempotencyKey>,
 }
 
 impl Intent {
-    /// What is said of a call whose process ended while it ran.
+    /// Error message of a call whose process ended while it ran.
     pub const INTERRUPTED: &str = "the process ended while the call ran";
 
     /// The record of a call whose process ended while it ran.
@@ -62,27 +62,25 @@ impl Intent {
     }
 }
 
-/// A caller's name for what a call is to achieve: within a tenant, calls with
-/// the same key are one call.
+/// Idempotency key: within a tenant, calls with the same key are one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdempotencyKey {
     /// The key.
     pub key: Arc<str>,
-    /// What stands for the tool and its arguments.
+    /// Fingerprint of the tool and its arguments.
     pub fingerprint: [u8; 32],
 }
 
 impl IdempotencyKey {
-    /// What the keys of calls begin with that a kept run makes. A store keeps
-    /// them at least as long as the run can go on: without them, what it did
-    /// would be done again.
+    /// Prefix of the keys of calls made by a durable run. Stores keep such keys
+    /// at least as long as the run can continue: without them, its effects
+    /// would be repeated.
     pub const OF_RUNS: &str = "run:";
 
-    /// The longest key, in bytes.
+    /// Maximum length of a key, in bytes.
     pub const MAX_BYTES: usize = 255;
 
-    /// A key with what stands for the tool and its arguments. Refuses what
-    /// [`IdempotencyKey::check`] refuses.
+    /// Creates a key. Refuses what [`IdempotencyKey::check`] refuses.
     pub fn new(key: Arc<str>, fingerprint: [u8; 32]) -> Result<Self, Error> {
         Self::check(&key)?;
         Ok(Self { key, fingerprint })
@@ -101,22 +99,21 @@ impl IdempotencyKey {
         Err(Error::new(ErrorKind::InvalidArguments, why))
     }
 
-    /// Whether it is the key of a call that a kept run makes.
+    /// Whether it is the key of a call made by a durable run.
     pub fn is_of_a_run(&self) -> bool {
         self.key.starts_with(Self::OF_RUNS)
     }
 }
 
-/// What a store says to an intent.
+/// The answer of a store to an intent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begun {
-    /// It is kept for good: the call may run.
+    /// The intent is stored durably: the call may run.
     New,
-    /// This call has the same key and the same fingerprint, or is the same
-    /// call; it runs, or has ended and left a record. The new intent is not
-    /// kept.
+    /// A call with the same key and fingerprint, or with the same id, runs or
+    /// has left a record. The new intent is not stored.
     Duplicate(CallId),
-    /// This call has the same key and another fingerprint. The new intent is
-    /// not kept.
+    /// A call with the same key has other arguments. The new intent is not
+    /// stored.
     OtherArguments(CallId),
 }

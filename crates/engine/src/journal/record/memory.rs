@@ -1,4 +1,4 @@
-//! [`MemoryStore`]: records without a database.
+//! [`MemoryStore`]: a record store in memory.
 
 use std::collections::{HashMap, VecDeque};
 use std::future;
@@ -18,34 +18,35 @@ use crate::value::usage::Usage;
 
 const DEFAULT_RECORDS: usize = 1_000;
 
-/// The size of all outputs together.
+/// Maximum total size of stored outputs.
 const MAX_OUTPUT_BYTES: usize = 64 * 1024 * 1024;
 
-/// Keeps the last records in memory, for tests and for programs that need no
-/// more. When it is full, each new record takes the place of the oldest one.
+/// Keeps the most recent records in memory, for tests and for programs that
+/// need no database. When it is full, a new record replaces the oldest one
+/// (ring buffer).
 ///
-/// Each thread keeps what it records apart from the others, so that they do
-/// not wait for each other; whoever reads sees the last records of all.
+/// Records are sharded per thread to avoid lock contention; queries see the
+/// records of all shards.
 ///
-/// Summaries and statistics count what is kept, not what has gone. Outputs are
-/// kept up to 64 MB together; the oldest go first. Keys are as many as records;
-/// the tenant with the most gives up its oldest one.
+/// Summaries and statistics cover the stored records only. Outputs are kept up
+/// to 64 MB in total, evicting the oldest. There are as many idempotency keys
+/// as records; the tenant with the most loses its oldest one.
 pub struct MemoryStore {
     capacity: usize,
-    /// In each lane the last ones of its threads, in the order in which the
-    /// calls ended.
+    /// Ring buffers: each shard holds the last records of its threads, in the
+    /// order in which the calls ended.
     shards: Shards<Mutex<VecDeque<CallRecord>>>,
     keys: Mutex<KeyIndex>,
     outputs: Mutex<Outputs>,
 }
 
-/// The keys of calls, and what became of those calls.
+/// Idempotency keys, and the outcomes of their calls.
 #[derive(Default)]
 struct KeyIndex {
     calls: HashMap<(TenantId, Arc<str>), KeyedCall>,
-    /// By the id of the call, for those that are kept.
+    /// The key of each call that has one.
     ids: HashMap<CallId, (TenantId, Arc<str>)>,
-    /// Of each tenant, oldest first.
+    /// Calls per tenant, oldest first.
     order: HashMap<TenantId, VecDeque<CallId>>,
 }
 
@@ -74,7 +75,7 @@ impl MemoryStore {
         Self::with_capacity(DEFAULT_RECORDS)
     }
 
-    /// A store for the last `records` records, but for one at least.
+    /// A store for the last `records` records (at least one).
     pub fn with_capacity(records: usize) -> Self {
         let capacity = records.max(1);
         Self {
@@ -99,7 +100,7 @@ impl MemoryStore {
             let chosen = page.after.is_none_or(|after| record.id < after) && filter.matches(record);
             chosen.then(|| record.clone())
         });
-        // Pages are in the order in which calls began.
+        // Pages are ordered by the start of the calls.
         found.sort_unstable_by_key(|record| std::cmp::Reverse(record.id));
         let more = found.len() > limit;
         found.truncate(limit);
@@ -107,8 +108,8 @@ impl MemoryStore {
         RecordPage { records: found, next }
     }
 
-    /// What the chosen ones of the last records say, taken out so that nothing
-    /// is counted while calls wait for the locks.
+    /// Extracts data from the chosen records under the locks, so that computing
+    /// on it does not block calls.
     fn choose<T>(&self, tenant: &TenantId, choose: impl Fn(&CallRecord) -> Option<T>) -> Vec<T> {
         let shards: Vec<_> = self.shards.all().map(Mutex::lock).collect();
         let chosen = |record: &CallRecord| match record.caller.tenant == *tenant {
@@ -165,7 +166,8 @@ impl RecordStore for MemoryStore {
         }
         let evicted = if records.len() == self.capacity { records.pop_front() } else { None };
         records.push_back(record);
-        // Freeing arguments and a result takes longer than all of the above.
+        // Dropped after unlocking: freeing arguments and a result takes longer
+        // than all of the above.
         drop(records);
         drop(evicted);
     }
@@ -269,8 +271,8 @@ impl KeyIndex {
         Begun::New
     }
 
-    /// Forgets the oldest key of the tenant that has the most, so that nobody
-    /// pushes out the keys of others; but none while its call runs.
+    /// Evicts the oldest key of the tenant that has the most, so that nobody
+    /// pushes out the keys of others; but no key of a running call.
     fn forget_oldest(&mut self) -> bool {
         let Some((tenant, order)) = self.order.iter().max_by_key(|(_, order)| order.len()) else {
             return false;

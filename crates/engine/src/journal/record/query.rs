@@ -1,4 +1,4 @@
-//! Questions for records: which ones, and how many at a time.
+//! Filters and pages for record queries.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -6,26 +6,26 @@ use serde::Serialize;
 use super::{CallRecord, Status};
 use crate::value::name::CallId;
 
-/// Which records.
+/// Filter for records; all conditions must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordFilter {
-    /// Of this conversation.
+    /// Conversation.
     pub conversation: Option<String>,
-    /// Of this tool.
+    /// Tool name.
     pub tool: Option<String>,
-    /// Of this caller.
+    /// Caller id.
     pub caller_id: Option<String>,
-    /// That ended so.
+    /// Final status.
     pub status: Option<Status>,
-    /// That came at this time or later.
+    /// Received at or after this time.
     pub since: Option<Timestamp>,
-    /// That came before this time.
+    /// Received before this time.
     pub until: Option<Timestamp>,
 }
 
 impl RecordFilter {
-    /// Whether a record is one of these. Times count in microseconds, which
-    /// is what databases keep.
+    /// Whether a record matches. Times are compared in microseconds, the
+    /// precision of databases.
     pub fn matches(&self, record: &CallRecord) -> bool {
         fn same(wanted: Option<&str>, found: Option<&str>) -> bool {
             wanted.is_none() || wanted == found
@@ -41,17 +41,18 @@ impl RecordFilter {
     }
 }
 
-/// Which part of a list.
+/// Request for a page of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageRequest {
-    /// How many at the most; stores cap it at [`PageRequest::MAX`].
+    /// Maximum number of records; stores cap it at [`PageRequest::MAX`].
     pub limit: usize,
-    /// Begin after the record with this id: the `next` of the page before.
+    /// Cursor: start after the record with this id, the `next` of the previous
+    /// page.
     pub after: Option<CallId>,
 }
 
 impl PageRequest {
-    /// The largest page.
+    /// Maximum page size.
     pub const MAX: usize = 1000;
 
     /// The first page.
@@ -65,6 +66,6 @@ impl PageRequest {
 pub struct RecordPage {
     /// The records, newest first.
     pub records: Vec<CallRecord>,
-    /// Where the next page begins; none on the last.
+    /// Cursor of the next page; `None` on the last page.
     pub next: Option<CallId>,
 }

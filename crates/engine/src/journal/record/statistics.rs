@@ -1,5 +1,5 @@
-//! What many records come to: the summary of a conversation, and statistics
-//! over all calls.
+//! Aggregates over records: the summary of a conversation, and statistics over
+//! all calls.
 
 use std::collections::BTreeMap;
 
@@ -10,28 +10,28 @@ use serde_json::{Value, json};
 use super::{BriefSummary, Histogram, Status};
 use crate::value::usage::Usage;
 
-/// What happened in a conversation (S0.19).
+/// Summary of the calls of a conversation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
     /// The conversation.
     pub conversation_id: String,
-    /// How many calls.
+    /// Number of calls.
     pub total_calls: u64,
-    /// How many succeeded.
+    /// Number of successful calls.
     pub successful_calls: u64,
-    /// How many did not.
+    /// Number of failed calls.
     pub failed_calls: u64,
-    /// Per cent, 0 to 100; 0 where there was no call.
+    /// In per cent, 0 to 100; 0 without calls.
     pub success_rate: f64,
-    /// Calls by tool.
+    /// Calls per tool.
     pub tool_usage: BTreeMap<String, u64>,
-    /// What models took to answer.
+    /// Model usage.
     #[serde(skip_serializing_if = "Usage::is_zero")]
     pub usage: Usage,
 }
 
 impl Summary {
-    /// A summary from counts: `(tool, calls, successful)`.
+    /// Creates a summary from counts: `(tool, calls, successful)`.
     pub fn new(conversation: &str, counts: impl IntoIterator<Item = (String, u64, u64)>) -> Self {
         let mut summary = Self { conversation_id: conversation.to_owned(), ..Self::default() };
         for (tool, calls, successful) in counts {
@@ -44,31 +44,32 @@ impl Summary {
         summary
     }
 
-    /// The same with what models took to answer, call by call.
+    /// Adds the model usage of each call.
     #[must_use]
     pub fn with_usage(mut self, usage: impl IntoIterator<Item = Usage>) -> Self {
         usage.into_iter().for_each(|usage| self.usage += usage);
         self
     }
 
-    /// S0.20's brief form, for a final answer.
+    /// The brief form, for a final answer.
     pub fn to_brief(&self) -> Value {
         json!(BriefSummary::new(self.total_calls, self.successful_calls, &self.tool_usage))
     }
 }
 
-/// Statistics over all calls of a tenant (S0.19).
+/// Statistics over all calls of a tenant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Statistics {
     /// All calls together.
     pub total: ToolStatistics,
-    /// The calls of each tool.
+    /// Per tool.
     pub tools: BTreeMap<String, ToolStatistics>,
 }
 
 impl Statistics {
-    /// Statistics from counts: `(tool, status, run-time bucket, calls)`.
-    /// A call that never ran has no bucket and does not count for run times.
+    /// Creates statistics from counts: `(tool, status, histogram bucket,
+    /// calls)`. A call that never ran has no bucket and does not count for
+    /// execution times.
     pub fn from_counts<T: AsRef<str>>(
         counts: impl IntoIterator<Item = (T, Status, Option<u32>, u64)>,
     ) -> Self {
@@ -102,7 +103,7 @@ impl Statistics {
         }
     }
 
-    /// The same with what models took to answer, by tool.
+    /// Adds the model usage per tool.
     #[must_use]
     pub fn with_usage<T: AsRef<str>>(
         mut self,
@@ -121,28 +122,28 @@ impl Statistics {
 /// Statistics over the calls of a tool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ToolStatistics {
-    /// How many calls.
+    /// Number of calls.
     pub calls: u64,
-    /// How many succeeded.
+    /// Number of successful calls.
     pub successful: u64,
-    /// Per cent, 0 to 100; 0 where there was no call.
+    /// In per cent, 0 to 100; 0 without calls.
     pub success_rate: f64,
-    /// Calls by how they ended.
+    /// Calls per final status.
     pub by_status: BTreeMap<Status, u64>,
-    /// The median run time in milliseconds.
+    /// Median execution time, in milliseconds.
     pub p50_ms: f64,
-    /// 95 of 100 calls took at most so long.
+    /// 95th percentile of the execution time, in milliseconds.
     pub p95_ms: f64,
-    /// 99 of 100 calls took at most so long.
+    /// 99th percentile of the execution time, in milliseconds.
     pub p99_ms: f64,
-    /// What models took to answer.
+    /// Model usage.
     #[serde(skip_serializing_if = "Usage::is_zero")]
     #[schemars(with = "Option<Usage>")]
     pub usage: Usage,
 }
 
 impl ToolStatistics {
-    /// Statistics from counts by status and by run-time bucket.
+    /// Creates statistics from counts by status and by histogram bucket.
     pub fn new(by_status: BTreeMap<Status, u64>, run_times: &Histogram) -> Self {
         let calls = by_status.values().sum();
         let successful = by_status.get(&Status::Succeeded).copied().unwrap_or_default();
@@ -159,7 +160,7 @@ impl ToolStatistics {
     }
 }
 
-/// Successes in per cent.
+/// Success rate in per cent.
 pub fn rate(successful: u64, total: u64) -> f64 {
     if total == 0 { 0.0 } else { successful as f64 * 100.0 / total as f64 }
 }

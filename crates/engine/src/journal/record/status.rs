@@ -1,4 +1,4 @@
-//! How a call ended.
+//! Final status of a call.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,29 +8,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ErrorKind;
 
-/// How a call ended.
+/// Final status of a call.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// With a result.
+    /// The call has a result.
     Succeeded,
-    /// With an error of the tool or of the other side.
+    /// The tool or its upstream failed.
     Failed,
-    /// It never ran: unknown or inactive tool, bad arguments, a missing secret,
-    /// a full queue.
+    /// The call never ran: unknown or inactive tool, invalid arguments, a
+    /// missing secret, a full queue.
     Refused,
-    /// It was stopped at its deadline.
+    /// The call exceeded its deadline.
     TimedOut,
-    /// The caller cancelled it or went away.
+    /// The caller cancelled the call or went away.
     Cancelled,
-    /// The process ended while it ran.
+    /// The process ended while the call ran.
     Interrupted,
 }
 
 impl Status {
-    /// All of them.
+    /// All statuses.
     pub const ALL: [Self; 6] = [
         Self::Succeeded,
         Self::Failed,
@@ -41,7 +41,7 @@ impl Status {
     ];
 
     /// The status of a call that ended with this error, before or after it
-    /// began to run.
+    /// started to run.
     pub fn of(kind: ErrorKind, ran: bool) -> Self {
         match kind {
             ErrorKind::Timeout => Self::TimedOut,

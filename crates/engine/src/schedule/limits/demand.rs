@@ -1,4 +1,4 @@
-//! What a call needs a slot for.
+//! What the slot of a call counts against: tenant, agent, category, tool.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use crate::call::context::{Caller, CallerType};
 use crate::tool::Tool;
 use crate::value::name::TenantId;
 
-/// What a call needs a slot for.
+/// What the slot of a call counts against: tenant, agent, category, tool.
 #[derive(Clone, Copy)]
 pub(crate) struct Demand<'a> {
     pub(crate) tool: &'a Arc<Tool>,
     pub(crate) caller: &'a Arc<Caller>,
 }
 
-/// The same, kept while a call waits or is counted.
+/// Owned form of [`Demand`], kept while a call waits or is counted.
 pub(crate) struct OwnDemand {
     pub(super) tool: Arc<Tool>,
     pub(super) caller: Arc<Caller>,
@@ -34,7 +34,7 @@ impl<'a> Demand<'a> {
         &self.caller.tenant
     }
 
-    /// The agent whose calls are counted together, with its tenant.
+    /// The agent whose calls are limited together, with its tenant.
     pub(super) fn agent(self) -> Option<(&'a TenantId, &'a Arc<str>)> {
         match (self.caller.caller_type, &self.caller.caller_id) {
             (CallerType::ConversationAgent, Some(agent)) => Some((self.tenant(), agent)),
@@ -42,7 +42,7 @@ impl<'a> Demand<'a> {
         }
     }
 
-    /// Calls of workflow nodes take no slot (S0.16); their workflow has one.
+    /// Calls of workflow nodes take no slot, because their workflow has one.
     pub(super) fn bypasses(self) -> bool {
         self.caller.caller_type == CallerType::WorkflowNode
     }

@@ -1,9 +1,9 @@
-//! The way past the lock, for calls that no limit but `max_concurrent` concerns.
+//! Lock-free fast path, for calls that only `max_concurrent` applies to.
 //!
-//! While an engine has plenty of slots, each lane has a few of its own, and
-//! threads that call at the same time touch nothing in common. As soon as slots
-//! are scarce the way is closed, and every slot is given under the lock; what
-//! is on its way then still counts until it ends.
+//! While slots are plentiful, each shard has a few of its own, so that
+//! concurrent threads share no memory. When slots become scarce the fast path
+//! is closed, and every slot is granted under the lock; calls that entered
+//! before still count until they end.
 
 use std::sync::atomic::{
     AtomicU64,
@@ -12,30 +12,31 @@ use std::sync::atomic::{
 
 use crate::shards::Shards;
 
-/// A lane's count has the calls under way in the low bits, and above them all
-/// that ever passed.
+/// A shard's counter has the running calls in the low bits, and above them the
+/// total number of calls.
 const UNDER_WAY: u64 = PASSED - 1;
 const PASSED: u64 = 1 << 20;
 
 #[derive(Default)]
 pub(super) struct FastPath {
-    /// How many calls may be under way in each lane; none while it is closed.
+    /// Slots per shard; zero while closed.
     room: AtomicU64,
     shards: Shards<AtomicU64>,
 }
 
-/// What became of a call that tried the express way.
+/// Outcome of trying the fast path.
 pub(super) enum FastPathPass {
-    /// It has a slot of this lane.
+    /// A slot of this shard.
     Shard(usize),
-    /// It needs one of the others.
+    /// Closed or full: take the lock.
     Closed,
-    /// The same, and meanwhile it may have been counted as under way.
+    /// Closed concurrently; meanwhile the call may have been counted as
+    /// running.
     ClosedMeanwhile,
 }
 
 impl FastPath {
-    /// A slot of the thread's lane, if there is one.
+    /// Takes a slot of the thread's shard, if one is free.
     pub(super) fn enter(&self) -> FastPathPass {
         let room = self.room.load(SeqCst);
         if room == 0 {
@@ -46,8 +47,8 @@ impl FastPath {
             return FastPathPass::Closed;
         }
         let before = shard.fetch_add(PASSED + 1, SeqCst);
-        // Whoever closes it reads the lanes afterwards: either that sees this
-        // call, or this call sees that it is closed.
+        // Closing reads the shards afterwards: either it sees this call, or
+        // this call sees that the path is closed.
         if before & UNDER_WAY < room && self.room.load(SeqCst) != 0 {
             return FastPathPass::Shard(at);
         }
@@ -55,7 +56,7 @@ impl FastPath {
         FastPathPass::ClosedMeanwhile
     }
 
-    /// Gives a slot back. Returns whether somebody may wait for it.
+    /// Returns a slot. Returns whether a call may be waiting for it.
     pub(super) fn leave(&self, at: usize) -> bool {
         self.shards.at(at).fetch_sub(1, SeqCst);
         self.room.load(SeqCst) == 0
@@ -73,12 +74,12 @@ impl FastPath {
         self.room.store(0, SeqCst);
     }
 
-    /// How many slots each lane may have, of so many that are to spare.
+    /// Slots per shard, for a total of `spare`.
     pub(super) fn room_in(&self, spare: usize) -> usize {
         (spare / self.shards.len()).min(UNDER_WAY as usize / 2)
     }
 
-    /// How many slots all lanes have, with so many each.
+    /// Total slots, for this many per shard.
     pub(super) fn slots(&self, room: usize) -> usize {
         room * self.shards.len()
     }
@@ -87,7 +88,7 @@ impl FastPath {
         self.shards.all().map(|shard| (shard.load(SeqCst) & UNDER_WAY) as usize).sum()
     }
 
-    /// How many calls ever passed.
+    /// Total number of calls that took the fast path.
     pub(super) fn passed(&self) -> u64 {
         self.shards.all().map(|shard| shard.load(SeqCst) / PASSED).sum()
     }

@@ -1,46 +1,46 @@
-//! How full an engine is.
+//! Metrics of the concurrency limits.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// How full an engine is (S0.17).
+/// Metrics of the concurrency limits.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LimitMetrics {
-    /// Calls that have a slot.
+    /// Calls that hold a slot.
     pub current_concurrent: usize,
-    /// Calls of workflow nodes, which take none.
+    /// Calls of workflow nodes, which take no slot.
     pub bypassing: usize,
-    /// Calls that wait.
+    /// Waiting calls.
     pub queue_length: usize,
-    /// Calls that got a slot so far.
+    /// Slots acquired so far.
     pub total_acquired: u64,
-    /// Calls that were refused so far.
+    /// Calls rejected so far.
     pub total_rejected: u64,
-    /// Calls that gave up waiting so far, mostly at their deadline.
+    /// Calls that stopped waiting so far, mostly at their deadline.
     pub total_timeout: u64,
-    /// How long a call ran on average, in seconds.
+    /// Average execution time, in seconds.
     pub avg_execution_time: f64,
-    /// The categories that have a limit of their own.
+    /// Categories with a limit of their own.
     pub buckets: BTreeMap<String, BucketMetrics>,
 }
 
-/// How much a tenant has an engine do.
+/// Load caused by one tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TenantLoad {
-    /// Its calls that have not ended and do not wait for a slot.
+    /// Its unfinished calls that do not wait for a slot.
     pub current_concurrent: usize,
     /// Its calls that wait for a slot.
     pub queue_length: usize,
 }
 
-/// How full a category is.
+/// Metrics of a category.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct BucketMetrics {
-    /// Calls that run.
+    /// Running calls.
     pub current: usize,
-    /// How many may run.
+    /// Maximum number of running calls.
     pub limit: usize,
-    /// Calls that wait.
+    /// Waiting calls.
     pub queue: usize,
 }

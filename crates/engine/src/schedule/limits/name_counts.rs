@@ -1,17 +1,17 @@
-//! Counts by name.
+//! Counters by name.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// How many names without any calls are remembered.
+/// Maximum number of remembered names without calls.
 const MAX_IDLE: usize = 64;
 
-/// Counts of running calls by a name. A name that comes and goes all the time
-/// keeps its place; of those that have none, only a few do.
+/// Running calls by name. Names in use stay allocated; of idle names only a few
+/// do.
 pub(super) struct NameCounts<K> {
     counts: HashMap<K, usize, ahash::RandomState>,
-    /// How many names have any.
+    /// Number of names with calls.
     busy: usize,
 }
 
@@ -29,7 +29,7 @@ impl<K: Hash + Eq> NameCounts<K> {
         self.counts.get(name).copied().unwrap_or_default()
     }
 
-    /// How many names have any.
+    /// Number of names with calls.
     pub(super) fn len(&self) -> usize {
         self.busy
     }
@@ -38,8 +38,8 @@ impl<K: Hash + Eq> NameCounts<K> {
         self.busy == 0
     }
 
-    /// Counts one more if there are less than `limit`; returns whether it did.
-    /// `own` makes the name where it is not known yet.
+    /// Increments if the counter is below `limit`; returns whether it did.
+    /// `own` makes the owned name if it is new.
     pub(super) fn add<Q: Hash + Eq + ?Sized>(
         &mut self,
         name: &Q,

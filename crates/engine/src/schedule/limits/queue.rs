@@ -1,4 +1,4 @@
-//! Calls that wait: a queue for each tenant, and an order of turns.
+//! Wait queue: one queue per tenant, served round-robin.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
@@ -11,13 +11,13 @@ use super::{Demand, GrantedSlot, OwnDemand};
 use crate::error::Error;
 use crate::value::name::TenantId;
 
-/// A call that waits for a slot.
+/// A waiting call.
 pub(super) struct Waiter {
     pub(super) id: u64,
     pub(super) demand: OwnDemand,
     pub(super) priority: i32,
-    /// It ran already, gave its slot back while it waited for something else,
-    /// and now wants to go on.
+    /// It has run before, released its slot while it waited for something else,
+    /// and now wants to continue.
     pub(super) returning: bool,
     pub(super) since: Instant,
     pub(super) answer: oneshot::Sender<Result<GrantedSlot, Error>>,
@@ -26,7 +26,7 @@ pub(super) struct Waiter {
 #[derive(Default)]
 pub(super) struct WaitQueue {
     tenants: HashMap<TenantId, VecDeque<Waiter>>,
-    /// Tenants with waiting calls; the first is next.
+    /// Tenants with waiting calls; the first is served next.
     turns: VecDeque<TenantId>,
     len: usize,
 }
@@ -36,7 +36,7 @@ impl WaitQueue {
         self.len
     }
 
-    /// How many calls of a tenant wait.
+    /// Number of waiting calls of a tenant.
     pub(super) fn of(&self, tenant: &TenantId) -> usize {
         self.tenants.get(tenant).map_or(0, VecDeque::len)
     }
@@ -47,7 +47,7 @@ impl WaitQueue {
             self.turns.push_back(tenant.clone());
         }
         let queue = self.tenants.entry(tenant).or_default();
-        // Those that come back are before those that come, in their own order.
+        // Returning calls precede new ones, in their own order.
         let at = match waiter.returning {
             true => queue.iter().take_while(|other| other.returning).count(),
             false => queue.len(),
@@ -56,15 +56,15 @@ impl WaitQueue {
         self.len += 1;
     }
 
-    /// Takes a call out that does not want to wait any longer.
+    /// Removes a call that no longer wants to wait.
     pub(super) fn remove(&mut self, tenant: &TenantId, id: u64) -> Option<Waiter> {
         let at = self.tenants.get(tenant)?.iter().position(|waiter| waiter.id == id)?;
         self.take(tenant, at)
     }
 
-    /// Makes room for a call of `newcomer`: of the tenant with the longest
-    /// queue, if that is longer than the newcomer's, the call with the lowest
-    /// priority goes, and of several the newest. Calls that ran already stay.
+    /// Makes room for a call of `newcomer`: if another tenant has the longest
+    /// queue, evicts its call with the lowest priority, and of several the
+    /// newest. Returning calls are never evicted.
     pub(super) fn make_room(&mut self, newcomer: &TenantId) -> Option<Waiter> {
         let new = |queue: &VecDeque<Waiter>| queue.iter().filter(|it| !it.returning).count();
         let own = self.tenants.get(newcomer).map_or(0, new);
@@ -87,7 +87,7 @@ impl WaitQueue {
         self.take(&longest, at)
     }
 
-    /// The next call that fits, tenants taking turns.
+    /// The next call that fits, round-robin over tenants.
     pub(super) fn next_in_turn(&mut self, fits: impl Fn(Demand<'_>) -> bool) -> Option<Waiter> {
         let (turn, at) = self.turns.iter().enumerate().find_map(|(turn, tenant)| {
             let queue = self.tenants.get(tenant)?;
@@ -98,8 +98,8 @@ impl WaitQueue {
         self.take(&tenant, at)
     }
 
-    /// The call with the highest priority that fits; each `ageing` that a call
-    /// has waited counts as one step.
+    /// The call with the highest priority that fits; priorities grow by one
+    /// step for each `ageing` of waiting time.
     pub(super) fn next_by_priority(
         &mut self,
         now: Instant,
@@ -121,7 +121,7 @@ impl WaitQueue {
         self.remove(&tenant, id)
     }
 
-    /// How many wait, by category.
+    /// Number of waiting calls of a category.
     pub(super) fn waiting_in(&self, category: &str) -> usize {
         let waits = |waiter: &&Waiter| waiter.demand.tool.spec().category.as_str() == category;
         self.tenants.values().flatten().filter(waits).count()

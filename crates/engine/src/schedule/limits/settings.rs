@@ -1,33 +1,33 @@
-//! What can be limited.
+//! Settings of the concurrency limits.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The limits of an engine. They may change while calls run.
+/// Concurrency and rate limits of an engine. They can be changed at run time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LimitSettings {
-    /// How many calls run at once.
+    /// Maximum number of running calls.
     pub max_concurrent: usize,
-    /// How many calls may wait for a slot; one more is refused.
+    /// Maximum number of waiting calls; further ones are refused.
     pub queue_size: usize,
-    /// Which of those that wait comes next, or whether any may wait at all.
+    /// Order of waiting calls, or whether calls may wait at all.
     pub strategy: Strategy,
-    /// How many calls of a category run at once (S0.15).
+    /// Maximum number of running calls per category.
     pub bucket_limits: BTreeMap<String, usize>,
-    /// How many calls of one tenant run at once.
+    /// Maximum number of running calls per tenant.
     pub per_tenant: Option<usize>,
-    /// How many calls of one agent run at once.
+    /// Maximum number of running calls per agent.
     pub per_agent: Option<usize>,
-    /// How many slots are kept free for tenants that have less than their share;
-    /// unset: one of ten. A tenant that is alone may use all of them.
+    /// Slots reserved for tenants below their fair share; by default one in
+    /// ten. A single tenant may use all of them.
     pub reserved_slots: Option<usize>,
-    /// How many calls begin in a second; as many may come at once.
+    /// Rate limit: calls per second, which is also the burst size.
     pub calls_per_second: Option<u32>,
-    /// With the strategy `priority`, a waiting call gains one step of priority
-    /// each time this has passed, so that nobody waits for ever.
+    /// Ageing for the strategy `priority`: a waiting call gains one step of
+    /// priority per interval, which prevents starvation.
     pub ageing: Duration,
 }
 
@@ -48,21 +48,21 @@ impl Default for LimitSettings {
 }
 
 impl LimitSettings {
-    /// The slots that are kept free, of so many.
+    /// Number of reserved slots, of this many.
     pub(super) fn reserved(&self, slots: usize) -> usize {
         self.reserved_slots.unwrap_or(slots / 10).min(slots - 1)
     }
 }
 
-/// What happens to a call that finds no slot (S0.14).
+/// What happens to a call without a free slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Strategy {
-    /// It waits; tenants take turns, and within a tenant first come, first
-    /// served.
+    /// It waits; tenants are served round-robin, and first come, first served
+    /// within a tenant.
     #[default]
     Fifo,
-    /// It waits; the highest priority comes first.
+    /// It waits; the highest priority is served first.
     Priority,
     /// It is refused.
     Reject,

@@ -1,4 +1,4 @@
-//! The counts behind the lock: who runs, who waits, who fits.
+//! The counters behind the lock: running calls, waiting calls, limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,35 +17,33 @@ use super::{GrantedSlot, too_many};
 use crate::error::{Error, ErrorKind};
 use crate::value::name::TenantId;
 
-/// The express way has at most this part of all slots.
+/// The fast path has at most this fraction (1/n) of all slots.
 const FAST_PATH_PART: usize = 4;
 
-/// A waiter's answer, as it comes.
+/// Receives the slot of a waiting call.
 pub(super) type SlotReceiver = oneshot::Receiver<Result<GrantedSlot, Error>>;
 
 #[derive(Default)]
 pub(super) struct LimitState {
     pub(super) settings: LimitSettings,
-    /// Calls with slots that were given here; those of the express way are not
-    /// among them.
+    /// Calls with slots granted here, without those of the fast path.
     pub(super) running: usize,
     pub(super) bypassing: usize,
     pub(super) fast_path: Arc<FastPath>,
-    /// How many slots each express lane has while that way is open.
+    /// Slots per shard of the fast path while it is open.
     room: usize,
-    /// Whether calls of the express way may still be under way, although it is
-    /// closed.
+    /// Whether the fast path is closed but may still have running calls.
     draining: bool,
     pub(super) buckets: NameCounts<Arc<str>>,
     tenants: NameCounts<Arc<str>>,
-    /// By a hash of tenant and agent, so that looking copies no name.
+    /// By a hash of tenant and agent, to avoid copying names on lookup.
     agents: NameCounts<u64>,
     hasher: ahash::RandomState,
     tools: NameCounts<Arc<str>>,
     shares: TenantShares,
     pub(super) queue: WaitQueue,
     waiters: u64,
-    /// When the next call would come if they came evenly.
+    /// Virtual start time of the next call, for the rate limit.
     next_due: Option<Instant>,
     pub(super) totals: SlotTotals,
 }
@@ -71,7 +69,7 @@ impl LimitState {
         self.try_fast_path();
     }
 
-    /// How many slots the express way has taken, or may take without asking.
+    /// Slots in use by the fast path, or available to it without asking.
     fn on_fast_path(&self) -> usize {
         match self.fast_path.is_open() {
             true => self.fast_path.slots(self.room),
@@ -80,7 +78,7 @@ impl LimitState {
         }
     }
 
-    /// Opens the express way where slots are plenty and nobody waits.
+    /// Opens the fast path if slots are plentiful and nobody waits.
     pub(super) fn try_fast_path(&mut self) {
         if self.fast_path.is_open() {
             return;
@@ -103,7 +101,7 @@ impl LimitState {
         }
     }
 
-    /// Closes the express way where its slots could be one too many.
+    /// Closes the fast path if its slots could exceed the limit.
     fn guard_fast_path(&mut self) {
         if self.fast_path.is_open() {
             let max = self.settings.max_concurrent.max(1);
@@ -119,7 +117,7 @@ impl LimitState {
         self.draining = true;
     }
 
-    /// Refuses a call that comes too soon after the others.
+    /// Enforces the rate limit.
     pub(super) fn keep_rate(&mut self) -> Result<(), Error> {
         let Some(rate) = self.settings.calls_per_second.filter(|rate| *rate > 0) else {
             return Ok(());
@@ -141,7 +139,7 @@ impl LimitState {
         self.leaves_room(demand.tenant()) && self.fits_own(demand)
     }
 
-    /// Whether the limits that concern only some calls let this one run.
+    /// Whether the limits that apply to only some calls admit this one.
     fn fits_own(&self, demand: Demand<'_>) -> bool {
         let settings = &self.settings;
         let within = |limit: Option<usize>, running: &dyn Fn() -> usize| {
@@ -158,9 +156,9 @@ impl LimitState {
             })
     }
 
-    /// Whether there is a slot for a tenant. The last ones are for those that
-    /// have less than their share: otherwise one that floods the engine would
-    /// hold them all whenever another comes.
+    /// Whether there is a slot for a tenant. The reserved slots are for tenants
+    /// below their fair share: otherwise a flooding tenant would hold all slots
+    /// whenever another comes.
     fn leaves_room(&self, tenant: &TenantId) -> bool {
         let max = self.settings.max_concurrent.max(1);
         let free = max.saturating_sub(self.running + self.on_fast_path());
@@ -168,14 +166,14 @@ impl LimitState {
             || free > 0 && self.shares.of(tenant) <= max / self.shares.tenants_with(tenant)
     }
 
-    /// Counts a call as running, if every limit lets it run.
+    /// Counts a call as running, if every limit admits it.
     pub(super) fn take(&mut self, demand: Demand<'_>) -> Option<Ticket> {
         let ticket = self.take_again(demand)?;
         self.totals.acquired += 1;
         Some(ticket)
     }
 
-    /// The same for a call that had a slot before.
+    /// Counts a call as running again that had a slot before.
     pub(super) fn take_again(&mut self, demand: Demand<'_>) -> Option<Ticket> {
         if !demand.bypasses() && !self.leaves_room(demand.tenant()) {
             return None;
@@ -188,15 +186,15 @@ impl LimitState {
         None
     }
 
-    /// Counts a call as running, whatever the limits say.
+    /// Counts a call as running, ignoring the limits.
     pub(super) fn take_anyway(&mut self, demand: Demand<'_>) -> Ticket {
         let mut ticket = Ticket::default();
         self.count(&mut ticket, demand, |_| usize::MAX);
         ticket
     }
 
-    /// Counts a call for all that has a limit, and says on the ticket for what.
-    /// Stops at the first that has no room.
+    /// Counts a call against every applicable limit, and notes those on the
+    /// ticket. Stops at the first limit that is reached.
     fn count(
         &mut self,
         ticket: &mut Ticket,
@@ -258,7 +256,7 @@ impl LimitState {
         self.uncount(ticket, demand);
     }
 
-    /// Takes back what is counted for a name.
+    /// Uncounts what is counted by name.
     fn uncount(&mut self, ticket: Ticket, demand: Demand<'_>) {
         if ticket.counts(Ticket::BUCKET) {
             self.buckets.remove(demand.tool.spec().category.as_str());
@@ -318,7 +316,7 @@ impl LimitState {
         (Waiter { id, demand, priority, returning, since: Instant::now(), answer }, receiver)
     }
 
-    /// The next call that waits and fits, counted as running.
+    /// The next waiting call that fits, counted as running.
     pub(super) fn next(&mut self) -> Option<(Waiter, Ticket)> {
         let mut queue = std::mem::take(&mut self.queue);
         let fits = |demand: Demand<'_>| self.fits(demand);
@@ -330,7 +328,7 @@ impl LimitState {
         };
         self.queue = queue;
         next.map(|waiter| {
-            // It fits: nothing has changed since it was looked at.
+            // It fits: nothing has changed since the check.
             let ticket = self.take_anyway(waiter.demand.as_demand());
             self.totals.acquired += u64::from(!waiter.returning);
             (waiter, ticket)

@@ -1,8 +1,7 @@
-//! How many slots each tenant has.
+//! Slots in use per tenant.
 //!
-//! Most engines serve one tenant at a time, and then there is nothing to count:
-//! all that runs is the first one's. Counting begins when a second one comes,
-//! and ends when nothing runs any more.
+//! Optimised for one tenant at a time: its calls need no map. Counting by name
+//! starts with the second tenant, and ends when nothing runs any more.
 
 use std::sync::Arc;
 
@@ -11,15 +10,16 @@ use crate::value::name::TenantId;
 
 #[derive(Default)]
 pub(super) struct TenantShares {
-    /// Who came first, and how many of its calls were counted for it alone.
+    /// The first tenant, and the number of its calls that were counted without
+    /// a name.
     first: Option<TenantId>,
     of_first: usize,
-    /// The others, and what came later.
+    /// Calls of other tenants, and later ones.
     counted: NameCounts<Arc<str>>,
 }
 
 impl TenantShares {
-    /// Counts a call; returns whether it must be taken back by its name.
+    /// Counts a call; returns whether it must be uncounted by name.
     pub(super) fn add(&mut self, tenant: &TenantId) -> bool {
         if self.is_first(tenant) {
             self.of_first += 1;
@@ -40,12 +40,12 @@ impl TenantShares {
         self.of_first -= 1;
     }
 
-    /// How many slots a tenant has.
+    /// Number of slots in use by a tenant.
     pub(super) fn of(&self, tenant: &TenantId) -> usize {
         if self.is_first(tenant) { self.of_first } else { self.counted.get(tenant.as_str()) }
     }
 
-    /// How many tenants have slots, with this one.
+    /// Number of tenants with slots, including this one.
     pub(super) fn tenants_with(&self, tenant: &TenantId) -> usize {
         let has_none = self.of(tenant) == 0;
         usize::from(self.of_first > 0) + self.counted.len() + usize::from(has_none)

@@ -1,21 +1,21 @@
-//! What a slot was given for, small enough to be kept in an atomic.
+//! Ticket of a slot: what was counted, small enough for an atomic.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A slot that was given. It must be given back, with the demand that it was
-/// given for. It says what was counted: only what has a limit is, and limits
-/// may change while the call runs.
+/// Ticket of a granted slot. It must be returned with the demand that it was
+/// granted for. It records which limits were counted, because limits may change
+/// while the call runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ticket(u32);
 
 impl Ticket {
-    /// Every ticket has it, so that none is zero.
+    /// Set on every ticket, so that none is zero.
     const GIVEN: u32 = 1;
-    /// It is of an express lane, whose position is in the high half.
+    /// A slot of the fast path; the shard is in the high half.
     const FAST_PATH: u32 = 1 << 1;
-    /// It takes no slot.
+    /// Takes no slot.
     pub(super) const BYPASS: u32 = 1 << 2;
-    /// For its tenant's share, and not for the only tenant's.
+    /// Counted by name for its tenant's share.
     pub(super) const SHARE: u32 = 1 << 3;
     pub(super) const BUCKET: u32 = 1 << 4;
     pub(super) const TENANT: u32 = 1 << 5;
@@ -26,12 +26,12 @@ impl Ticket {
         Self(Self::GIVEN | Self::FAST_PATH | (shard as u32) << 16)
     }
 
-    /// Writes down what was counted.
+    /// Notes what was counted.
     pub(super) fn add(&mut self, what: u32) {
         self.0 |= what;
     }
 
-    /// The express lane, if it is of one.
+    /// The shard of the fast path, if it is a slot of that.
     pub(super) fn shard(self) -> Option<usize> {
         (self.0 & Self::FAST_PATH != 0).then_some((self.0 >> 16) as usize)
     }
@@ -47,12 +47,12 @@ impl Default for Ticket {
     }
 }
 
-/// A place for a ticket.
+/// Atomic cell for a ticket.
 #[derive(Default)]
 pub(crate) struct TicketCell(AtomicU32);
 
 impl TicketCell {
-    /// Puts a ticket where there is none.
+    /// Stores a ticket in an empty cell.
     pub(crate) fn put(&self, ticket: Ticket) {
         self.0.store(ticket.0, Ordering::Release);
     }

@@ -1,24 +1,24 @@
-//! Stops asking an upstream that only fails, and finds out when it is back.
+//! Circuit breaker for failing upstreams.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// When an upstream is left alone, and for how long.
+/// Settings of the circuit breaker.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct BreakerSettings {
-    /// So many failures within the window open the circuit…
+    /// Failures within the window that open the circuit…
     pub failures: u32,
-    /// …if they are at least this share of all attempts since the first of
-    /// them.
+    /// …if they are at least this share of all attempts since the first
+    /// failure.
     pub share: f64,
-    /// How long failures count.
+    /// Window in which failures count.
     pub window: Duration,
-    /// How long the circuit stays open before one call may try; doubled each
-    /// time that call fails.
+    /// How long the circuit stays open before a probe; doubled after each
+    /// failed probe.
     pub open_for: Duration,
-    /// The longest time that it stays open.
+    /// Maximum time that the circuit stays open.
     pub max_open_for: Duration,
 }
 
@@ -34,24 +34,24 @@ impl Default for BreakerSettings {
     }
 }
 
-/// The circuit between one tenant and one upstream.
+/// The circuit between a tenant and an upstream.
 pub(super) enum Breaker {
-    /// There were failures, but not enough.
+    /// Closed, with some failures.
     Closed { since: Instant, failures: u32, successes: u32 },
-    /// Nobody asks.
+    /// Open: no attempts.
     Open { until: Instant, open_for: Duration },
-    /// One call finds out whether the upstream is back.
+    /// Half-open: one call probes whether the upstream has recovered.
     Probing { open_for: Duration },
 }
 
-/// What an attempt may do.
+/// Decision about an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BreakerDecision {
-    /// Go on.
+    /// Proceed.
     Pass,
-    /// Go on, and find out whether the upstream is back.
+    /// Proceed as the probe.
     Probe,
-    /// Come back after this.
+    /// Refused; retry after this.
     Wait(Duration),
 }
 
@@ -60,7 +60,7 @@ impl Breaker {
         Self::Closed { since: now, failures: 0, successes: 0 }
     }
 
-    /// Whether a call may ask now.
+    /// Whether an attempt may start now.
     pub(super) fn enter(&mut self, now: Instant) -> BreakerDecision {
         match *self {
             Self::Closed { .. } => BreakerDecision::Pass,
@@ -73,7 +73,7 @@ impl Breaker {
         }
     }
 
-    /// How long nobody may ask; none where somebody may.
+    /// How long the circuit stays open; `None` if an attempt may start.
     pub(super) fn closed_for(&self, now: Instant) -> Option<Duration> {
         match *self {
             Self::Open { until, .. } if now < until => Some(until - now),
@@ -82,8 +82,8 @@ impl Breaker {
         }
     }
 
-    /// An attempt failed. Attempts that began before the circuit opened tell
-    /// nothing new.
+    /// Reports a failure. Attempts that started before the circuit opened are
+    /// ignored.
     pub(super) fn failed(&mut self, probe: bool, settings: &BreakerSettings, now: Instant) {
         match self {
             Self::Probing { open_for } if probe => {
@@ -105,8 +105,8 @@ impl Breaker {
         }
     }
 
-    /// An attempt succeeded. Returns whether all is well again, so that there
-    /// is nothing left to remember.
+    /// Reports a success. Returns whether the circuit is healthy again, with
+    /// nothing left to remember.
     pub(super) fn succeeded(
         &mut self,
         probe: bool,
@@ -132,8 +132,7 @@ impl Breaker {
         }
     }
 
-    /// The call that was to find out ended without an answer: the next one
-    /// tries.
+    /// The probe ended without an answer: the next call probes.
     pub(super) fn undecided(&mut self, now: Instant) {
         if let Self::Probing { open_for } = *self {
             *self = Self::Open { until: now, open_for };

@@ -1,20 +1,19 @@
-//! How many attempts may be repeated: a dead upstream must not be stormed by
-//! those who try again.
+//! Retry budget: keeps retries from overloading a failing upstream (retry
+//! storm).
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How many extra attempts an upstream gets.
+/// Settings of the retry budget of an upstream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RetryBudget {
-    /// Extra attempts for each first one within the window: 0.2 is one for
-    /// five calls.
+    /// Retries per first attempt within the window: 0.2 is one per five calls.
     pub share: f64,
-    /// Extra attempts within the window that a quiet upstream gets in any case.
+    /// Minimum number of retries within the window, also for a quiet upstream.
     pub reserve: u64,
-    /// How long attempts count.
+    /// Window in which attempts count.
     pub window: Duration,
 }
 
@@ -24,23 +23,23 @@ impl Default for RetryBudget {
     }
 }
 
-/// What has been spent.
+/// Spent part of the budget.
 #[derive(Default)]
 pub(super) struct SpentBudget {
     since: Option<Instant>,
     /// First attempts before this window.
     calls_before: u64,
-    /// Extra attempts in this window.
+    /// Retries in this window.
     extra: u64,
 }
 
 impl SpentBudget {
-    /// Takes one extra attempt, if there is one left. `calls` counts all first
-    /// attempts so far.
+    /// Takes one retry, if one is left. `calls` counts all first attempts so
+    /// far.
     pub(super) fn take(&mut self, budget: &RetryBudget, calls: u64, now: Instant) -> bool {
         if self.since.is_none_or(|since| now.duration_since(since) >= budget.window) {
-            // The calls of the window that has just begun are not known apart
-            // from earlier ones; only those that come from now on count.
+            // First attempts before this moment are unknown per window; only
+            // later ones count.
             *self = Self { since: Some(now), calls_before: calls, extra: 0 };
         }
         let earned = calls.saturating_sub(self.calls_before) as f64 * budget.share;

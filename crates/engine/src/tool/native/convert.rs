@@ -1,5 +1,5 @@
-//! Return values become outputs (S2.15): text stays text, blocks stay blocks,
-//! anything else becomes JSON, and an `Err` becomes an error result.
+//! Conversion of return values into outputs: text stays text, blocks stay
+//! blocks, anything else becomes JSON, and an `Err` becomes an error result.
 
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
@@ -12,13 +12,13 @@ use super::to_json;
 use crate::call::content::{Content, Output};
 use crate::error::Error;
 
-/// What a tool function may return.
+/// Types that a tool function may return.
 pub trait IntoOutput {
-    /// The output, or the error that the tool reported.
+    /// Converts into the output, or the error that the tool reported.
     fn into_output(self) -> Result<Output, Error>;
 }
 
-/// Any value that is to become JSON: `Json(forecast)`.
+/// Wrapper for any value that is to become JSON: `Json(forecast)`.
 #[derive(Clone, Copy, Debug)]
 pub struct Json<T>(pub T);
 
@@ -87,10 +87,10 @@ impl<T: IntoOutput, E: IntoToolError> IntoOutput for Result<T, E> {
     }
 }
 
-/// What may stand in the `Err` of a tool function: an [`Error`] passes as it
-/// is, anything else that can be displayed becomes the tool's own error.
+/// Error types that a tool function may return: an [`Error`] is passed through,
+/// anything else that implements `Display` becomes the tool's own error.
 pub trait IntoToolError {
-    /// The error of the call.
+    /// Converts into the error of the call.
     fn into_tool_error(self) -> Error;
 }
 
@@ -103,7 +103,7 @@ impl<E: Display + 'static> IntoToolError for E {
     }
 }
 
-/// The value as another type, if it is that type. Decided at compile time.
+/// Casts a value to another type, if it is that type. Decided at compile time.
 fn take<T: 'static, U: 'static>(value: T) -> Result<U, T> {
     let mut slot = Some(value);
     match (&mut slot as &mut dyn Any).downcast_mut::<Option<U>>().and_then(Option::take) {
@@ -115,12 +115,12 @@ fn take<T: 'static, U: 'static>(value: T) -> Result<U, T> {
     }
 }
 
-/// For `#[tool]`: converts a return value of any type, in two steps that
-/// method lookup decides. [`into_result`](Self::into_result) takes a `Result`
-/// apart, by an inherent method that is preferred over [`PlainReturn`]'s; its
-/// bound is on the method, so that an error that cannot be displayed is refused
-/// rather than taken for a plain value. `into_output` prefers [`IntoOutput`]
-/// and else serialises.
+/// For `#[tool]`: converts a return value of any type, in two steps of method
+/// resolution (autoref specialisation). [`into_result`](Self::into_result)
+/// unwraps a `Result` by an inherent method, which takes precedence over that
+/// of [`PlainReturn`]; its bound is on the method, so that an error without
+/// `Display` is rejected rather than taken for a plain value. `into_output`
+/// prefers [`IntoOutput`] and falls back to serialisation.
 #[doc(hidden)]
 pub struct ReturnValue<T>(pub T);
 
@@ -135,7 +135,7 @@ impl<T, E> ReturnValue<Result<T, E>> {
 }
 
 impl<T: IntoOutput> ReturnValue<T> {
-    /// Converts a value that knows how.
+    /// Converts a value that implements [`IntoOutput`].
     pub fn into_output(self) -> Result<Output, Error> {
         self.0.into_output()
     }
@@ -144,7 +144,7 @@ impl<T: IntoOutput> ReturnValue<T> {
 /// See [`ReturnValue`].
 #[doc(hidden)]
 pub trait PlainReturn {
-    /// What was returned.
+    /// The type of the returned value.
     type Value;
     /// The value, which is not a `Result`.
     fn into_result(self) -> Result<Self::Value, Error>;
@@ -160,11 +160,11 @@ impl<T> PlainReturn for ReturnValue<T> {
 /// See [`ReturnValue`].
 #[doc(hidden)]
 pub trait SerializeReturn {
-    /// Converts a value that is not [`IntoOutput`].
+    /// Serialises a value that does not implement [`IntoOutput`].
     fn into_output(self) -> Result<Output, Error>;
 }
 
-// Found by one more borrow, and so after the inherent method.
+// Needs one more reference, so it is found after the inherent method.
 impl<T: Serialize> SerializeReturn for &ReturnValue<T> {
     fn into_output(self) -> Result<Output, Error> {
         to_json(&self.0).map(Output::json)

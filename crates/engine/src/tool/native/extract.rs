@@ -1,4 +1,4 @@
-//! Parameters that are injected instead of being sent by the model.
+//! Injected parameters, which are not sent by the model.
 
 use std::any::type_name;
 use std::ops::Deref;
@@ -12,15 +12,15 @@ use crate::journal::event::Emitter;
 use crate::value::name::CallId;
 use crate::value::secret::Secret;
 
-/// A parameter of a `#[tool]` function that comes from the call's context and
-/// is not part of the schema.
+/// A parameter type of `#[tool]` functions that is extracted from the call's
+/// context and is not part of the schema.
 pub trait FromCall: Sized {
-    /// The value for the parameter with this name.
+    /// Extracts the value for the parameter with this name.
     fn from_call(call: &Call, parameter: &str) -> Result<Self, Error>;
 }
 
-/// A context object, found by its type: the call's own, else its agent's, else
-/// the engine's (S2.8, S2.9).
+/// A context object, found by its type: the call's, else the agent's, else the
+/// engine's.
 #[derive(Debug)]
 pub struct Inject<T>(pub Arc<T>);
 

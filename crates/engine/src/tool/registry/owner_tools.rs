@@ -1,5 +1,4 @@
-//! The tools of one owner by their names: those of everybody, or those of one
-//! tenant.
+//! The tools of one owner by name: the shared ones, or those of a tenant.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,19 +15,20 @@ use crate::value::name::{TenantId, ToolName};
 
 type ToolsByName = HashMap<Arc<str>, ToolCell, RandomState>;
 
-/// A tool that never changes, in a cell from which it is borrowed without
-/// counting: all threads would count in the same place.
+/// An immutable tool in a cell from which it can be borrowed without reference
+/// counting, on which all threads would contend.
 type ToolCell = Arc<ArcSwap<Tool>>;
 
 #[derive(Clone, Default)]
 pub(super) struct OwnerTools {
     by_name: ToolsByName,
-    /// Only of tools whose wire names differ from their name.
+    /// Only tools whose wire names differ from their name.
     by_wire_name: ToolsByName,
 }
 
 impl OwnerTools {
-    /// The tool with this name or wire name, for the time of a call.
+    /// The tool with this name or wire name, borrowed for the duration of a
+    /// call.
     pub(super) fn find(&self, name: &str) -> Option<FoundTool> {
         let entry = self.by_name.get(name).or_else(|| self.by_wire_name.get(name));
         entry.map(|entry| entry.load())
@@ -63,8 +63,8 @@ impl OwnerTools {
         Some(self.by_name.remove(name)?.load_full())
     }
 
-    /// Gives the tools their wire names, after any change. What two tools would
-    /// share, neither gets; a tool that is called so keeps its name.
+    /// Assigns wire names, after any change. A readable name that two tools
+    /// would share goes to neither; a tool whose own name it is keeps it.
     pub(super) fn settle(&mut self) {
         self.by_wire_name.clear();
         let mut wanted = HashMap::<Arc<str>, usize>::new();
@@ -81,7 +81,7 @@ impl OwnerTools {
         }
         for (tool, entry) in &tools {
             let Some(wire) = tool.wire_names() else { continue };
-            // A name may be made to look like one with a hash.
+            // A name may be crafted to look like a hashed one.
             let is_shared = self.has(&wire.readable)
                 || self.by_wire_name.contains_key(&wire.readable)
                 || wanted[&wire.readable] > 1;
@@ -92,7 +92,7 @@ impl OwnerTools {
         }
     }
 
-    /// Takes away what sources no longer have.
+    /// Removes tools that their sources no longer have.
     pub(super) fn clear_out<'s>(
         &mut self,
         sources: impl Iterator<Item = &'s SourceTools>,
@@ -142,7 +142,7 @@ impl OwnerTools {
     }
 }
 
-/// The event of a tool that is new, or stands in place of another.
+/// The event of a tool that was added or replaced.
 pub(super) fn put(tool: &Tool, old: Option<&Arc<Tool>>) -> EventBody {
     let (tool_name, tenant) = named(tool);
     match old {
@@ -151,7 +151,7 @@ pub(super) fn put(tool: &Tool, old: Option<&Arc<Tool>>) -> EventBody {
     }
 }
 
-/// The event of a tool that is gone.
+/// The event of a tool that was removed.
 pub(super) fn removed(tool: &Tool) -> EventBody {
     let (tool_name, tenant) = named(tool);
     EventBody::ToolRemoved { tool_name, tenant }

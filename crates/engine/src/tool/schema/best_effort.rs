@@ -1,5 +1,5 @@
-//! A schema that somebody else wrote and that does not compile: what of it can
-//! be checked is checked, and the rest is left to its author's own service.
+//! Foreign schemas that do not compile: what can be checked is checked, and the
+//! rest is left to the upstream.
 
 use serde_json::{Map, Value, json};
 
@@ -7,12 +7,13 @@ use super::older_drafts::{self, NAMED};
 use super::{Fill, Schema, SchemaError};
 use crate::value::pointer;
 
-/// How many parts are taken out before the rest is given up.
+/// Maximum number of parts that are removed before giving up.
 const MAX_TAKEN_OUT: usize = 64;
-/// How many are told.
+/// Maximum number of them that are reported.
 const MAX_TOLD: usize = 3;
 
-/// The strictest check that compiles, and what it does not check.
+/// Compiles the strictest schema that is valid, and reports what it does not
+/// check.
 pub(super) fn compile(
     schema: &Value,
     fill: &Fill<'_>,
@@ -45,7 +46,8 @@ fn told(taken: &[String], why: &str) -> String {
     }
 }
 
-/// Takes out references that lead nowhere: other documents are never fetched.
+/// Removes references that cannot be resolved: external documents are never
+/// fetched.
 fn drop_foreign(schema: &mut Value) {
     let whole = schema.clone();
     drop_references(schema, &whole);
@@ -66,7 +68,7 @@ fn drop_references(schema: &mut Value, whole: &Value) {
     }
 }
 
-/// Anchors are left alone: whether one is there is found by compiling.
+/// Anchors are not looked up: compiling finds out whether they exist.
 fn leads_somewhere(reference: &str, whole: &Value) -> bool {
     match reference.strip_prefix('#') {
         Some(place) if place.is_empty() || place.starts_with('/') => whole.pointer(place).is_some(),
@@ -75,14 +77,14 @@ fn leads_somewhere(reference: &str, whole: &Value) -> bool {
     }
 }
 
-/// Takes the keyword out that stands at a place, or around it.
+/// Removes the keyword at, or around, a location.
 fn take_out(schema: &mut Value, place: &str) -> bool {
     let mut place = place;
     while let Some((around, key)) = place.rsplit_once('/') {
         let name = around.rsplit('/').next().unwrap_or_default();
         if let Some(Value::Object(map)) = schema.pointer_mut(around) {
             let key = pointer::unescape(key);
-            // A property that cannot be checked is still one that is known.
+            // A property that cannot be checked is still a known one.
             return match NAMED.contains(&name) && map.get(&key) != Some(&json!({})) {
                 true => map.insert(key, json!({})).is_some(),
                 false => map.shift_remove(&key).is_some(),
@@ -93,7 +95,7 @@ fn take_out(schema: &mut Value, place: &str) -> bool {
     false
 }
 
-/// The names alone.
+/// Keeps only the names of properties.
 fn outline(schema: &Value) -> Value {
     let names = |key: &str| -> Vec<&str> {
         schema

@@ -1,42 +1,42 @@
-//! The size of a schema as it is written: values, nesting, patterns.
+//! Size limits of a schema as written: values, nesting, patterns.
 //!
-//! What its references expand to is the matter of [`super::cost`].
+//! The expansion of references is bounded by [`super::cost`].
 
 use serde_json::{Map, Value};
 
 use super::pattern::{self, Weight};
 
-/// A schema with more values than this is a bomb, not a description.
+/// Maximum number of values; a larger schema is a bomb, not a description.
 const MAX_NODES: usize = 20_000;
 const MAX_DEPTH: usize = 64;
 const MAX_PATTERNS: usize = 500;
 const MAX_PATTERN_CHARS: usize = 2_000;
 
-/// What all patterns of a schema may take once they are compiled. It also bounds
-/// the time of the call that compiles them.
+/// Maximum compiled size of all patterns of a schema. It also bounds the time
+/// of the call that compiles them.
 const MAX_PATTERN_BYTES: usize = 16 * 1024 * 1024;
 
-/// How large a schema is.
+/// Size of a schema.
 #[derive(Debug)]
 pub(super) struct SchemaSize {
     pub(super) values: usize,
-    /// What the patterns take that are compiled with it.
+    /// Estimated size of the patterns that are compiled with it.
     pub(super) pattern_bytes: usize,
 }
 
-/// Says why a schema is too large to compile, or how large it is.
+/// The size of a schema, or why it is too large.
 pub(super) fn check(schema: &Value) -> Result<SchemaSize, String> {
     let mut budget = SizeBudget::default();
     budget.spend(schema, 0)?;
     Ok(SchemaSize { values: budget.nodes, pattern_bytes: budget.pattern_bytes })
 }
 
-/// What is spent on one schema so far.
+/// Budget spent so far.
 #[derive(Default)]
 struct SizeBudget {
     nodes: usize,
     patterns: usize,
-    /// Of patterns that are compiled with the schema.
+    /// Size of the patterns.
     pattern_bytes: usize,
     all_pattern_bytes: usize,
 }
@@ -66,7 +66,7 @@ impl SizeBudget {
         }
     }
 
-    /// What it takes once it is compiled.
+    /// Estimated compiled size of a pattern.
     fn pattern(&mut self, pattern: &str) -> Result<usize, String> {
         self.patterns += 1;
         if self.patterns > MAX_PATTERNS {
@@ -75,7 +75,7 @@ impl SizeBudget {
         if pattern.chars().count() > MAX_PATTERN_CHARS {
             return Err(format!("a pattern is longer than {MAX_PATTERN_CHARS} characters"));
         }
-        // Whether it can be used at all is the matter of [`pattern::check`].
+        // Whether it is valid at all is checked by [`pattern::check`].
         let bytes = match pattern::weigh(pattern) {
             Weight::Bytes(bytes) => bytes,
             Weight::TooLarge | Weight::Unreadable => 0,

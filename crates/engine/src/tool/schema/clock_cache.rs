@@ -1,10 +1,11 @@
-//! A bounded place for what is expensive to make and to hold.
+//! Memory-bounded cache with CLOCK (second chance) eviction, for values that
+//! are expensive to compute and to hold.
 //!
-//! A [`CacheSlot`] belongs to its user, is empty at first, and is filled when its
-//! value is needed. A [`ClockCache`] knows all filled slots and what they weigh, and
-//! empties those that were not used lately when there is no room for another
-//! (second chance, also known as CLOCK). Who reads a filled slot takes no lock,
-//! and keeps what it read for as long as it looks at it.
+//! A [`CacheSlot`] belongs to its user, is empty at first, and is filled on
+//! demand. A [`ClockCache`] tracks all filled slots and their weight, and
+//! empties those that were not used recently when there is no room for another
+//! one. Readers of a filled slot take no lock, and keep what they read for as
+//! long as they use it.
 
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -14,10 +15,10 @@ use std::sync::{Arc, Weak};
 use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
 
-/// A value that is made when it is needed.
+/// A value that is computed on demand.
 pub(super) struct CacheSlot<T> {
     value: ArcSwapOption<T>,
-    /// Whether it was read since the shelf last looked.
+    /// Reference bit: whether it was read since the last eviction pass.
     used: AtomicBool,
 }
 
@@ -31,7 +32,7 @@ impl<T> CacheSlot<T> {
     fn read(&self) -> Option<CacheGuard<T>> {
         let guard = self.value.load();
         guard.as_ref()?;
-        // Written once, not at every read: threads share the line.
+        // Written once, not at every read: threads share the cache line.
         if !self.used.load(Ordering::Relaxed) {
             self.used.store(true, Ordering::Relaxed);
         }
@@ -39,7 +40,7 @@ impl<T> CacheSlot<T> {
     }
 }
 
-/// A value that was read; it stays while it is looked at.
+/// Guard of a value that was read; keeps it alive.
 pub(crate) struct CacheGuard<T>(Guard<Option<Arc<T>>>);
 
 impl<T> Deref for CacheGuard<T> {
@@ -63,12 +64,12 @@ struct FilledSlots<T> {
 }
 
 impl<T> ClockCache<T> {
-    /// Room for values that weigh so many bytes together.
+    /// Creates a cache for values of this total weight.
     pub(super) const fn new(room: usize) -> Self {
         Self { filled: Mutex::new(FilledSlots { slots: VecDeque::new(), weight: 0 }), room }
     }
 
-    /// The value of a slot, and its making and weighing where it is empty.
+    /// The value of a slot; computed and weighed if it is empty.
     pub(super) fn get<E>(
         &self,
         slot: &Arc<CacheSlot<T>>,
@@ -77,8 +78,8 @@ impl<T> ClockCache<T> {
         if let Some(value) = slot.read() {
             return Ok(value);
         }
-        // Two threads may make the same value; that is cheaper than to have
-        // one wait for the other on every kind of thread.
+        // Two threads may compute the same value; that is cheaper than letting
+        // one block the other.
         let (value, weight) = make()?;
         let value = Arc::new(value);
         let mut filled = self.filled.lock();
@@ -92,8 +93,8 @@ impl<T> ClockCache<T> {
 }
 
 impl<T> FilledSlots<T> {
-    /// Empties slots until the rest weighs no more than this. A slot that was
-    /// read lately is passed over once.
+    /// Evicts slots until the total weight is at most this. Recently read slots
+    /// get a second chance.
     fn make_room(&mut self, most: usize) {
         let mut looks = 2 * self.slots.len();
         while self.weight > most && looks > 0 {
@@ -133,7 +134,7 @@ mod tests {
         for (at, slot) in slots.iter().enumerate() {
             assert_eq!(*shelf.get(slot, make(at as u32)).unwrap(), at as u32);
             assert!(shelf.filled.lock().weight <= 30);
-            // The first one is in use all the time.
+            // The first slot is in constant use.
             assert_eq!(*shelf.get(&slots[0], unmade).unwrap(), 0);
         }
         let held = slots.iter().filter(|slot| slot.value.load().is_some()).count();

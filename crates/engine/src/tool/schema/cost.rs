@@ -1,9 +1,10 @@
-//! How many checks a schema makes of a value, with its references expanded.
+//! Validation cost: how many checks a schema makes of a value, with references
+//! expanded.
 //!
 //! Two kilobytes of references that fan out can stand for billions of checks,
-//! and the validator keeps an error for each. So a schema becomes a graph: an
-//! edge either stays at the same value (`$ref`, `anyOf`, `not` …) or goes to a
-//! part of it (`properties`, `items` …).
+//! and the validator keeps an error for each. So a schema is turned into a
+//! graph, in which an edge either stays at the same value (`$ref`, `anyOf`,
+//! `not` …) or descends into a part of it (`properties`, `items` …).
 //!
 //! - What stays at the same value multiplies whatever the value is. That is
 //!   bounded here once, and a cycle of such edges is refused: it never ends.
@@ -11,8 +12,8 @@
 //!   is honest, and so are two alternatives that both lead into `left`, so
 //!   this is counted for each value, before it is validated.
 //!
-//! A meta-schema, which a schema may refer to but does not hold, counts as one
-//! check of each part of the value.
+//! A meta-schema, which a schema may refer to but does not contain, counts as
+//! one check per part of the value.
 
 use std::collections::{HashMap, HashSet};
 use std::ptr;
@@ -21,38 +22,38 @@ use serde_json::Value;
 
 use super::graph::{Graph, ValuePart};
 
-/// Checks of one value, all at the same place.
+/// Maximum number of checks of one value at the same place.
 const MAX_CHECKS: u64 = 100_000;
-/// References and alternatives inside each other, all at the same place.
+/// Maximum nesting of references and alternatives at the same place.
 const MAX_CHAIN: u32 = 256;
-/// Checks inside each other, for one whole value: each takes some stack.
+/// Maximum nesting of checks for one value: each takes stack space.
 const MAX_NESTING: u32 = 1_000;
 
-/// How many checks a value may take.
+/// Maximum number of checks for a value.
 pub(super) struct Allowance {
     base: u64,
-    /// More for each part of the value: its sender paid for that.
+    /// Additional checks per part of the value: its sender paid for that.
     per_part: u64,
-    /// Whether the validator remembers what it found at a recursive reference.
+    /// Whether the validator memoises results at recursive references.
     remembers: bool,
 }
 
-/// To learn whether a value fits: time, but no memory.
+/// For deciding validity: costs time, but no memory.
 pub(super) const ACCEPT: Allowance = Allowance { base: 2_000_000, per_part: 32, remembers: true };
-/// To learn everything that is wrong: about half a kilobyte for each check.
+/// For collecting all errors: about half a kilobyte per check.
 pub(super) const EXPLAIN: Allowance = Allowance { base: 100_000, per_part: 4, remembers: false };
 
-/// What the checks of one schema cost.
+/// Validation cost of a schema.
 pub(super) struct CheckCost {
     graph: Graph,
-    /// The checks of one value, without its parts, by node.
+    /// Checks of a value without its parts, per node.
     here: Vec<u64>,
-    /// Checks of any value, parts included; none where a type is recursive.
+    /// Checks of any value including its parts; `None` for recursive types.
     total: Option<u64>,
 }
 
 impl CheckCost {
-    /// Says why a schema cannot be afforded for any value.
+    /// The cost of a schema, or why it is too expensive for any value.
     pub(super) fn of(schema: &Value) -> Result<Self, String> {
         let mut graph = Graph::of(schema)?;
         let order = graph.order_here().ok_or(
@@ -92,9 +93,10 @@ impl CheckCost {
         Ok(Self { graph, here, total })
     }
 
-    /// Whether checking a value stays within what is allowed.
+    /// Whether checking a value stays within the allowance.
     pub(super) fn affords(&self, value: &Value, allowance: &Allowance) -> bool {
-        // Most schemas are so small that every value pays for its own checks.
+        // Shortcut: most schemas are so small that every value pays for its own
+        // checks.
         self.total.is_some_and(|total| total <= allowance.per_part)
             || self.counts_within(value, allowance)
     }
@@ -122,15 +124,15 @@ impl CheckCost {
     }
 }
 
-/// A count of the checks that one value takes.
+/// Counts the checks of one value.
 struct CheckCounter<'a> {
     cost: &'a CheckCost,
     size: u64,
     limit: u64,
     steps: u64,
     known: HashMap<(usize, *const Value), Checks>,
-    /// Recursive references that the validator answers from memory, and those
-    /// of them that it still has to follow once.
+    /// Recursive references that the validator answers from its memo, after
+    /// following each once.
     seen: HashSet<(usize, *const Value)>,
     later: Vec<(usize, &'a Value, u32)>,
     remembers: bool,
@@ -143,7 +145,7 @@ struct Checks {
 }
 
 impl<'a> CheckCounter<'a> {
-    /// The checks of a whole value; none if there are too many.
+    /// The number of checks of a whole value; `None` if there are too many.
     fn all(&mut self, value: &'a Value) -> Option<u64> {
         let mut number = self.at(Graph::ROOT, value, 0)?.number;
         while let Some((node, value, depth)) = self.later.pop() {
@@ -194,7 +196,7 @@ impl<'a> CheckCounter<'a> {
         self.within(sum, depth)
     }
 
-    /// Adds the checks of those parts of a value that a keyword applies to.
+    /// Adds the checks of the parts of a value that a keyword applies to.
     fn part(
         &mut self,
         part: &ValuePart,
@@ -248,7 +250,7 @@ impl Checks {
     }
 }
 
-/// How many values a value consists of.
+/// Number of values in a value.
 fn size(value: &Value) -> u64 {
     let mut count = 0;
     let mut left = vec![value];

@@ -1,12 +1,12 @@
-//! The defaults in a schema, by the place where they belong.
+//! Defaults in a schema, and which of them are filled in.
 //!
-//! Who wrote a default decides who fills it. The code behind a tool of our own
-//! counts on it; that of an HTTP API or an MCP server describes what the other
-//! side does where nothing is sent, and sending it would change what a caller
-//! left alone. There, only what the other side requires is filled.
+//! The code behind our own tools counts on defaults. Defaults of an HTTP API or
+//! an MCP server describe what the upstream assumes if nothing is sent, and
+//! sending them would change what the caller left out; there, only what the
+//! upstream requires is filled in.
 //!
-//! A default that its own schema refuses (`default: null` beside
-//! `type: string`) is told to the model and never filled.
+//! A default that violates its own schema (`default: null` beside `type:
+//! string`) is shown to the model and never filled in.
 
 use jsonschema::Validator;
 use serde_json::{Map, Value};
@@ -17,15 +17,16 @@ use crate::value::pointer;
 
 /// Which defaults of a schema are filled.
 pub(crate) enum Fill<'a> {
-    /// None: the schema describes no arguments.
+    /// None: the schema does not describe arguments.
     Nothing,
     /// All of them.
     Everything,
-    /// What the schema requires, constants included, and these parameters.
+    /// Those of required properties, constants included, and of these
+    /// parameters.
     Required(&'a [&'a str]),
 }
 
-/// What is put where a value is absent.
+/// Values for absent properties.
 #[derive(Default)]
 pub(super) struct Defaults {
     values: Vec<(String, Value)>,
@@ -74,7 +75,7 @@ impl Defaults {
         defaults
     }
 
-    /// Forgets what the schema refuses at its own place.
+    /// Removes defaults that the schema itself rejects.
     pub(super) fn keep_fitting(&mut self, validator: &Validator, cost: &CheckCost) {
         if self.is_empty() {
             return;
@@ -93,7 +94,7 @@ impl Defaults {
         }
     }
 
-    /// A value that has all the defaults and nothing else.
+    /// A value with all the defaults and nothing else.
     fn sample(&self) -> Value {
         if let Some(items) = &self.items {
             return Value::Array(vec![items.sample()]);
@@ -104,7 +105,7 @@ impl Defaults {
         Value::Object(map)
     }
 
-    /// Forgets the innermost default on the way to a place.
+    /// Removes the innermost default on a path.
     fn forget(&mut self, keys: &[String]) -> bool {
         let Some((key, rest)) = keys.split_first() else { return false };
         if let Some(items) = &mut self.items {
@@ -152,8 +153,8 @@ fn is_required(schema: &Value, name: &str) -> bool {
     required.is_some_and(|all| all.iter().any(|one| one == name))
 }
 
-/// What a required property is where nothing is said: its default, else the
-/// one value that it can have.
+/// The value of an absent required property: its default, else its only
+/// possible value.
 fn demanded(property: &Value) -> Option<&Value> {
     let only = || match property.get("enum")?.as_array()?.as_slice() {
         [one] => Some(one),
@@ -162,8 +163,8 @@ fn demanded(property: &Value) -> Option<&Value> {
     property.get("default").or_else(|| property.get("const")).or_else(only)
 }
 
-/// The value at a JSON pointer, where what is absent is what the schema says is
-/// assumed.
+/// The value at a JSON pointer; for an absent one, the value that the schema
+/// says is assumed.
 pub(crate) fn assumed<'a>(
     schema: &'a Value,
     arguments: &'a Value,

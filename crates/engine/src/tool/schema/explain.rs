@@ -1,4 +1,4 @@
-//! Says what the errors of a validator mean.
+//! Turns validation errors into violations.
 
 use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
@@ -8,11 +8,11 @@ use crate::error::Violation;
 use crate::error::phrase;
 use crate::value::pointer;
 
-/// The longest that an alternative wants, in words.
+/// Maximum length of the description of an alternative.
 const MAX_WANT: usize = 80;
 
-/// Says what a validation error means. A missing or unexpected key is reported
-/// at the key's own place.
+/// Describes a validation error. A missing or unexpected key is reported at the
+/// key's own location.
 pub(super) fn describe(error: &ValidationError<'_>) -> Vec<Violation> {
     use ValidationErrorKind as Kind;
     let path = error.instance_path().as_str();
@@ -76,13 +76,13 @@ fn with_article(noun: &str) -> String {
     }
 }
 
-/// What is wrong with a value that fits none of several schemas: which values
-/// there are; else what is wrong with the one that was meant; else what the
-/// others want.
+/// Describes a value that matches none of several alternatives: lists the
+/// possible values; else the errors of the alternative that was meant; else
+/// what the alternatives expect.
 fn alternatives(path: &str, value: &Value, context: &[Vec<ValidationError<'_>>]) -> Vec<Violation> {
     let one =
         |expected: String| vec![Violation { path: path.to_owned(), expected, got: shorten(value) }];
-    // Of alternatives for values of other types, none was meant.
+    // Alternatives for other types were not meant.
     let mut fitting = context.iter().filter(|errors| !is_of_other_type(path, errors));
     if let (Some(errors), None) = (fitting.next(), fitting.next()) {
         return errors.iter().flat_map(describe).collect();
@@ -99,7 +99,7 @@ fn alternatives(path: &str, value: &Value, context: &[Vec<ValidationError<'_>>])
             return vec![Violation { path: place, expected, got }];
         }
     }
-    // The alternative whose constants fit is the one that was meant.
+    // The alternative whose constants match is the one that was meant.
     let mut meant = context.iter().filter(|errors| choices_of(errors).is_none());
     if value.is_object()
         && let (Some(errors), None) = (meant.next(), meant.next())
@@ -116,7 +116,7 @@ fn alternatives(path: &str, value: &Value, context: &[Vec<ValidationError<'_>>])
     }
 }
 
-/// Whether a schema is for values of another type altogether.
+/// Whether an alternative is for values of another type.
 fn is_of_other_type(path: &str, errors: &[ValidationError<'_>]) -> bool {
     let is_type = |error: &ValidationError<'_>| {
         matches!(error.kind(), ValidationErrorKind::Type { .. })
@@ -125,8 +125,7 @@ fn is_of_other_type(path: &str, errors: &[ValidationError<'_>]) -> bool {
     errors.iter().any(is_type)
 }
 
-/// Where a schema has a constant or a list of values that the value is none of,
-/// and which those are.
+/// Location and options of a constant or enum that the value does not match.
 fn choices_of(errors: &[ValidationError<'_>]) -> Option<(String, Vec<Value>)> {
     use ValidationErrorKind as Kind;
     errors.iter().find_map(|error| {
@@ -139,14 +138,14 @@ fn choices_of(errors: &[ValidationError<'_>]) -> Option<(String, Vec<Value>)> {
     })
 }
 
-/// The value that stands at a place where all alternatives have a constant.
+/// The value at a location where all alternatives have a constant.
 fn got_at(context: &[Vec<ValidationError<'_>>], place: &str) -> String {
     let mut errors = context.iter().flatten();
     let error = errors.find(|error| error.instance_path().as_str() == place);
     error.map(|error| shorten(error.instance())).unwrap_or_default()
 }
 
-/// What a schema wants in place of the whole value, in a few words.
+/// What a schema expects in place of the whole value, in a few words.
 fn want_of(path: &str, errors: &[ValidationError<'_>]) -> Option<String> {
     match errors {
         [error] if error.instance_path().as_str() == path => match describe(error).as_slice() {
@@ -173,7 +172,7 @@ fn list(options: &[Value]) -> String {
     shown.join(", ")
 }
 
-/// A value in a few words.
+/// Abbreviates a value.
 pub(super) fn shorten(value: &Value) -> String {
     const SHOWN: usize = 60;
     match value {

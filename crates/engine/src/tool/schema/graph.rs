@@ -1,4 +1,4 @@
-//! A schema as a graph: which subschemas it applies, and to what.
+//! A schema as a graph of subschemas.
 
 use std::collections::{HashMap, HashSet};
 use std::ptr;
@@ -7,15 +7,15 @@ use serde_json::{Map, Value};
 
 use super::reference::{References, is_meta_schema};
 
-/// Applies one schema to the same value.
+/// Keywords that apply one schema to the same value.
 const ONE_HERE: [&str; 4] = ["not", "if", "then", "else"];
-/// Applies a list of schemas to the same value.
+/// Keywords that apply a list of schemas to the same value.
 const LIST_HERE: [&str; 3] = ["allOf", "anyOf", "oneOf"];
-/// Applies named schemas to the same value.
+/// Keywords that apply named schemas to the same value.
 const MAP_HERE: [&str; 2] = ["dependentSchemas", "dependencies"];
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
-/// The subschemas that can be reached from the root.
+/// The subschemas that are reachable from the root.
 pub(super) struct Graph {
     nodes: Vec<GraphNode>,
 }
@@ -24,27 +24,28 @@ pub(super) struct Graph {
 struct GraphNode {
     here: Vec<Edge>,
     parts: Vec<(ValuePart, usize)>,
-    /// Reached in more than one way.
+    /// Reachable in more than one way.
     shared: bool,
     /// Refers to something outside the schema.
     foreign: bool,
-    /// Runs what applies here more than once, to learn what is unevaluated.
+    /// Evaluates what applies here more than once, to find out what is
+    /// unevaluated.
     repeats: bool,
 }
 
-/// To a subschema that checks the same value.
+/// Edge to a subschema that checks the same value.
 pub(super) struct Edge {
     pub(super) to: usize,
-    /// Closes a cycle.
+    /// Whether it closes a cycle.
     pub(super) again: bool,
 }
 
 /// The parts of a value that a subschema applies to.
 pub(super) enum ValuePart {
     Property(String),
-    /// All properties but these.
+    /// All properties except these.
     Others(HashSet<String>),
-    /// The names themselves.
+    /// The property names.
     Names,
     Item(usize),
     Items {
@@ -55,7 +56,7 @@ pub(super) enum ValuePart {
 impl Graph {
     pub(super) const ROOT: usize = 0;
 
-    /// Fails where a reference leads to nothing.
+    /// Builds the graph; fails if a reference cannot be resolved.
     pub(super) fn of(schema: &Value) -> Result<Self, String> {
         let references = References::of(schema);
         let mut building =
@@ -96,21 +97,22 @@ impl Graph {
         self.nodes.iter().any(|node| node.foreign)
     }
 
-    /// How often a node runs what applies to the same value: `unevaluated…`
-    /// asks every subschema again whether it fits, and what it evaluated.
+    /// How often a node evaluates what applies to the same value:
+    /// `unevaluated…` asks every subschema again whether it matches, and what
+    /// it evaluated.
     pub(super) fn passes(&self, node: usize) -> u64 {
         if self.nodes[node].repeats { 3 } else { 1 }
     }
 
-    /// All nodes, what one applies to the same value before itself; none if
-    /// there is a cycle.
+    /// Topological order by edges to the same value; `None` if there is a
+    /// cycle.
     pub(super) fn order_here(&self) -> Option<Vec<usize>> {
         let walk = GraphWalk::over(self.len(), |node, nth| Some(self.here(node).get(nth)?.to));
         walk.back.is_empty().then_some(walk.order)
     }
 
-    /// All nodes, what one applies before itself; none if there is a cycle,
-    /// and then the edges that close one are marked.
+    /// Topological order by all edges; `None` if there is a cycle, and then its
+    /// closing edges are marked.
     pub(super) fn order_all(&mut self) -> Option<Vec<usize>> {
         let walk = GraphWalk::over(self.len(), |node, nth| {
             let (here, parts) = (self.here(node), self.parts(node));
@@ -139,7 +141,7 @@ impl Graph {
     }
 }
 
-/// A graph whose nodes are known, but not all read.
+/// A graph under construction.
 struct GraphBuilder<'a> {
     ids: HashMap<*const Value, usize>,
     found: Vec<&'a Value>,
@@ -237,11 +239,11 @@ impl<'a> GraphBuilder<'a> {
     }
 }
 
-/// A walk in depth over all nodes, without recursion.
+/// Depth-first search over all nodes, without recursion.
 struct GraphWalk {
-    /// Every node after all that it leads to.
+    /// Post-order of the nodes.
     order: Vec<usize>,
-    /// The edges, as node and number, that lead back to a node on the way.
+    /// Back edges, as node and edge index.
     back: Vec<(usize, usize)>,
 }
 
@@ -271,7 +273,7 @@ impl GraphWalk {
                         way.push((to, 0));
                     }
                     Some(to) if states[to] == VisitState::OnTheWay => {
-                        walk.back.push((from, number))
+                        walk.back.push((from, number));
                     }
                     Some(_) => {}
                     None => {

@@ -1,10 +1,10 @@
-//! Forms of older drafts of JSON Schema, in the words of the newest.
+//! Translates older drafts of JSON Schema to the newest.
 //!
-//! Many schemas do not say which draft they are written in, and are read as
-//! 2020-12. Draft 4's `exclusiveMinimum: true`, draft 3's `required: true` and
-//! the lists under `items` of all drafts before 2020-12 are plain in meaning
-//! and not valid there. Only a schema that does not compile is translated, and
-//! only for checking: a model reads it as it was written.
+//! Many schemas do not state their draft, and are read as 2020-12. Draft 4's
+//! `exclusiveMinimum: true`, draft 3's `required: true` and lists under `items`
+//! of all drafts before 2020-12 are unambiguous but invalid there. Only schemas
+//! that do not compile are translated, and only for validation: models see them
+//! as written.
 
 use serde_json::{Map, Value};
 
@@ -27,10 +27,10 @@ const LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
 pub(super) const NAMED: [&str; 5] =
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 
-/// The same schema in today's words; none where it has no older ones.
+/// The translated schema; `None` if nothing had to be translated.
 pub(super) fn translated(schema: &Value) -> Option<Value> {
     let mut new = schema.clone();
-    // What an unknown draft means is not known; what its words mean, mostly is.
+    // For an unknown draft, the keywords are still mostly known.
     let draft = new.get("$schema").and_then(Value::as_str).unwrap_or_default();
     if !["draft-04", "draft-06", "draft-07", "2019-09", "2020-12"].iter().any(|d| draft.contains(d))
         && let Some(map) = new.as_object_mut()

@@ -1,10 +1,10 @@
-//! Regular expressions: weighed when a schema is read, compiled when a value is
-//! first matched, shared by everybody who writes the same one.
+//! Regular expressions in schemas: estimated when a schema is read, compiled on
+//! first match, and shared between schemas.
 //!
-//! A compiled pattern takes from a few kilobytes to megabytes, and an imported
-//! document may have thousands. What one takes is estimated from its syntax
-//! tree, which costs microseconds; too large a pattern is refused by that. All
-//! that are compiled share one bounded place.
+//! A compiled pattern takes between a few kilobytes and megabytes, and an
+//! imported document may have thousands. Its size is estimated from the syntax
+//! tree in microseconds, and too large a pattern is refused by the estimate.
+//! Compiled patterns share one bounded cache.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Weak};
@@ -20,29 +20,29 @@ use super::SchemaError;
 use super::clock_cache::{CacheSlot, ClockCache};
 use crate::value::pointer;
 
-/// States of the largest pattern: `.{1,1024}` has 8,192.
+/// Maximum number of automaton states: `.{1,1024}` has 8,192.
 const MAX_STATES: u64 = 9_500;
-/// About what a state takes in all automata that are made of it.
+/// Estimated bytes per state in all automata of a pattern.
 const BYTES_PER_STATE: usize = 192;
-/// What the smallest pattern takes, with the caches of its matches.
+/// Minimum size of a pattern, with its match caches.
 const BASE_BYTES: usize = 16 * 1024;
-/// A character that is not ASCII takes a sequence of bytes for its ranges.
+/// States for a non-ASCII character: byte sequences of its ranges.
 const STATES_OF_ANY: u64 = 8;
 
-/// What is data in a schema, whatever it looks like.
+/// Keywords whose values are data, not schemas.
 const DATA: [&str; 4] = ["default", "const", "enum", "examples"];
 
-/// All compiled patterns of this process.
+/// Process-wide cache of compiled patterns.
 static COMPILED: ClockCache<Validator> = ClockCache::new(64 * 1024 * 1024);
-/// Who has the pattern of a text.
+/// Patterns in use, by text.
 static BY_TEXT: LazyLock<Mutex<PatternTable>> = LazyLock::new(Mutex::default);
 
-/// What a pattern takes.
+/// Estimated size of a pattern.
 pub(super) enum Weight {
-    /// About so many bytes once it is compiled.
+    /// Bytes when compiled.
     Bytes(usize),
     TooLarge,
-    /// It is no regular expression.
+    /// Not a valid regular expression.
     Unreadable,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn weigh(pattern: &str) -> Weight {
     }
 }
 
-/// Says which pattern of a schema cannot be compiled, and where it is.
+/// Finds a pattern of a schema that cannot be compiled, with its location.
 pub(super) fn check(schema: &Value) -> Result<(), SchemaError> {
     check_at(schema, &mut String::new())
 }
@@ -103,7 +103,8 @@ fn usable(pattern: &str, place: &str) -> Result<(), SchemaError> {
     Err(SchemaError { why, place: Some(place.to_owned()) })
 }
 
-/// How many states an expression has; none where a class in it cannot be read.
+/// Number of states of an expression; `None` if a character class in it cannot
+/// be parsed.
 fn states(expr: &Expr) -> Option<u64> {
     Some(match expr {
         Expr::Any { .. } => STATES_OF_ANY,
@@ -120,7 +121,7 @@ fn states(expr: &Expr) -> Option<u64> {
             let branches = states(true_branch)?.saturating_add(states(false_branch)?);
             states(condition)?.saturating_add(branches)
         }
-        // ECMAScript has none of these.
+        // ECMAScript does not have these.
         Expr::Absent(_) | Expr::DefineGroup { .. } | Expr::AstNode(..) => return None,
         _ => 1,
     })
@@ -130,7 +131,7 @@ fn sum(all: &[Expr]) -> Option<u64> {
     all.iter().try_fold(1_u64, |sum, one| Some(sum.saturating_add(states(one)?)))
 }
 
-/// The states of a class of characters.
+/// The number of states of a character class.
 fn class(text: &str) -> Option<u64> {
     let hir = regex_syntax::parse(text).ok()?;
     Some(match hir.kind() {
@@ -140,7 +141,7 @@ fn class(text: &str) -> Option<u64> {
     })
 }
 
-/// Makes the keyword `pattern`.
+/// Implements the keyword `pattern`.
 pub(super) fn keyword<'a>(
     _parent: &'a Map<String, Value>,
     value: &'a Value,
@@ -152,7 +153,7 @@ pub(super) fn keyword<'a>(
     }
 }
 
-/// A pattern that a schema has.
+/// A pattern of a schema.
 struct Pattern {
     shared: Arc<SharedPattern>,
 }
@@ -166,7 +167,7 @@ struct SharedPattern {
 #[derive(Default)]
 struct PatternTable {
     patterns: HashMap<Arc<str>, Weak<SharedPattern>>,
-    /// How many there are when those that nobody has are removed.
+    /// Size at which unused patterns are removed.
     sweep_at: usize,
 }
 
@@ -186,7 +187,7 @@ impl PatternTable {
 }
 
 impl SharedPattern {
-    /// Runs on the compiled pattern; none where it cannot be compiled.
+    /// Runs on the compiled pattern; `None` if it cannot be compiled.
     fn with<R>(&self, run: impl FnOnce(&Validator) -> R) -> Option<R> {
         let compiled = COMPILED.get(&self.slot, || {
             let Weight::Bytes(weight) = weigh(&self.text) else { return Err(()) };

@@ -1,22 +1,22 @@
-//! Where the references inside a schema lead, as far as that is inside it too.
+//! Resolves references within a schema.
 //!
-//! Only the cost of a schema rests on this, so it finds too much rather than
-//! too little: a dynamic reference leads to every anchor of its name, and an
-//! address to every `$id` that ends like it.
+//! Used for the cost of a schema only, so it overestimates rather than
+//! underestimates: a dynamic reference leads to every anchor of its name, and a
+//! URI to every `$id` with the same ending.
 
 use std::collections::HashMap;
 use std::ptr;
 
 use serde_json::Value;
 
-/// The places of a schema that can be referred to.
+/// The referable parts of a schema.
 pub(super) struct References<'a> {
-    /// The resources, the whole schema first: those with their own `$id`.
+    /// Schema resources (those with their own `$id`), the root first.
     resources: Vec<(&'a str, &'a Value)>,
-    /// The resource that each object is in.
+    /// The resource that contains each object.
     inside: HashMap<*const Value, usize>,
     anchors: HashMap<&'a str, Vec<(usize, &'a Value)>>,
-    /// Where a `$recursiveRef` may lead.
+    /// Possible targets of `$recursiveRef`.
     recursive: Vec<&'a Value>,
 }
 
@@ -32,7 +32,7 @@ impl<'a> References<'a> {
         references
     }
 
-    /// What a reference in an object leads to; nothing if it leads elsewhere.
+    /// The targets of a reference in an object; none if it leads outside.
     pub(super) fn resolve(
         &self,
         from: &'a Value,
@@ -42,8 +42,8 @@ impl<'a> References<'a> {
         let own = self.inside.get(&ptr::from_ref(from)).copied().unwrap_or(0);
         let (base, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let resources: Vec<usize> = if base.is_empty() {
-            // Which `$id` begins a resource depends on the draft; where one does
-            // not, the reference counts from the whole schema.
+            // Which `$id` starts a resource depends on the draft; otherwise the
+            // reference is relative to the root.
             vec![own, 0]
         } else {
             let named = |&at: &usize| last_segment(self.resources[at].0) == last_segment(base);
@@ -68,7 +68,7 @@ impl<'a> References<'a> {
         targets
     }
 
-    /// The depth of a schema is bounded before, so this may recur.
+    /// Recursion is safe: the depth of a schema was bounded before.
     fn read(&mut self, value: &'a Value, mut resource: usize) {
         match value {
             Value::Object(map) => {
@@ -102,14 +102,14 @@ impl<'a> References<'a> {
     }
 }
 
-/// The last part of an address: a relative one is known by that.
+/// The last path segment of a URI, which identifies relative ones.
 fn last_segment(address: &str) -> &str {
     let address = address.split('#').next().unwrap_or(address);
     address.rsplit(['/', ':']).next().unwrap_or(address)
 }
 
-/// Whether the compiler knows what an address outside the schema leads to: it
-/// has the meta-schemas, and fetches nothing.
+/// Whether the compiler can resolve an external URI: it has the meta-schemas,
+/// and fetches nothing.
 pub(super) fn is_meta_schema(reference: &str) -> bool {
     ["http://json-schema.org/", "https://json-schema.org/"]
         .iter()

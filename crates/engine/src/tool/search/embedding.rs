@@ -1,8 +1,8 @@
-//! Search by meaning: an embedding model turns texts into vectors, and close
-//! vectors are close meanings.
+//! Semantic search: an embedding model turns texts into vectors, and close
+//! vectors have close meanings.
 //!
-//! Optional, and never alone: its order is fused with that of the words, and
-//! where it fails or takes too long the words decide.
+//! Optional: its ranking is fused with that of keywords, and if it fails or is
+//! too slow, keywords decide alone.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -19,24 +19,25 @@ use crate::tool::executor::BoxFuture;
 use crate::value::secret::Secret;
 use crate::value::text::Lang;
 
-/// Vectors that are kept; one of 1,536 numbers has 6 KB.
+/// Maximum number of cached vectors; one of 1,536 numbers has 6 KB.
 const MAX_VECTORS: usize = 10_000;
-/// Texts that are sent at once.
+/// Number of texts per request.
 const BATCH: usize = 64;
-/// The longest text that is sent, in characters.
+/// Maximum length of a text, in characters.
 const MAX_TEXT: usize = 2_000;
-/// How long a search waits for vectors. What came by then is kept for the next.
+/// Timeout for vectors in a search. Those that arrived are kept for the next
+/// one.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long after a failure searches go by words alone.
+/// Cool-down after a failure, in which searches use keywords only.
 const COOL_DOWN: Duration = Duration::from_secs(30);
 
-/// Turns texts into vectors whose closeness is that of their meanings.
+/// An embedding model.
 pub trait Embedder: Send + Sync + 'static {
-    /// The provider whose credential `api_key` is asked for, if there is one.
+    /// The provider whose credential `api_key` is used, if there is one.
     fn provider(&self) -> Option<&str>;
 
-    /// One vector for each text, all of the same length. `key` is the provider's,
-    /// where somebody has stored one.
+    /// Returns one vector per text, all of the same length. `key` is the
+    /// provider's API key, if one is stored.
     fn embed<'a>(
         &'a self,
         texts: &'a [String],
@@ -44,14 +45,15 @@ pub trait Embedder: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<Vec<Vec<f32>>, Error>>;
 }
 
-/// An [`Embedder`], and the vectors of tools that it has made.
+/// An [`Embedder`] with a cache of tool vectors.
 pub(super) struct Embedding {
     embedder: Arc<dyn Embedder>,
     vectors: Mutex<HashMap<u64, Arc<[f32]>>>,
-    /// One search at a time asks for vectors; others go by words meanwhile.
+    /// Only one search at a time requests vectors; others use keywords
+    /// meanwhile.
     asking: Semaphore,
-    /// When it failed, by the key that it was asked with: one that somebody
-    /// stored fails for nobody else.
+    /// Time of the last failure per API key: a tenant's own key that fails must
+    /// not affect others.
     failed: Mutex<HashMap<u64, Instant>>,
 }
 
@@ -65,8 +67,8 @@ impl Embedding {
         self.embedder.provider()
     }
 
-    /// The tools by closeness to a question, closest first, as their places in
-    /// the list; nothing where that cannot be told now.
+    /// Ranks tools by similarity to a query, closest first, as indices into the
+    /// list; empty if that is not possible now.
     pub(super) async fn order(
         &self,
         tools: &[Arc<Tool>],
@@ -86,7 +88,8 @@ impl Embedding {
         match found {
             Ok(order) => Some(order),
             Err(error) => {
-                // A slow first search has made progress and may go on at once.
+                // After a timeout the next search may continue at once: vectors
+                // that arrived are cached.
                 if error.kind() != ErrorKind::Timeout {
                     let mut failed = self.failed.lock();
                     failed.retain(|_, at| at.elapsed() < COOL_DOWN);
@@ -122,7 +125,7 @@ impl Embedding {
         let known = self.vectors.lock();
         let mut close: Vec<(usize, f32)> = (ids.iter().enumerate())
             .filter_map(|(at, id)| Some((at, known.get(id)?)))
-            // A model that was exchanged makes vectors of another length.
+            // A replaced model has vectors of another length.
             .filter(|(_, vector)| vector.len() == question.len())
             .map(|(at, vector)| (at, vector.iter().zip(&*question).map(|(a, b)| a * b).sum()))
             .collect();
@@ -130,7 +133,7 @@ impl Embedding {
         Ok(close.into_iter().map(|(at, _)| at).collect())
     }
 
-    /// The vectors of these texts, of length one.
+    /// The normalised vectors of these texts.
     async fn embed(
         &self,
         texts: &[String],
@@ -150,7 +153,7 @@ impl Embedding {
         vectors.ok_or_else(|| wrong("the embedding model gave a vector without a direction"))
     }
 
-    /// Makes room where too many vectors are kept: those of other tools go.
+    /// Evicts vectors of other tools if there are too many.
     fn forget_others(&self, ids: &[u64]) {
         let mut known = self.vectors.lock();
         if known.len() + ids.len() > MAX_VECTORS {
@@ -159,7 +162,7 @@ impl Embedding {
     }
 }
 
-/// What an embedding model is told of a tool.
+/// The text of a tool for the embedding model.
 fn text(tool: &Tool) -> String {
     let spec = tool.spec();
     let name = spec.name.as_str().replace(['_', '-', '.', '/'], " ");
@@ -176,7 +179,7 @@ fn id(text: &str) -> u64 {
     hasher.finish()
 }
 
-/// Tells keys apart, without keeping them.
+/// Distinguishes API keys without storing them.
 fn hash_of(key: Option<&Secret>) -> u64 {
     let mut hasher = DefaultHasher::new();
     key.map(Secret::expose).hash(&mut hasher);

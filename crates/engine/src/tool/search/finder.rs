@@ -1,5 +1,5 @@
-//! [`Finder`]: keeps the index of the last tools that were searched, and fuses
-//! the order of words with that of meanings.
+//! [`Finder`]: caches the index of the last searched tools, and fuses the
+//! rankings by keywords and by meaning.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -13,15 +13,16 @@ use super::embedding::{Embedder, Embedding};
 use crate::tool::Tool;
 use crate::value::secret::Secret;
 
-/// The usual constant of reciprocal rank fusion.
+/// Usual constant of reciprocal rank fusion.
 const RANK: f32 = 60.0;
-/// As many tools are found by meaning alone: every vector is close to some.
+/// Maximum number of tools found by meaning alone: every vector is close to
+/// some.
 const MAX_CLOSE: usize = 20;
 
-/// Finds tools for an engine.
+/// Tool search of an engine.
 #[derive(Default)]
 pub(crate) struct Finder {
-    /// The index of the tools that somebody sees, until those change.
+    /// The cached index, keyed by the set of tools.
     index: Mutex<Option<(u64, Arc<ToolIndex>)>>,
     embedding: Option<Embedding>,
 }
@@ -36,7 +37,7 @@ impl Finder {
         self.embedding.as_ref()?.provider()
     }
 
-    /// Those of the tools that fit a question, best first.
+    /// Ranks the tools by relevance to a query, best first.
     pub(crate) async fn find(
         &self,
         tools: Vec<Arc<Tool>>,
@@ -55,7 +56,7 @@ impl Finder {
         fuse(words, close)
     }
 
-    /// The index of these tools, made anew where it is another's.
+    /// The index of these tools, rebuilt if they changed.
     fn index(&self, tools: Vec<Arc<Tool>>) -> Arc<ToolIndex> {
         let mut hasher = DefaultHasher::new();
         tools.iter().for_each(|tool| tool.generation().hash(&mut hasher));
@@ -65,14 +66,14 @@ impl Finder {
         {
             return Arc::clone(index);
         }
-        // Made without the lock: two that begin at once both make one.
+        // Built without the lock: concurrent searches may each build one.
         let index = Arc::new(ToolIndex::new(tools));
         *self.index.lock() = Some((of, Arc::clone(&index)));
         index
     }
 }
 
-/// Reciprocal rank fusion: who is near the front of both orders is first.
+/// Reciprocal rank fusion of two rankings.
 fn fuse(words: Vec<Arc<Tool>>, close: impl Iterator<Item = Arc<Tool>>) -> Vec<Arc<Tool>> {
     let worth = |at: usize| 1.0 / (RANK + at as f32 + 1.0);
     let mut found: Vec<(Arc<Tool>, f32)> =
@@ -85,7 +86,7 @@ fn fuse(words: Vec<Arc<Tool>>, close: impl Iterator<Item = Arc<Tool>>) -> Vec<Ar
             None => found.push((tool, worth(at))),
         }
     }
-    // Stable: of two that are worth the same, the words decide.
+    // Stable sort: for ties the keyword ranking decides.
     found.sort_by(|a, b| b.1.partial_cmp(&a.1).unwrap_or(Ordering::Equal));
     found.into_iter().map(|(tool, _)| tool).collect()
 }

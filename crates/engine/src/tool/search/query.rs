@@ -1,4 +1,4 @@
-//! A question as terms of an index, and what each counts.
+//! A query as weighted terms of an index.
 
 use std::collections::HashSet;
 
@@ -6,23 +6,22 @@ use super::spelling::{Lexicon, MAX_SLIPS};
 use super::synonyms;
 use super::words::{is_light, is_stop_word, stem, tokens};
 
-/// What a word of politeness counts, a number, a synonym, and a word that was
-/// spelled otherwise.
+/// Weights of filler words, numbers, synonyms, and corrected spellings.
 const LIGHT: f32 = 0.3;
 const NUMBER: f32 = 0.5;
 const SYNONYM: f32 = 0.3;
 const SLIP: f32 = 0.7;
 
-/// A word of a question: the terms that stand for it. A tool has it once, by the
-/// best of them.
+/// A word of a query: the terms that stand for it. A tool is scored by the best
+/// of them.
 pub(super) struct QueryWord {
-    /// The word itself, where tools have it.
+    /// The term of the word itself, if it is in the index.
     pub(super) own: Option<u32>,
-    /// Terms, and what each counts.
+    /// Terms with their weights.
     pub(super) terms: Vec<(u32, f32)>,
 }
 
-/// The words of a question.
+/// The words of a query.
 pub(super) fn query_words(question: &str, lexicon: &Lexicon) -> Vec<QueryWord> {
     let tokens = tokens(question);
     let joined = tokens.windows(2).filter_map(|pair| {

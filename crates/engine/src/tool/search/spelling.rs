@@ -1,34 +1,34 @@
-//! The words of an index, and which of them somebody may have meant: typing
-//! slips, words that were run together or torn apart.
+//! Spelling correction: typos, and words that were joined or split.
 
 use std::collections::HashMap;
 
 use super::synonyms;
 use super::words::stem;
 
-/// Words that were not found are looked for this often in a question.
+/// Maximum number of corrected words per query.
 pub(super) const MAX_SLIPS: usize = 12;
-/// Shorter words have too many neighbours.
+/// Minimum length: shorter words have too many neighbours.
 const SHORTEST: usize = 4;
-/// Longer ones are none that people type, and would take long to compare.
+/// Maximum length: people do not type longer words, and they are expensive to
+/// compare.
 const LONGEST: usize = 64;
-/// From this length on, two slips are forgiven.
+/// Length from which two edits are tolerated.
 const LONG: usize = 8;
-/// As many neighbours of a word are considered.
+/// Maximum number of candidates per word.
 const MAX_NEAR: usize = 4;
-/// The shortest part of a word that was run together with another.
+/// Minimum length of a part when splitting a joined word.
 const SHORTEST_PART: usize = 3;
 
-/// A word of the index, as it is spelled.
+/// A word of the index, as spelled.
 struct Spelling {
     text: Box<str>,
     stem: Box<str>,
     length: usize,
-    /// Which letters it has, to compare few words in full.
+    /// Bit set of its letters, as a filter before the full comparison.
     letters: u32,
 }
 
-/// All words of an index. Terms are numbered in the order they are met.
+/// All words of an index. Terms are numbered in order of appearance.
 #[derive(Default)]
 pub(super) struct Lexicon {
     /// By spelling, so that no word is stemmed twice.
@@ -38,7 +38,7 @@ pub(super) struct Lexicon {
 }
 
 impl Lexicon {
-    /// The number of a word's term, which it gets now if it has none.
+    /// The term id of a word; assigned if it is new.
     pub(super) fn intern(&mut self, word: &str) -> u32 {
         if let Some(term) = self.spelled.get(word) {
             return *term;
@@ -51,7 +51,7 @@ impl Lexicon {
         term
     }
 
-    /// How many terms there are.
+    /// Number of terms.
     pub(super) fn len(&self) -> usize {
         self.terms.len()
     }
@@ -61,12 +61,13 @@ impl Lexicon {
         self.terms.get(stem).copied()
     }
 
-    /// Whether a word is spelled like this somewhere.
+    /// Whether a word occurs with this spelling.
     pub(super) fn has(&self, word: &str) -> bool {
         self.spelled.contains_key(word)
     }
 
-    /// Lets slips in words be mended that no tool has, but that have synonyms.
+    /// Adds words with synonyms, so that their typos are corrected even if no
+    /// tool has them.
     pub(super) fn close(&mut self) {
         for word in synonyms::all() {
             if !self.has(word) {
@@ -86,8 +87,8 @@ impl Lexicon {
         }
     }
 
-    /// The stems of the words that somebody may have meant: the nearest, or the
-    /// two that were run together.
+    /// The stems of the likely intended words: the nearest ones, or the two
+    /// that were joined.
     pub(super) fn meant(&self, word: &str) -> Vec<&str> {
         if !can_slip(word) {
             return Vec::new();
@@ -117,7 +118,7 @@ impl Lexicon {
         stems
     }
 
-    /// The two words that this one is when it is torn apart.
+    /// Splits a joined word into two known words.
     fn torn(&self, word: &str) -> Vec<&str> {
         let stem_of = |part: &str| {
             let term = self.terms.get_key_value(&stem(part));
@@ -131,7 +132,7 @@ impl Lexicon {
     }
 }
 
-/// Whether a word is one that people mistype: of some length, and only letters.
+/// Whether a word is a candidate for correction: long enough, and only letters.
 fn can_slip(word: &str) -> bool {
     (SHORTEST..=LONGEST).contains(&word.len())
         && word.chars().all(|c| c.is_alphabetic() && !super::words::is_wide(c))

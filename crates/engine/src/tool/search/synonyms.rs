@@ -1,16 +1,16 @@
-//! Synonyms of the trade: words for the same thing in the names and descriptions
-//! of tools, in English and Chinese.
+//! Domain synonyms: words for the same thing in the names and descriptions of
+//! tools, in English and Chinese.
 //!
-//! A word may be in several groups; it is only as good as its mates of one group,
-//! not theirs of another.
+//! A word may be in several groups; it only stands for words that share a group
+//! with it.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::words::stem;
 
-/// Words that are used for each other, a group a line. Chinese words have two
-/// characters, which is what texts are cut into.
+/// Groups of synonyms, one per line. Chinese words have two characters, like
+/// the bigrams that texts are cut into.
 const GROUPS: &[&str] = &[
     "create add new make insert generate post register 创建 新建 添加 新增 生成",
     "delete remove erase discard drop clear uninstall 删除 移除 清除",
@@ -261,7 +261,7 @@ const GROUPS: &[&str] = &[
     "patient medical health record",
 ];
 
-/// The mates of each word, by stem.
+/// The synonyms of each word, by stem.
 static MATES: LazyLock<HashMap<String, Vec<String>>> = LazyLock::new(|| {
     let mut mates: HashMap<String, Vec<String>> = HashMap::new();
     for group in GROUPS {
@@ -286,7 +286,7 @@ static SPELLED: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     words
 });
 
-/// The stems of the words that may stand for this one.
+/// The stems of a word's synonyms.
 pub(super) fn of(stem: &str) -> &'static [String] {
     MATES.get(stem).map_or(&[], Vec::as_slice)
 }

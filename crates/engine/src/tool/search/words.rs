@@ -1,9 +1,9 @@
-//! Texts as words that can be compared: tokens, stop words and a light stemmer.
+//! Tokeniser, stop words and a light stemmer.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-/// Words that say nothing about a tool. Neither tools nor questions have them.
+/// Stop words, dropped from tools and queries.
 const STOP: &[&str] = &[
     "a", "about", "all", "an", "and", "any", "are", "as", "at", "be", "been", "by", "can", "could",
     "did", "do", "does", "each", "find", "for", "from", "get", "give", "had", "has", "have", "how",
@@ -14,8 +14,8 @@ const STOP: &[&str] = &[
     "when", "where", "which", "who", "why", "will", "with", "would", "you", "your",
 ];
 
-/// Words that people wrap a wish in. They may be what a tool is about, but count
-/// little in a question.
+/// Filler words of requests. They may be what a tool is about, but have little
+/// weight in a query.
 const LIGHT: &str = "\
     able actually after again almost already also although am another answer anyone anywhere \
     around assist associated available based because before being best between big bit both \
@@ -36,11 +36,11 @@ const LIGHT: &str = "\
     type under until up very wanted wants way week weekend well were whether while wish \
     within wondering work working works year yes yesterday";
 
-/// More is no name and no question.
+/// Maximum number of words of a text.
 const MAX_WORDS: usize = 5_000;
 
-/// Endings of English, and how much of a word must be left before them. The
-/// first that fits is taken off, or replaced.
+/// English suffixes, and the minimum length of the remaining stem. The first
+/// match is removed or replaced.
 const ENDINGS: &[(&str, &str, usize)] = &[
     ("ations", "", 4),
     ("ation", "", 4),
@@ -69,8 +69,8 @@ const ENDINGS: &[(&str, &str, usize)] = &[
     ("ly", "", 4),
 ];
 
-/// The words of a text in lower case: parts of `camelCase` and `snake_case`,
-/// pairs of characters where a language has no spaces. Stop words are among them.
+/// The tokens of a text in lower case: parts of `camelCase` and `snake_case`,
+/// bigrams for languages without spaces. Includes stop words.
 pub(super) fn tokens(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
@@ -88,7 +88,7 @@ pub(super) fn tokens(text: &str) -> Vec<String> {
         if is_wide {
             match before.filter(|before| self::is_wide(*before)) {
                 Some(before) => words.push([before, c].iter().collect()),
-                // A character that stands alone is found, too.
+                // A single character is a token, too.
                 None => words.push(c.to_string()),
             }
         } else if c.is_alphanumeric() {
@@ -102,19 +102,19 @@ pub(super) fn tokens(text: &str) -> Vec<String> {
     words
 }
 
-/// Whether a word says nothing about a tool.
+/// Whether a word is a stop word.
 pub(super) fn is_stop_word(word: &str) -> bool {
     STOP.binary_search(&word).is_ok()
 }
 
-/// Whether a word of a question is likely to be politeness.
+/// Whether a word of a query is likely a filler.
 pub(super) fn is_light(word: &str) -> bool {
     static WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| LIGHT.split(' ').collect());
     WORDS.contains(word)
 }
 
-/// The word without the endings of English, roughly: what matters is that a
-/// question and a description come to the same.
+/// Light stemmer for English: what matters is that queries and descriptions get
+/// the same stem.
 pub(super) fn stem(word: &str) -> String {
     if !word.bytes().all(|b| b.is_ascii_alphabetic()) {
         return word.to_owned();
@@ -133,7 +133,7 @@ pub(super) fn stem(word: &str) -> String {
     if stem.len() > 3 && stem.ends_with('e') {
         stem.pop();
     }
-    // `cancelled` is what `cancel` is.
+    // `cancelled` has the stem of `cancel`.
     if let [.., before, last] = stem.as_bytes()
         && stem.len() > 3
         && before == last
@@ -147,7 +147,7 @@ pub(super) fn stem(word: &str) -> String {
     stem
 }
 
-/// Whether a character belongs to a language without spaces.
+/// Whether a character belongs to a script without spaces.
 pub(super) fn is_wide(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}'
         | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')

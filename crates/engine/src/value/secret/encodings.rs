@@ -1,9 +1,9 @@
-//! Shapes of a secret: the texts that it may come back as.
+//! Encodings of a secret in which it may appear in other text.
 //!
-//! A secret is quoted whole or in part, as it is or encoded. Parts are those that
-//! are secret by themselves: see [`super::part`]. Encodings are those of JSON,
-//! addresses and pages, as the libraries of the field write them, and base64 and
-//! hex, which debug output and headers are full of.
+//! A secret may be quoted whole or in part, plain or encoded. For parts see
+//! [`super::part`]. Encodings are those of JSON, URLs and HTML as common
+//! libraries write them, and base64 and hex, which are frequent in debug output
+//! and headers.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
@@ -11,11 +11,11 @@ use zeroize::Zeroizing;
 
 use super::part;
 
-/// The shortest piece of base64 that is looked for: what is left of six
-/// characters in the middle of a longer text.
+/// Minimum length of a base64 fragment that is searched for: what is left of
+/// six characters in the middle of a longer text.
 const MIN_BASE64: usize = 7;
 
-/// A text and what is made of it and its parts, each once.
+/// All encodings of a text and of its parts, without duplicates.
 pub(super) fn of(text: &str) -> Vec<Zeroizing<String>> {
     let mut all = Vec::new();
     encode(text, &mut all);
@@ -30,7 +30,7 @@ fn encode(text: &str, all: &mut Vec<Zeroizing<String>>) {
     base64(text.as_bytes(), all);
     for upper in [false, true] {
         add(all, hex(text.as_bytes(), upper));
-        // Some encode every sign.
+        // Some encoders encode every character.
         let each = text.bytes().map(|byte| hex(&[byte], upper));
         let each = each.fold(Zeroizing::new(String::new()), |mut all, code| {
             all.push('%');
@@ -39,7 +39,7 @@ fn encode(text: &str, all: &mut Vec<Zeroizing<String>>) {
         });
         add(all, each);
     }
-    // Most secrets are made of signs that nobody has to encode.
+    // Shortcut: most secrets consist of characters that need no encoding.
     if text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)) {
         return;
     }
@@ -52,16 +52,16 @@ fn encode(text: &str, all: &mut Vec<Zeroizing<String>>) {
     };
     let percent = |upper, keep: &[u8], space| percent(text, upper, keep, space);
     for made in [
-        // PHP's way to quote, and JSON in JSON.
+        // PHP's escaping, and JSON inside JSON.
         replaced(&quoted, &[('/', "\\/")]),
         self::quoted(&quoted),
         quoted,
         percent(true, b"-._~", "%20"),
         percent(false, b"-._~", "%20"),
-        // A form, and what JavaScript leaves alone in a part of an address.
+        // Form encoding, and JavaScript's `encodeURIComponent`.
         percent(true, b"*-._", "+"),
         percent(true, b"-._~!*'()", "%20"),
-        // What stays as it is in the path and the query of an address.
+        // Characters that may stay unencoded in a path or query.
         percent(true, b"-._~!$&'()*+,;=:@/?", "%20"),
         page("&#39;", "&quot;"),
         page("&#x27;", "&quot;"),
@@ -79,9 +79,8 @@ fn add(all: &mut Vec<Zeroizing<String>>, made: Zeroizing<String>) {
     }
 }
 
-/// Base64, alone and as part of a longer text, where the bits of a secret may
-/// begin at three places of a group. What its neighbours have a part in is left
-/// out there.
+/// Base64, alone and as part of a longer text, where a secret may start at
+/// three bit offsets; characters shared with its neighbours are left out.
 fn base64(bytes: &[u8], all: &mut Vec<Zeroizing<String>>) {
     for alphabet in [&STANDARD, &URL_SAFE] {
         add(all, Zeroizing::new(alphabet.encode(bytes)));
@@ -110,7 +109,7 @@ fn hex(bytes: &[u8], upper: bool) -> Zeroizing<String> {
     made
 }
 
-/// As it stands in a string of JSON.
+/// Escaped as a JSON string.
 fn quoted(text: &str) -> Zeroizing<String> {
     let quoted = Zeroizing::new(serde_json::to_string(text).unwrap_or_default());
     let inside = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();

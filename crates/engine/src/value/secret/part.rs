@@ -1,28 +1,28 @@
-//! Parts of a secret that are secret by themselves: of an address its password,
-//! path and query, of a key in several lines each line.
+//! Parts of a secret that are secret by themselves: password, path and query of
+//! a URL, each line of a multi-line key.
 //!
-//! Whoever answers a request quotes the path that was asked for, not the whole
-//! address. But hosts and common words of paths (`/api/v2`) are in every other
-//! answer: those are left alone.
+//! Servers quote the path of a request rather than the whole URL. But hosts and
+//! common path segments (`/api/v2`) appear in many answers, and are not
+//! redacted.
 
 use zeroize::Zeroizing;
 
 use super::MIN_CHARS;
 
-/// The shortest line that is looked for alone.
+/// Minimum length of a line that is searched for alone.
 const MIN_LINE: usize = 16;
-/// The shortest path that is looked for as a whole.
+/// Minimum length of a path that is searched for as a whole.
 const MIN_PATH: usize = 8;
-/// A segment of this length is no word.
+/// Segments of this length are not words.
 const LONG: usize = 16;
-/// What segments of paths are called that everybody has.
+/// Common path segments.
 const ORDINARY: [&str; 26] = [
     "api", "apis", "app", "catch", "client", "common", "data", "events", "graphql", "hook",
     "hooks", "incoming", "latest", "mcp", "message", "messages", "oauth", "public", "rest", "rpc",
     "send", "services", "sse", "webhook", "webhooks", "wiki",
 ];
 
-/// The parts of a text, if it has some.
+/// The parts of a text, if it has any.
 pub(super) fn of(text: &str) -> Vec<Zeroizing<String>> {
     let mut parts = Vec::new();
     let mut add = |part: &str| {
@@ -41,7 +41,7 @@ pub(super) fn of(text: &str) -> Vec<Zeroizing<String>> {
     parts
 }
 
-/// An address, taken apart as it is written.
+/// A URL, split as written.
 struct Address<'t> {
     user: Option<&'t str>,
     path: &'t str,
@@ -97,14 +97,14 @@ impl<'t> Address<'t> {
     }
 }
 
-/// Whether a segment is a word that everybody has, or a version.
+/// Whether a segment is a common word, or a version.
 fn is_ordinary(segment: &str) -> bool {
     let version = segment.strip_prefix('v').unwrap_or(segment);
     ORDINARY.contains(&segment.to_ascii_lowercase().as_str())
         || version.chars().all(|c| c.is_ascii_digit() || c == '.')
 }
 
-/// Whether a text is no word: it has digits among letters, or capitals in the
+/// Whether a text is not a word: it has digits among letters, capitals in the
 /// middle, or is longer than words are.
 pub(super) fn is_opaque(text: &str) -> bool {
     let has = |is: fn(char) -> bool| text.chars().any(is);
@@ -116,7 +116,7 @@ pub(super) fn is_opaque(text: &str) -> bool {
         && (text.len() >= LONG || (letters && digits) || capitals || text.contains('%'))
 }
 
-/// The text without percent-encoding.
+/// Percent-decodes a text.
 fn decoded(text: &str) -> Zeroizing<String> {
     let mut bytes = Zeroizing::new(Vec::with_capacity(text.len()));
     let mut rest = text.as_bytes();

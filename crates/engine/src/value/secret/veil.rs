@@ -1,11 +1,11 @@
-//! [`Veil`]: hides secrets in what others say.
+//! [`Veil`]: redacts secrets in text from elsewhere.
 //!
-//! Copies are found in texts, in JSON strings and keys, and in bytes, in all
-//! shapes that [`super::encodings`] knows. Whoever encodes a secret in another way is
-//! not stopped by this; it is a net for accidents, such as an error that quotes a
-//! whole request.
+//! Finds copies in texts, in JSON strings and keys, and in bytes, in all
+//! encodings of [`super::encodings`]. It is a safety net against accidents,
+//! such as an error that quotes a whole request, not against deliberate
+//! encoding.
 //!
-//! The shapes are looked for in one pass. There is no automaton of them: its
+//! All encodings are searched for in one pass. It uses no automaton, whose
 //! memory could not be wiped.
 
 use std::borrow::Cow;
@@ -16,29 +16,30 @@ use super::{HIDDEN, MIN_CHARS, Secret};
 use crate::call::content::{Content, Data, Output, PayloadMut};
 use crate::error::{Error, ErrorKind};
 
-/// How many bytes are looked at for one output or error, each once for so many
-/// shapes.
+/// Maximum number of bytes searched per output or error, counted once per group
+/// of this many encodings.
 const MAX_BYTES: usize = 512 * 1024 * 1024;
 const SHAPES_AT_ONCE: usize = 64;
-/// How many bits tell how shapes begin.
+/// Size of the prefix filter, in bits.
 const BITS: usize = 4096;
 
-/// Secrets, as they may show up.
+/// Redacts secrets.
 pub struct Veil {
-    /// The longest first: one may be part of another.
+    /// Longest first, because one may contain another.
     shapes: Vec<Secret>,
-    /// Whether a shape may begin with two bytes, by a hash of them.
+    /// Prefix filter: whether an encoding may start with two bytes, by their
+    /// hash.
     begins: [u64; BITS / 64],
-    /// Whether one of them could be written as a number.
+    /// Whether any could be written as a number.
     numeric: bool,
 }
 
-/// There is more to look through than anybody should wait for.
+/// The input is too large to be searched.
 struct TooLarge;
 
 impl Veil {
-    /// Hides these secrets. Those of fewer than [`Secret::MIN_CHARS`] characters
-    /// are not hidden.
+    /// Creates a redactor for these secrets. Those with fewer than
+    /// [`Secret::MIN_CHARS`] characters are not redacted.
     pub fn new<'s>(secrets: impl IntoIterator<Item = &'s Secret>) -> Self {
         let mut shapes: Vec<Secret> = Vec::new();
         for secret in secrets.into_iter().filter(|it| it.expose().chars().count() >= MIN_CHARS) {
@@ -60,12 +61,12 @@ impl Veil {
         Self { shapes, begins, numeric }
     }
 
-    /// Whether it hides nothing.
+    /// Whether there is nothing to redact.
     pub fn is_empty(&self) -> bool {
         self.shapes.is_empty()
     }
 
-    /// A text without secrets.
+    /// Redacts a text.
     pub fn over_text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match self.without(text.as_bytes()) {
             Some(hidden) => Cow::Owned(String::from_utf8_lossy(&hidden).into_owned()),
@@ -73,10 +74,10 @@ impl Veil {
         }
     }
 
-    /// A JSON document without secrets, where it has any. What is no JSON is
-    /// looked through as it is.
+    /// Redacts a JSON document; `None` if there is nothing to redact. Invalid
+    /// JSON is searched as plain bytes.
     pub fn over_json(&self, json: &[u8]) -> Option<Vec<u8>> {
-        // Where nothing is escaped, strings are what is written.
+        // Without escapes, strings appear as written.
         if self.is_empty() || (!json.contains(&b'\\') && self.find(json).is_none()) {
             return None;
         }
@@ -91,15 +92,14 @@ impl Veil {
         }
     }
 
-    /// Takes secrets out of a value. One that is too large to be searched becomes
-    /// nothing.
+    /// Redacts a value. One that is too large to be searched becomes null.
     pub fn over_value(&self, value: &mut Value) {
         if !self.is_empty() && self.work().value(value).is_err() {
             *value = Value::Null;
         }
     }
 
-    /// An error without secrets.
+    /// Redacts an error.
     #[must_use]
     pub fn over_error(&self, error: Error) -> Error {
         match self.over(Err(error)) {
@@ -108,7 +108,7 @@ impl Veil {
         }
     }
 
-    /// What a tool gave back, without secrets.
+    /// Redacts the output of a tool.
     pub(crate) fn over(&self, outcome: Result<Output, Error>) -> Result<Output, Error> {
         if self.shapes.is_empty() {
             return outcome;
@@ -131,8 +131,7 @@ impl Veil {
         }
     }
 
-    /// A block that a running tool reports, without secrets; none where it is
-    /// too large to tell.
+    /// Redacts a progress block; `None` if it is too large.
     pub(crate) fn over_block(&self, mut block: Content) -> Option<Content> {
         self.work().block(&mut block).is_ok().then_some(block)
     }
@@ -141,8 +140,7 @@ impl Veil {
         Redaction { veil: self, left: MAX_BYTES, found: false }
     }
 
-    /// The first copy of a secret, and the longest of those: where it begins and
-    /// ends.
+    /// The first match, and the longest of those: start and end.
     fn find(&self, bytes: &[u8]) -> Option<(usize, usize)> {
         let may_begin = |pair: &[u8]| {
             let bit = bit(pair[0], pair[1]);
@@ -156,7 +154,7 @@ impl Veil {
         })
     }
 
-    /// The bytes with all copies of secrets hidden, where there are any.
+    /// The redacted bytes; `None` if there is nothing to redact.
     fn without(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let mut next = Some(self.find(bytes)?);
         let (mut hidden, mut rest) = (Vec::with_capacity(bytes.len()), bytes);
@@ -171,11 +169,11 @@ impl Veil {
     }
 }
 
-/// One search, with what is left of its bound.
+/// A redaction pass with its remaining budget.
 struct Redaction<'v> {
     veil: &'v Veil,
     left: usize,
-    /// Whether anything was hidden.
+    /// Whether anything was redacted.
     found: bool,
 }
 
@@ -231,8 +229,7 @@ impl Redaction<'_> {
         Ok(())
     }
 
-    /// Bytes are looked at as they are, not as they are written: what is hidden in
-    /// them leaves them readable.
+    /// Binary data is searched decoded, so that it stays readable.
     fn data(&mut self, data: &mut Data) -> Result<(), TooLarge> {
         self.text(&mut data.mime_type)?;
         let Some(bytes) = data.bytes() else { return self.text(&mut data.base64) };
@@ -250,7 +247,7 @@ impl Redaction<'_> {
         Ok(())
     }
 
-    /// The text without secrets, where it has any.
+    /// The redacted text; `None` if there is nothing to redact.
     fn hidden(&mut self, text: &str) -> Result<Option<String>, TooLarge> {
         self.pay(text.len())?;
         let hidden = self.veil.without(text.as_bytes());
@@ -350,7 +347,7 @@ mod tests {
             let hidden = over(&veil, json!(format!("<{text}>")));
             let hidden = hidden.as_str().unwrap();
             assert!(hidden.contains(HIDDEN), "{text}: {hidden}");
-            // What is left over belongs to the neighbours, or is a few bits.
+            // The rest belongs to the neighbours, or is a few bits.
             assert!(hidden.len() <= HIDDEN.len() + 24, "{text}: {hidden}");
         }
     }

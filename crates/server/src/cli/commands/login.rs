@@ -1,11 +1,12 @@
 //! `windlass login`: logs in to a remote MCP server with a browser (OAuth).
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use clap::Args;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use windlass::Secret;
+use windlass::{Secret, TenantId};
 use windlass_executors::mcp::LoginOptions;
 
 use crate::cli::exit::{Exit, Failure};
@@ -15,6 +16,7 @@ use crate::cli::output::Screen;
 use crate::installation::{Installation, block_on};
 use crate::mcp::CommandServers;
 use crate::settings::Settings;
+use crate::state::audit::Audit;
 
 /// What the browser shows at the end.
 const DONE: &str = "You are logged in. You can close this page.";
@@ -75,6 +77,8 @@ pub(crate) fn run(args: &LoginArgs, settings: &Settings, screen: Screen) -> Resu
             () = interrupts.next() => return Ok(Exit::Cancelled),
         };
         login.finish(&back).await?;
+        let audit = Audit::new(Arc::clone(installation.documents().await?));
+        audit.by_command(&TenantId::default(), "log_in", &args.provider).await?;
         screen.note(format_args!("logged in to `{}`", args.provider));
         upstream.stop().await;
         Ok(Exit::Success)

@@ -20,7 +20,7 @@ use crate::cli::output::Screen;
 use crate::cli::permissions;
 use crate::http::{
     self, App, EventBroker, EventIds, FailedKeys, HttpListener, Links, Membership, Metrics,
-    Readiness, Tls,
+    Readiness, Refusals, Tls,
 };
 use crate::human::approvals::{ApprovalQueue, QueueApprover};
 use crate::human::consents::Consents;
@@ -201,6 +201,7 @@ pub(crate) async fn start(
         credentials: Arc::clone(installation.credentials().await?),
         metrics,
         readiness: Readiness::default(),
+        refusals: Refusals::default(),
         tracer,
         settings: settings.server.http.clone(),
         lang: settings.lang,

@@ -60,6 +60,8 @@ struct UnfinishedCall {
 pub(crate) struct Elsewhere {
     /// The key that began it.
     pub(crate) begun_by: Option<String>,
+    /// The person on whose behalf it is made.
+    pub(crate) user: Option<String>,
 }
 
 /// What is kept of a call. Variables may hold what nobody should read, and its
@@ -130,7 +132,11 @@ pub(crate) async fn find(
     let pending = read(&document)?;
     match close_left(app, &document, &pending).await? {
         true => Ok(None),
-        false => Ok(Some(Elsewhere { begun_by: pending.begun_by })),
+        false => {
+            let call: Option<CallBody> = serde_json::from_str(&pending.call).ok();
+            let user = call.and_then(|call| call.user_id);
+            Ok(Some(Elsewhere { begun_by: pending.begun_by, user }))
+        }
     }
 }
 

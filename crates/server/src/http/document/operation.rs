@@ -12,7 +12,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use crate::http::app::App;
-use crate::http::front::auth::Gated;
+use crate::http::front::auth::{Answered, Answering, Gated, answering};
 use crate::http::front::problem;
 use crate::state::identity::Permission;
 
@@ -33,8 +33,8 @@ pub(crate) struct RouteSpec {
     /// A body to try it with.
     pub(crate) example: Option<fn() -> serde_json::Value>,
     pub(crate) has_problems: bool,
-    /// Where it is answered, for those who may do this.
-    route: Box<dyn FnOnce(Option<Permission>) -> MethodRouter<Arc<App>>>,
+    /// What answers it, for those who may do this.
+    handler: Answering,
 }
 
 /// Describes a type in the document.
@@ -77,12 +77,7 @@ fn describe<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 }
 
 impl RouteSpec {
-    fn new<H, T>(method: Method, path: &'static str, name: &'static str, handler: H) -> Self
-    where
-        H: Handler<T, Arc<App>>,
-        T: 'static,
-    {
-        let filter = MethodFilter::try_from(method.clone()).unwrap_or(MethodFilter::GET);
+    fn new(method: Method, path: &'static str, name: &'static str, handler: Answering) -> Self {
         Self {
             method,
             path,
@@ -97,43 +92,45 @@ impl RouteSpec {
             answers: Vec::new(),
             example: None,
             has_problems: false,
-            route: Box::new(move |action| match action {
-                Some(action) => on(filter, Gated { handler, action, name }),
-                None => on(filter, handler),
-            }),
+            handler,
         }
     }
 
-    pub(crate) fn get<H: Handler<T, Arc<App>>, T: 'static>(
+    pub(crate) fn get<T: 'static>(
         path: &'static str,
         name: &'static str,
-        handler: H,
+        handler: impl Handler<T, Arc<App>, Future = Answered>,
     ) -> Self {
-        Self::new(Method::GET, path, name, handler)
+        Self::new(Method::GET, path, name, answering(handler))
     }
 
-    pub(crate) fn post<H: Handler<T, Arc<App>>, T: 'static>(
+    pub(crate) fn post<T: 'static>(
         path: &'static str,
         name: &'static str,
-        handler: H,
+        handler: impl Handler<T, Arc<App>, Future = Answered>,
     ) -> Self {
-        Self::new(Method::POST, path, name, handler)
+        Self::new(Method::POST, path, name, answering(handler))
     }
 
-    pub(crate) fn put<H: Handler<T, Arc<App>>, T: 'static>(
+    pub(crate) fn put<T: 'static>(
         path: &'static str,
         name: &'static str,
-        handler: H,
+        handler: impl Handler<T, Arc<App>, Future = Answered>,
     ) -> Self {
-        Self::new(Method::PUT, path, name, handler)
+        Self::new(Method::PUT, path, name, answering(handler))
     }
 
-    pub(crate) fn delete<H: Handler<T, Arc<App>>, T: 'static>(
+    pub(crate) fn delete<T: 'static>(
         path: &'static str,
         name: &'static str,
-        handler: H,
+        handler: impl Handler<T, Arc<App>, Future = Answered>,
     ) -> Self {
-        Self::new(Method::DELETE, path, name, handler)
+        Self::new(Method::DELETE, path, name, answering(handler))
+    }
+
+    fn route(self) -> MethodRouter<Arc<App>> {
+        let filter = MethodFilter::try_from(self.method).unwrap_or(MethodFilter::GET);
+        on(filter, Gated::new(self.handler, self.action, self.name))
     }
 
     /// Who may use it, and what it does.
@@ -225,6 +222,5 @@ pub(crate) fn tagged(tag: &'static str, rows: Vec<RouteSpec>) -> impl Iterator<I
 /// The router of these rows. Nothing but what is open to all is reached without
 /// a key whose role may do it.
 pub(crate) fn router(rows: Vec<RouteSpec>) -> Router<Arc<App>> {
-    rows.into_iter()
-        .fold(Router::new(), |router, row| router.route(row.path, (row.route)(row.action)))
+    rows.into_iter().fold(Router::new(), |router, row| router.route(row.path, row.route()))
 }

@@ -13,6 +13,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
 use windlass::Secret;
 
 use super::observe::{self, Requester};
@@ -26,23 +27,43 @@ use crate::state::identity::{Identity, Permission};
 /// The header that holds a key and nothing else.
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
-/// A handler that only those reach whose key may do what it does. It is no
-/// layer: each costs every request a few allocations.
+/// Answers a request that was let in.
+pub(crate) type Answering = Arc<dyn Fn(Request, Arc<App>) -> Answered + Send + Sync>;
+pub(crate) type Answered = Pin<Box<dyn Future<Output = Response> + Send>>;
+
+/// Authorization around a handler. It is not a layer, because each layer costs
+/// every request a few allocations; and one type for all handlers, because axum
+/// and the checks are compiled again for each type of handler.
 #[derive(Clone)]
-pub(crate) struct Gated<H> {
-    pub(crate) handler: H,
-    pub(crate) action: Permission,
+pub(crate) struct Gated {
+    handler: Answering,
+    /// None for what is open to all.
+    action: Option<Permission>,
     /// The operation's name.
-    pub(crate) name: &'static str,
+    name: &'static str,
 }
 
-impl<H: Handler<T, Arc<App>>, T: 'static> Handler<T, Arc<App>> for Gated<H> {
-    type Future = Pin<Box<dyn Future<Output = Response> + Send>>;
+impl Gated {
+    pub(crate) fn new(handler: Answering, action: Option<Permission>, name: &'static str) -> Self {
+        Self { handler, action, name }
+    }
+}
 
-    fn call(self, request: Request, app: Arc<App>) -> Self::Future {
+/// The handler of a route, whatever it takes from a request.
+pub(crate) fn answering<T: 'static>(
+    handler: impl Handler<T, Arc<App>, Future = Answered>,
+) -> Answering {
+    Arc::new(move |request, app| handler.clone().call(request, app))
+}
+
+impl Handler<(), Arc<App>> for Gated {
+    type Future = Answered;
+
+    fn call(self, request: Request, app: Arc<App>) -> Answered {
+        let Some(action) = self.action else { return (self.handler)(request, app) };
         Box::pin(async move {
-            let next = |request| self.handler.call(request, Arc::clone(&app));
-            let answered = check(&app, (self.action, self.name), request, next).await;
+            let next = |request| (self.handler)(request, Arc::clone(&app));
+            let answered = check(&app, (action, self.name), request, next).await;
             answered.unwrap_or_else(IntoResponse::into_response)
         })
     }
@@ -144,8 +165,13 @@ async fn admit<F: Future<Output = Response>>(
             .hint(format!("use a key with one of these roles: {}", action.roles()));
         let Some(performed) = audited else { return Err(refusal) };
         let answer = refusal.into_response();
-        let (tenant, happened) = performed.answered(&answer);
-        app.write_down(&tenant, happened).await;
+        let (tenant, mut happened) = performed.answered(&answer);
+        if let Some(left_out) = app.refusals.count(&tenant, &identity.key_id) {
+            if left_out > 0 {
+                happened.details = Some(json!({"left_out_before": left_out}));
+            }
+            app.write_down(&tenant, happened).await;
+        }
         return Ok(answer);
     }
     let asker = observe::is_told(app).then(|| Requester::from(&identity));

@@ -135,7 +135,7 @@ struct RunBody {
     #[schemars(schema_with = "maybe_object")]
     input: Option<Map<String, Value>>,
     /// The conversation that it belongs to; the agent remembers what was said in
-    /// it, for a week.
+    /// it, for a week. Each person has conversations of their own.
     #[serde(default)]
     #[schemars(schema_with = "shape::name")]
     conversation_id: Option<String>,
@@ -208,16 +208,24 @@ async fn run(
     let tool = find(&app, &who.tenant, &name)?;
     let permit = app.quotas.begin(ConcurrentUse::Runs, &who)?;
     let id = CallId::at(Timestamp::now());
-    let conversation = body.conversation_id.as_deref().map(|name| talk(&app, &who, &tool, name));
     let user_id = user_of(&who, body.user_id, "/user_id")?;
+    let conversation = body
+        .conversation_id
+        .as_deref()
+        .map(|name| talk(&app, &who, &tool, (name, user_id.as_deref())));
     let body = RunBody { user_id, ..body };
     let request = body.request(&tool, who.tenant)?.id(id).begun_by(who.key_id);
     let asked = RunRequest { request, id, run: id.to_string().into(), conversation, permit };
     follow::answer(&app, asked, &headers).await
 }
 
-/// Where an agent's conversation is kept.
-fn talk(app: &App, who: &Identity, tool: &Tool, conversation: &str) -> AgentConversation {
+/// Where an agent's conversation with a person is kept.
+fn talk(
+    app: &App,
+    who: &Identity,
+    tool: &Tool,
+    conversation: (&str, Option<&str>),
+) -> AgentConversation {
     let agent = (tool.name().as_str(), model_of(tool));
     let (documents, owner) = (Arc::clone(&app.documents), Some(who.key_id.to_string()));
     AgentConversation::new(documents, who.tenant.clone(), owner, agent, conversation)
@@ -247,7 +255,7 @@ async fn resume(
     let tool = find(&app, &who.tenant, &tool)?;
     let permit = app.quotas.begin(ConcurrentUse::Runs, &who)?;
     let run: Arc<str> = run.into();
-    let talk = conversation.as_deref().map(|name| talk(&app, &who, &tool, name));
+    let talk = conversation.as_deref().map(|name| talk(&app, &who, &tool, (name, user.as_deref())));
     let context = Context::new(Caller {
         tenant: who.tenant,
         user: user.map(Into::into),

@@ -35,8 +35,9 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
             .details(
                 "Oldest first. Every entry has the hash of the previous one. Failed \
                  authentications are in the log of the tenant `default`, at most once a minute \
-                 for each address. Admins of that tenant may read the log of another with \
-                 `tenant_id`.",
+                 for each address. Denied requests of a key are sampled: a few entries a minute, \
+                 and the next one says how many were left out. Admins of that tenant may read the \
+                 log of another with `tenant_id`.",
             )
             .query::<AuditQuery>()
             .answer::<AuditPage>(200, "The entries"),

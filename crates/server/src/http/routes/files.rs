@@ -19,6 +19,7 @@ use sha2::Sha256;
 use windlass::{CallId, Error, ErrorKind, TenantId};
 use windlass_store::{Document, Documents, Expect, Put};
 
+use super::audit::Performed;
 use super::context::DurationBody;
 use super::page::{AfterId, PageQuery};
 use super::view;
@@ -172,7 +173,13 @@ async fn delete(
     // First the file: what is known of it is found again if that fails.
     records.forget_output(&who.tenant, id).await?;
     app.documents.delete(SPACE, &who.tenant, &name.0, Expect::Anything).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    let response = StatusCode::NO_CONTENT.into_response();
+    if !is_own {
+        let path = format!("/v1/files/{}", name.0);
+        let (tenant, happened) = Performed { who, name: "delete_file", path }.answered(&response);
+        app.write_down(&tenant, happened).await;
+    }
+    Ok(response)
 }
 
 async fn upload(

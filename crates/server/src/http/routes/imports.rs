@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use windlass::TenantId;
 use windlass::definition::LoadError;
 use windlass_executors::mcp::Server;
+use windlass_executors::outbound::on_behalf;
 use windlass_executors::rest::{Auth, Import, ImportOptions, Limits, Names};
 use windlass_store::{Expect, Put};
 
@@ -284,7 +285,7 @@ pub(crate) async fn create(
     let (tenant, owner) = (&who.tenant, Some(&*who.key_id));
     let DocumentImport { name, from, options, dry_run } = wanted;
     let names = Names { taken: taken(app, tenant, &name), ..Names::default() };
-    let source = source(app, from).await?;
+    let source = source(app, tenant, from).await?;
     let (source, import) = read(source, &name, &options, names, ApiDocument::import).await?;
     if dry_run {
         return Ok(view::ok(&imports::report(&import)));
@@ -350,7 +351,7 @@ async fn update(
     };
     let options = body.options.map_or_else(|| Ok(old.options.clone()), options)?;
     let names = Names { taken: taken(&app, &who.tenant, &name), kept: old.names() };
-    let source = source(&app, from).await?;
+    let source = source(&app, &who.tenant, from).await?;
     let (source, import) = read(source, &name, &options, names, ApiDocument::import_again).await?;
     let (unsupported, mut warnings) = (import.unsupported.clone(), imports::warnings(&import));
     let strays = import.strays.clone();
@@ -456,10 +457,16 @@ async fn kept(
     }
 }
 
-async fn source(app: &App, from: DocumentSource) -> Result<ApiDocument, Problem> {
+async fn source(
+    app: &App,
+    tenant: &TenantId,
+    from: DocumentSource,
+) -> Result<ApiDocument, Problem> {
     match from {
         DocumentSource::Text(text) => Ok(ApiDocument::pasted(text)),
-        DocumentSource::Url(url) => Ok(imports::fetch(&app.outbound, &url).await?),
+        DocumentSource::Url(url) => {
+            Ok(on_behalf(Some(tenant), imports::fetch(&app.outbound, &url)).await?)
+        }
     }
 }
 

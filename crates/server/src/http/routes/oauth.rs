@@ -7,10 +7,13 @@ use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use windlass::{Error, ErrorKind};
+use windlass::{Error, ErrorKind, TenantId};
+use windlass_executors::mcp::Account;
 
 use crate::http::app::App;
 use crate::http::document::operation::RouteSpec;
+use crate::http::front::failed_keys::peer;
+use crate::state::audit::{Actor, Happened};
 use crate::state::vault::CredentialChoice;
 
 pub(crate) fn rows() -> Vec<RouteSpec> {
@@ -42,8 +45,15 @@ async fn callback(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> Res
         return page(StatusCode::BAD_REQUEST, "Access was not granted.", "未获得授权。");
     };
     let address = format!("{}?{text}", app.consents.redirect_uri());
+    let login = app.servers.login_of(&address);
     let finished = match app.servers.came_back(&address).await {
-        Some(finished) => finished,
+        Some(finished) => {
+            if let Some(Account { tenant, server, user }) = login {
+                let what = ("log_in", server.to_string());
+                granted(&app, &tenant, user.as_deref(), what, finished.is_ok()).await;
+            }
+            finished
+        }
         None => finish(&app, state, code).await,
     };
     match finished {
@@ -67,7 +77,29 @@ async fn finish(app: &App, state: &str, code: &str) -> Result<(), Error> {
     let wanted = CredentialChoice { name: None, user: agreed.user() };
     let revealed = app.credentials.reveal(&agreed.tenant, &provider, wanted).await?;
     let fields = revealed.map(|revealed| revealed.values).unwrap_or_default();
-    app.consents.finish(agreed, code, &fields).await
+    let (tenant, user) = (agreed.tenant.clone(), agreed.user().map(str::to_owned));
+    let what = ("grant_consent", provider.name.clone());
+    let finished = app.consents.finish(agreed, code, &fields).await;
+    granted(app, &tenant, user.as_deref(), what, finished.is_ok()).await;
+    finished
+}
+
+/// Writes down that somebody let tools act in their name, or tried.
+async fn granted(
+    app: &App,
+    tenant: &TenantId,
+    user: Option<&str>,
+    (action, target): (&str, String),
+    worked: bool,
+) {
+    let happened = Happened {
+        actor: Actor::person(user, peer()),
+        action: action.to_owned(),
+        target: Some(target),
+        status: Some(if worked { 200 } else { 400 }),
+        details: None,
+    };
+    app.write_down(tenant, happened).await;
 }
 
 /// A page without untrusted input.

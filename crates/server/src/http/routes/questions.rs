@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,10 +12,11 @@ use windlass::CallId;
 
 use super::view;
 use crate::http::app::App;
+use crate::http::cluster::background;
 use crate::http::document::operation::RouteSpec;
 use crate::http::front::extract::{Authenticated, JsonBody, PathName};
 use crate::http::front::problem::Problem;
-use crate::state::identity::Permission;
+use crate::state::identity::{Identity, Permission};
 
 pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
@@ -31,7 +33,11 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
             )
             .answer::<QuestionsDoc>(200, "The questions, by name"),
         RouteSpec::post("/v1/calls/{call_id}/answers", "answer_questions", answer)
-            .may(Permission::CallTools, "Answer the questions of a background call")
+            .may(Permission::CallTools, "Answer what a call in the background waits for")
+            .details(
+                "Whoever made the call answers: its key, or a key of the person on whose behalf \
+                 it is made. Operators and admins answer for others.",
+            )
             .body::<AnswersBody>()
             .example(|| json!({"answers": {"question": {"action": "accept", "content": {}}}}))
             .answer::<AnsweredDoc>(200, "The call continues"),
@@ -80,6 +86,11 @@ async fn answer(
     JsonBody(body): JsonBody<AnswersBody>,
 ) -> Result<Response, Problem> {
     let id: CallId = name.id("call")?;
+    if !may_answer(&app, &who, &name.0).await? {
+        let why = "another key made this call";
+        return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", why)
+            .hint("use the key that made it, or one of an operator or an admin"));
+    }
     let answers = body.answers.into_iter().collect();
     match app.questions.answer(&who.tenant, id, &answers) {
         Some(Ok(answered)) => Ok(view::ok(&AnsweredDoc { answered })),
@@ -88,4 +99,17 @@ async fn answer(
         }
         None => Err(Problem::not_found("question")),
     }
+}
+
+/// Whether somebody may answer for a call: what is asked is for whoever made it.
+async fn may_answer(app: &App, who: &Identity, id: &str) -> Result<bool, Problem> {
+    if who.may(Permission::CancelCalls) {
+        return Ok(true);
+    }
+    // One that nobody knows has no questions either.
+    let Some(call) = background::find(app, &who.tenant, id).await? else { return Ok(true) };
+    let of_key = call.begun_by.as_deref() == Some(&*who.key_id);
+    let of_person =
+        call.user.is_some_and(|user| who.bound_user().is_some_and(|own| **own == *user));
+    Ok(of_key || of_person)
 }

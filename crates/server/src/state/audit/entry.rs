@@ -16,8 +16,8 @@ use crate::state::identity::Identity;
 /// Who did something.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Actor {
-    /// `key`, `command` (of this machine's command line), `server`, or `nobody`
-    /// for somebody without a key that works.
+    /// `key`, `command` (of this machine's command line), `person` (who agreed in a
+    /// browser), `server`, or `nobody` for somebody without a key that works.
     #[serde(rename = "type")]
     #[schemars(rename = "type")]
     pub(crate) kind: String,
@@ -56,7 +56,14 @@ impl Actor {
         Self { address: address.map(|address| address.to_string()), ..Self::of("nobody") }
     }
 
-    /// The user of the command line on this machine.
+    /// A person who came back from a browser; without a name, one who agreed for the
+    /// whole tenant.
+    pub(crate) fn person(user: Option<&str>, address: Option<IpAddr>) -> Self {
+        let address = address.map(|address| address.to_string());
+        Self { name: user.map(str::to_owned), address, ..Self::of("person") }
+    }
+
+    /// Whoever runs a command on this machine.
     pub(crate) fn command() -> Self {
         let name = ["USER", "LOGNAME", "USERNAME"].into_iter().find_map(|name| env::var(name).ok());
         Self { name, ..Self::of("command") }

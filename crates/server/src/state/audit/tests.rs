@@ -96,3 +96,17 @@ async fn a_note_of_the_end_that_is_behind_is_moved_on() {
     let checked = audit.verify(&tenant).await.unwrap();
     assert_eq!((checked.intact, checked.entries), (true, 4), "{checked:?}");
 }
+
+#[tokio::test]
+async fn nobody_waits_for_what_another_tenant_writes() {
+    let (_, audit, tenant) = log(1).await;
+    let held = audit.turn(&tenant).await;
+    let soon = std::time::Duration::from_secs(5);
+    let other = TenantId::new("other");
+    tokio::time::timeout(soon, audit.add(&other, happened("theirs"))).await.unwrap().unwrap();
+    let waits = tokio::time::timeout(std::time::Duration::from_millis(50), audit.turn(&tenant));
+    assert!(waits.await.is_err());
+    drop(held);
+    audit.add(&tenant, happened("ours")).await.unwrap();
+    assert!(audit.writing.lock().len() <= 2);
+}
