@@ -33,7 +33,7 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
             )
             .answer::<QuestionsDoc>(200, "The questions, by name"),
         RouteSpec::post("/v1/calls/{call_id}/answers", "answer_questions", answer)
-            .may(Permission::CallTools, "Answer what a call in the background waits for")
+            .may(Permission::CallTools, "Answer the questions of a background call")
             .details(
                 "Whoever made the call answers: its key, or a key of the person on whose behalf \
                  it is made. Operators and admins answer for others.",
