@@ -37,7 +37,6 @@ pub(crate) enum StopReason {
 }
 
 impl<'a> Deadline<'a> {
-    /// The call's own timeout counts, else the tool's, else the engine's.
     pub(super) fn new(
         request: &'a CallRequest,
         tool: &Tool,

@@ -5,7 +5,7 @@ mod show;
 use std::time::Duration;
 
 use clap::Args;
-use windlass::{CallRequest, Engine, RetryPolicy, duration};
+use windlass::{CallRequest, Engine, IdempotencyKey, RetryPolicy, duration};
 
 use crate::cli::arguments;
 use crate::cli::context::{ContextArgs, Stdin};
@@ -32,8 +32,7 @@ pub(crate) struct CallArgs {
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     timeout: Option<Duration>,
     /// Names what the call is to achieve: with the same key it does not happen twice
-    #[arg(long, visible_alias = "key", value_name = "KEY")]
-    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    #[arg(long, visible_alias = "key", value_name = "KEY", value_parser = key)]
     idempotency_key: Option<String>,
     /// How often the call is tried at the most; more than 1 says that it may be repeated
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(RetryPolicy::MAX_ATTEMPTS)))]
@@ -66,6 +65,12 @@ fn after_help() -> String {
         ),
     ]);
     format!("{examples}\n\n{}", options::exit_codes())
+}
+
+/// An idempotency key that the engine would take.
+fn key(text: &str) -> Result<String, String> {
+    IdempotencyKey::check(text).map_err(|error| error.message().to_owned())?;
+    Ok(text.to_owned())
 }
 
 /// Runs the command.

@@ -2,6 +2,7 @@
 //! comes out. The router, the checks of roles and the OpenAPI document are made
 //! from the same rows, so none of them can forget one.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::Router;
@@ -44,12 +45,12 @@ pub(crate) struct Header {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     /// The texts that it may be; any where it is empty.
-    pattern: &'static str,
+    pattern: Cow<'static, str>,
 }
 
 impl Header {
     pub(crate) fn schema(&self) -> serde_json::Value {
-        match self.pattern {
+        match &*self.pattern {
             "" => serde_json::json!({"type": "string"}),
             pattern => serde_json::json!({"type": "string", "pattern": pattern}),
         }
@@ -183,10 +184,10 @@ impl Operation {
     pub(crate) fn header(
         mut self,
         name: &'static str,
-        pattern: &'static str,
+        pattern: impl Into<Cow<'static, str>>,
         about: &'static str,
     ) -> Self {
-        self.headers.push(Header { name, about, pattern });
+        self.headers.push(Header { name, about, pattern: pattern.into() });
         self
     }
 

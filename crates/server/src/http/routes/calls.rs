@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 use windlass::{
-    CallId, CallRecord, Grace, PageRequest, RecordFilter, ResultView, Status, TenantId,
-    TraceContext,
+    CallId, CallRecord, Grace, IdempotencyKey, PageRequest, RecordFilter, ResultView, Status,
+    TenantId, TraceContext,
 };
 
 use super::context::{CallBody, Span, check_key, user_of};
@@ -55,7 +55,7 @@ pub(crate) fn rows() -> Vec<Operation> {
             .header("Prefer", "", "`respond-async`: answer at once, run in the background")
             .header(
                 "Idempotency-Key",
-                "^[!-~]{1,255}$",
+                format!("^[!-~]{{1,{}}}$", IdempotencyKey::MAX_BYTES),
                 "the same as `idempotency_key` in the body",
             )
             .header("traceparent", "", "where in a trace the call belongs, as the W3C has it")
